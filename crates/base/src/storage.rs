@@ -1,0 +1,217 @@
+//! A storage: one flat allocation of bytes that any number of tensors share.
+
+use crate::allocator::ALIGNMENT;
+use crate::{Allocator, Device, Result, ensure};
+use parking_lot::RawRwLock;
+use parking_lot::lock_api::RawRwLock as _;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// A shared handle to one flat, aligned allocation of bytes on a device.
+///
+/// Note [Locks at the leaves]: tensors alias and in-place operations write through `&Tensor`, so every access to the
+/// bytes goes through the storage's reader-writer lock. A kernel takes each distinct storage once, in address order
+/// ([`LockSet`]), runs, and releases; an operator never calls another operator while it holds one. That is what makes
+/// safe code free of data races at a cost of a few nanoseconds.
+#[derive(Clone)]
+pub struct Storage(Arc<StorageImpl>);
+
+struct StorageImpl {
+    data: AtomicPtr<u8>,
+    nbytes: AtomicUsize,
+    /// Bumped by every write through any tensor; saved tensors check it. See `autograd::saved` in the crate `flambeau`.
+    version: AtomicU32,
+    lock: RawRwLock,
+    device: Device,
+    allocator: &'static dyn Allocator,
+    /// Set for memory that somebody else owns: called once when the last tensor goes.
+    release: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Storage {
+    /// A storage of `nbytes` uninitialised bytes on `device`.
+    ///
+    /// # Errors
+    /// When the device's allocator cannot give them.
+    pub fn new(device: Device, nbytes: usize) -> Result<Storage> {
+        let allocator = device.kind.allocator();
+        let data = match nbytes {
+            0 => NonNull::without_provenance(std::num::NonZero::new(ALIGNMENT).expect("not zero")),
+            n => allocator.allocate(device, n)?,
+        };
+        Ok(Storage(Arc::new(StorageImpl {
+            data: AtomicPtr::new(data.as_ptr()),
+            nbytes: AtomicUsize::new(nbytes),
+            version: AtomicU32::new(0),
+            lock: RawRwLock::INIT,
+            device,
+            allocator,
+            release: None,
+        })))
+    }
+
+    /// A storage over memory that somebody else owns; `release` runs when its last user goes.
+    ///
+    /// # Safety
+    /// `data` points to `nbytes` bytes on `device` that stay valid, and are not written by anyone who does not hold
+    /// this storage's lock, until `release` is called.
+    pub unsafe fn from_foreign(
+        device: Device,
+        data: NonNull<u8>,
+        nbytes: usize,
+        release: Box<dyn Fn() + Send + Sync>,
+    ) -> Storage {
+        Storage(Arc::new(StorageImpl {
+            data: AtomicPtr::new(data.as_ptr()),
+            nbytes: AtomicUsize::new(nbytes),
+            version: AtomicU32::new(0),
+            lock: RawRwLock::INIT,
+            device,
+            allocator: device.kind.allocator(),
+            release: Some(release),
+        }))
+    }
+
+    /// The address of the first byte. Dereference it only while a [`LockSet`] with this storage is held.
+    #[inline(always)]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.0.data.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes it has.
+    #[inline(always)]
+    pub fn nbytes(&self) -> usize {
+        self.0.nbytes.load(Ordering::Relaxed)
+    }
+
+    /// Where the bytes are.
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        self.0.device
+    }
+
+    /// How many handles share it.
+    pub fn use_count(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Whether both are handles to the same storage.
+    #[inline(always)]
+    pub fn same(&self, other: &Storage) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether [`Storage::resize`] can work: not for memory that somebody else owns.
+    pub fn resizable(&self) -> bool {
+        self.0.release.is_none()
+    }
+
+    /// How many writes it has seen.
+    #[inline(always)]
+    pub fn version(&self) -> u32 {
+        self.0.version.load(Ordering::Relaxed)
+    }
+
+    /// Counts a write.
+    #[inline(always)]
+    pub fn bump_version(&self) {
+        self.0.version.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes the size to `nbytes`, keeping the common part of the contents. New bytes are uninitialised.
+    ///
+    /// # Errors
+    /// When the memory is foreign or cannot be had; the storage is then unchanged.
+    pub fn resize(&self, nbytes: usize) -> Result<()> {
+        ensure!(self.resizable(), "Trying to resize storage that is not resizable");
+        let new = Storage::new(self.0.device, nbytes)?;
+        let host = !self.0.device.is_meta();
+        self.0.lock.lock_exclusive();
+        let old_size = self.nbytes();
+        if host {
+            // SAFETY: both blocks are at least the common length, distinct, and the exclusive lock is held.
+            unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), new.data_ptr(), old_size.min(nbytes)) };
+        }
+        let old = self.0.data.swap(new.data_ptr(), Ordering::Relaxed);
+        self.0.nbytes.store(nbytes, Ordering::Relaxed);
+        new.0.data.store(old, Ordering::Relaxed);
+        new.0.nbytes.store(old_size, Ordering::Relaxed);
+        // SAFETY: taken above.
+        unsafe { self.0.lock.unlock_exclusive() };
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+}
+
+impl Drop for StorageImpl {
+    fn drop(&mut self) {
+        if let Some(release) = &self.release {
+            return release();
+        }
+        let nbytes = *self.nbytes.get_mut();
+        if nbytes > 0 {
+            // SAFETY: the block came from this allocator with this size, and the last user is going.
+            unsafe {
+                let data = NonNull::new_unchecked(*self.data.get_mut());
+                self.allocator.deallocate(self.device, data, nbytes);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({} bytes on {})", self.nbytes(), self.device())
+    }
+}
+
+/// The locks a kernel holds: each distinct storage once, taken in address order so that two kernels never wait for
+/// each other. See Note [Locks at the leaves].
+pub struct LockSet<'a> {
+    held: smallvec::SmallVec<[(&'a Storage, bool); 4]>,
+}
+
+impl<'a> LockSet<'a> {
+    /// Takes the lock of each storage named: exclusively where any mention says `true` (written), else shared.
+    #[inline]
+    pub fn new(storages: impl IntoIterator<Item = (&'a Storage, bool)>) -> LockSet<'a> {
+        let mut held: smallvec::SmallVec<[(&'a Storage, bool); 4]> = smallvec::SmallVec::new();
+        for (storage, write) in storages {
+            // Insertion into address order; the lists are two or three long.
+            let address = storage.address();
+            match held.iter().position(|(s, _)| s.address() >= address) {
+                Some(i) if held[i].0.address() == address => held[i].1 |= write,
+                Some(i) => held.insert(i, (storage, write)),
+                None => held.push((storage, write)),
+            }
+        }
+        for (storage, write) in &held {
+            match write {
+                true => storage.0.lock.lock_exclusive(),
+                false => storage.0.lock.lock_shared(),
+            }
+        }
+        LockSet { held }
+    }
+}
+
+impl Drop for LockSet<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        for (storage, write) in self.held.iter().rev() {
+            // SAFETY: taken in `new` in the same mode.
+            unsafe {
+                match write {
+                    true => storage.0.lock.unlock_exclusive(),
+                    false => storage.0.lock.unlock_shared(),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! CPU kernels: numbers in, numbers out. No tensors, no dispatch.
