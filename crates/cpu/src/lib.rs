@@ -1,1 +1,19 @@
 //! CPU kernels: numbers in, numbers out. No tensors, no dispatch.
+//!
+//! Every function works on raw memory that its caller has locked, takes sizes and strides as plain numbers, and splits
+//! its work with [`flambeau_base::parallel::parallel_for`] by size only, so results do not depend on the thread count.
+
+pub mod attention;
+pub mod conv;
+pub mod copy;
+pub mod gemm;
+pub mod index;
+pub mod math;
+pub mod norm;
+pub mod pointwise;
+pub mod pool;
+pub mod random;
+pub mod reduce;
+pub mod scan;
+pub mod softmax;
+pub mod sort;
