@@ -1,0 +1,324 @@
+//! Converting a strip of elements from one dtype to another.
+//!
+//! `flambeau_base::dtype::cast` says what each of the 225 conversions means. Here the common pairs are direct loops;
+//! every other pair goes through one exact intermediate dtype in blocks on the stack, so the number of compiled loops
+//! grows with the number of dtypes and not with its square.
+
+use flambeau_base::dtype::cast;
+use flambeau_base::{DType, Element, bf16, dispatch, f16};
+
+/// Converts `n` elements: `(source, its stride in bytes, destination, its stride in bytes, n)`.
+///
+/// The source and the destination must be valid for `n` elements at these strides, and must not overlap, unless both
+/// dtypes have one size and addresses and strides are equal.
+pub type CastStrip = unsafe fn(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize);
+
+/// Elements converted at a time by a two-step conversion: the intermediate block stays well inside L1.
+const BLOCK: usize = 512;
+
+/// The conversion from one dtype to another, equal to `flambeau_base::dtype::cast` on every element.
+pub fn cast_strip(from: DType, to: DType) -> CastStrip {
+    match direct(from, to) {
+        Some(strip) => strip,
+        None => two_step_strip(from, to),
+    }
+}
+
+/// The strips that convert in one step: the same dtype, halves with `f32`, to and from `bool`, and the pairs that are
+/// common or serve as halves of a two-step conversion.
+fn direct(from: DType, to: DType) -> Option<CastStrip> {
+    if from == to {
+        return Some(match from.size() {
+            1 => move_strip::<u8>,
+            2 => move_strip::<u16>,
+            4 => move_strip::<u32>,
+            8 => move_strip::<u64>,
+            _ => move_strip::<[u64; 2]>,
+        });
+    }
+    match (from, to) {
+        (DType::F16, DType::F32) => return Some(f16_to_f32),
+        (DType::F32, DType::F16) => return Some(f32_to_f16),
+        (DType::BF16, DType::F32) => return Some(convert::<bf16, f32>),
+        (DType::F32, DType::BF16) => return Some(f32_to_bf16),
+        // Every other conversion of a half goes through f32, which is how `cast` defines it too.
+        (DType::F16 | DType::BF16, _) | (_, DType::F16 | DType::BF16) => return None,
+        _ => {}
+    }
+    macro_rules! from {
+        ($S:ty, [$($group:ident),*]) => {
+            return dispatch!(to, D in [$($group),*] => Some(convert::<$S, D> as CastStrip); else None)
+        };
+    }
+    match from {
+        DType::Bool => from!(flambeau_base::Bool, [ints, reals, complexes]),
+        DType::I64 => from!(i64, [bool, ints, reals, complexes]),
+        DType::F64 => from!(f64, [bool, ints, reals, complexes]),
+        DType::F32 => from!(f32, [bool, ints, reals, complexes]),
+        _ => {}
+    }
+    macro_rules! to {
+        ($D:ty, [$($group:ident),*]) => {
+            return dispatch!(from, S in [$($group),*] => Some(convert::<S, $D> as CastStrip); else None)
+        };
+    }
+    match to {
+        DType::Bool => to!(flambeau_base::Bool, [ints, complexes]),
+        DType::I64 => to!(i64, [ints]),
+        DType::F64 => to!(f64, [ints, complexes]),
+        DType::F32 => to!(f32, [ints, complexes]),
+        _ => {}
+    }
+    match (from, to) {
+        (DType::U8, DType::I32) => Some(convert::<u8, i32>),
+        (DType::I32, DType::U8) => Some(convert::<i32, u8>),
+        (DType::Complex64, DType::Complex128) => Some(convert::<num_complex::Complex<f32>, num_complex::Complex<f64>>),
+        (DType::Complex128, DType::Complex64) => Some(convert::<num_complex::Complex<f64>, num_complex::Complex<f32>>),
+        _ => None,
+    }
+}
+
+/// The intermediate dtype through which `from` converts to `to` exactly as `cast` does it.
+const fn intermediate(from: DType, to: DType) -> DType {
+    match (from, to) {
+        (DType::F16 | DType::BF16, _) | (_, DType::F16 | DType::BF16) => DType::F32,
+        _ if from.is_integral(true) && to.is_integral(true) => DType::I64,
+        _ => DType::F64,
+    }
+}
+
+/// Strip pointers for the pairs without a direct loop. A `CastStrip` carries no data, so each pair needs a (tiny)
+/// function of its own.
+fn two_step_strip(from: DType, to: DType) -> CastStrip {
+    dispatch!(from, S => dispatch!(to, D => two_step::<S, D> as CastStrip))
+}
+
+/// Converts through the intermediate dtype, block by block.
+unsafe fn two_step<S: Element, D: Element>(
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    n: usize,
+) {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { convert_in_two(S::DTYPE, D::DTYPE, src, src_stride, dst, dst_stride, n) }
+}
+
+unsafe fn convert_in_two(
+    from: DType,
+    to: DType,
+    mut src: *const u8,
+    src_stride: isize,
+    mut dst: *mut u8,
+    dst_stride: isize,
+    mut n: usize,
+) {
+    let middle = intermediate(from, to);
+    let (Some(first), Some(second)) = (direct(from, middle), direct(middle, to)) else {
+        unreachable!("no conversion of {from} to {to} through {middle}")
+    };
+    let size = middle.size() as isize;
+    let mut block = [0u64; BLOCK];
+    let block = block.as_mut_ptr().cast::<u8>();
+    while n > 0 {
+        let count = n.min(BLOCK);
+        // SAFETY: the block holds BLOCK elements of at most eight bytes; source and destination by the contract.
+        unsafe {
+            first(src, src_stride, block, size, count);
+            second(block, size, dst, dst_stride, count);
+        }
+        src = src.wrapping_offset(src_stride * count as isize);
+        dst = dst.wrapping_offset(dst_stride * count as isize);
+        n -= count;
+    }
+}
+
+/// Moves elements of one size.
+pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+    let size = size_of::<T>() as isize;
+    // SAFETY: both are valid for `n` elements at these strides by the contract; `copy` allows equal addresses.
+    unsafe {
+        if src_stride == size && dst_stride == size {
+            std::ptr::copy(src, dst, n * size_of::<T>());
+        } else if src_stride == 0 && dst_stride == size {
+            let value = src.cast::<T>().read_unaligned();
+            let dst = dst.cast::<T>();
+            for i in 0..n {
+                dst.add(i).write_unaligned(value);
+            }
+        } else {
+            for i in 0..n as isize {
+                let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
+                dst.offset(i * dst_stride).cast::<T>().write_unaligned(value);
+            }
+        }
+    }
+}
+
+/// Converts element by element with `cast`; unit strides vectorise.
+unsafe fn convert<S: Element, D: Element>(
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    n: usize,
+) {
+    // SAFETY: both are valid for `n` elements at these strides by the contract.
+    unsafe {
+        if src_stride == size_of::<S>() as isize && dst_stride == size_of::<D>() as isize {
+            let (src, dst) = (src.cast::<S>(), dst.cast::<D>());
+            for i in 0..n {
+                dst.add(i).write_unaligned(cast::<S, D>(src.add(i).read_unaligned()));
+            }
+        } else {
+            for i in 0..n as isize {
+                let value = src.offset(i * src_stride).cast::<S>().read_unaligned();
+                dst.offset(i * dst_stride).cast::<D>().write_unaligned(cast::<S, D>(value));
+            }
+        }
+    }
+}
+
+/// As `convert::<f32, bf16>`, with the rounding written so that it vectorises.
+unsafe fn f32_to_bf16(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+    if src_stride != 4 || dst_stride != 2 {
+        // SAFETY: the caller's contract, unchanged.
+        return unsafe { convert::<f32, bf16>(src, src_stride, dst, dst_stride, n) };
+    }
+    let (src, dst) = (src.cast::<u32>(), dst.cast::<u16>());
+    for i in 0..n {
+        // SAFETY: both are valid for `n` contiguous elements by the contract.
+        unsafe {
+            let bits = src.add(i).read_unaligned();
+            // Round to nearest even by adding just under half a unit; a NaN keeps its top bits and turns quiet.
+            let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1))) >> 16;
+            let nan = (bits >> 16) | 0x40;
+            let is_nan = (bits & 0x7fff_ffff) > 0x7f80_0000;
+            dst.add(i).write_unaligned(if is_nan { nan } else { rounded } as u16);
+        }
+    }
+}
+
+unsafe fn f16_to_f32(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if src_stride == 2 && dst_stride == 4 && is_x86_feature_detected!("f16c") {
+        done = n / 8 * 8;
+        // SAFETY: the processor has F16C; both are valid for `done` contiguous elements by the contract.
+        unsafe { x86::f16_to_f32(src, dst, done) };
+    }
+    let (at, size) = (done as isize, n - done);
+    // SAFETY: the rest of the caller's strip.
+    unsafe {
+        convert::<f16, f32>(src.offset(at * src_stride), src_stride, dst.offset(at * dst_stride), dst_stride, size)
+    }
+}
+
+unsafe fn f32_to_f16(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if src_stride == 4 && dst_stride == 2 && is_x86_feature_detected!("f16c") {
+        done = n / 8 * 8;
+        // SAFETY: the processor has F16C; both are valid for `done` contiguous elements by the contract.
+        unsafe { x86::f32_to_f16(src, dst, done) };
+    }
+    let (at, size) = (done as isize, n - done);
+    // SAFETY: the rest of the caller's strip.
+    unsafe {
+        convert::<f32, f16>(src.offset(at * src_stride), src_stride, dst.offset(at * dst_stride), dst_stride, size)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Widens `n` halves, a multiple of eight.
+    #[target_feature(enable = "f16c,avx")]
+    pub unsafe fn f16_to_f32(src: *const u8, dst: *mut u8, n: usize) {
+        for i in (0..n).step_by(8) {
+            // SAFETY: the caller's `n` elements; the loads and stores are unaligned ones.
+            unsafe {
+                let halves = _mm_loadu_si128(src.add(i * 2).cast());
+                _mm256_storeu_ps(dst.add(i * 4).cast(), _mm256_cvtph_ps(halves));
+            }
+        }
+    }
+
+    /// Narrows `n` floats, a multiple of eight, rounding to nearest even.
+    #[target_feature(enable = "f16c,avx")]
+    pub unsafe fn f32_to_f16(src: *const u8, dst: *mut u8, n: usize) {
+        for i in (0..n).step_by(8) {
+            // SAFETY: the caller's `n` elements; the loads and stores are unaligned ones.
+            unsafe {
+                let floats = _mm256_loadu_ps(src.add(i * 4).cast());
+                _mm_storeu_si128(dst.add(i * 2).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(floats));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bit patterns that are awkward in some dtype, as bytes of `dtype`.
+    fn samples(dtype: DType) -> Vec<u8> {
+        let mut out = Vec::new();
+        for i in 0..600u64 {
+            let real = match i {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => f64::NEG_INFINITY,
+                3 => -0.0,
+                4 => 1e300,
+                5 => -3e9,
+                6 => 1e19,
+                7 => 16777217.0,
+                8 => 65520.0,
+                9 => 6e-8,
+                10 => 0.5,
+                _ => (i as f64 - 300.0) * 1.37 * 10f64.powi((i % 23) as i32 - 6),
+            };
+            dispatch!(dtype, T => {
+                let value: T = match i % 3 {
+                    0 => T::from_f64(real),
+                    1 => T::from_c128(num_complex::Complex::new(real, i as f64)),
+                    _ => T::from_i64((i as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15u64 as i64)),
+                };
+                // SAFETY: any value is readable as its bytes.
+                out.extend_from_slice(unsafe {
+                    std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>())
+                });
+            });
+        }
+        out
+    }
+
+    #[test]
+    fn every_pair_equals_cast() {
+        for from in DType::ALL {
+            let src = samples(from);
+            let n = src.len() / from.size();
+            for to in DType::ALL {
+                for gap in [1usize, 2] {
+                    let mut got = vec![0u8; n * to.size() * gap];
+                    let mut want = got.clone();
+                    let step = to.size() * gap;
+                    // SAFETY: both buffers hold `n` elements at these strides.
+                    unsafe {
+                        let strip = cast_strip(from, to);
+                        strip(src.as_ptr(), from.size() as isize, got.as_mut_ptr(), step as isize, n);
+                        dispatch!(from, S => dispatch!(to, D => for i in 0..n {
+                            let value = src.as_ptr().cast::<S>().add(i).read_unaligned();
+                            want.as_mut_ptr().add(i * step).cast::<D>().write_unaligned(cast::<S, D>(value));
+                        }));
+                    }
+                    let bad = (0..got.len()).find(|&i| got[i] != want[i]);
+                    assert_eq!(bad, None, "{from} to {to}, gap {gap}");
+                }
+            }
+        }
+    }
+}

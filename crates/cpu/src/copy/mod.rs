@@ -1,0 +1,321 @@
+//! Copying: any dtype, any strides to any dtype, any strides.
+//!
+//! Moves are generic over element *size*, never dtype. The plan (dimension order, merging) is the iterator's; then one
+//! of three walks runs: rows (memcpy or a cast strip), short rows (two dimensions in one loop), or blocks (source and
+//! destination run along different dimensions, see `transpose.rs`).
+
+mod cast;
+mod transpose;
+
+pub use cast::{CastStrip, cast_strip};
+
+use flambeau_base::iter::Iter;
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Complex, DType};
+use transpose::{Matrix, block_side};
+
+/// Bytes moved by one piece of parallel work. Far above the cost of handing out a piece, far below a last-level cache.
+const PIECE_BYTES: usize = 1 << 18;
+
+/// Rows up to this many elements are walked two dimensions at a time.
+const SHORT_ROW: usize = 32;
+
+/// Copies `src` to `dst` with `flambeau_base::dtype::cast`: `sizes` outermost first, each operand an address, its
+/// strides in bytes and its dtype. The source may be broadcast (stride 0).
+///
+/// # Safety
+/// Both operands must be valid for `sizes` at their strides; the destination's elements must be distinct; the two must
+/// not overlap, unless they are the same elements of the same dtype.
+pub unsafe fn copy_strided(sizes: &[i64], dst: (*mut u8, &[isize], DType), src: (*const u8, &[isize], DType)) {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { copy_strided_conj(sizes, dst, src, false) }
+}
+
+/// [`copy_strided`], conjugating complex values on the way when `conj` is set.
+///
+/// # Safety
+/// As for [`copy_strided`].
+pub unsafe fn copy_strided_conj(
+    sizes: &[i64],
+    dst: (*mut u8, &[isize], DType),
+    src: (*const u8, &[isize], DType),
+    conj: bool,
+) {
+    let it = Iter::new(sizes, &[(dst.0, dst.1), (src.0.cast_mut(), src.1)]);
+    if it.numel() == 0 {
+        return;
+    }
+    let strides = (0..it.shape().len()).map(|d| (it.strides(d)[0], it.strides(d)[1])).collect();
+    let plan = Plan { dst: dst.0, src: src.0, shape: it.shape().to_vec(), strides };
+    let conj = conj && src.2.is_complex() && dst.2.is_complex();
+    // SAFETY: the plan walks the operands' elements.
+    unsafe {
+        if dst.2 == src.2 && !conj {
+            plan.moves(dst.2.size());
+        } else {
+            plan.casts(src.2, dst.2, conj);
+        }
+    }
+}
+
+/// Copies `len` contiguous elements of the same dtype, on several threads when there are many.
+///
+/// # Safety
+/// Both must be valid for `bytes`; they must not overlap.
+pub unsafe fn copy_bytes(dst: *mut u8, src: *const u8, bytes: usize) {
+    let (dst, src) = (Shared(dst), Shared(src.cast_mut()));
+    parallel_for(bytes, PIECE_BYTES, &|r| {
+        // SAFETY: pieces of the caller's memory.
+        unsafe { std::ptr::copy_nonoverlapping(src.get().add(r.start), dst.get().add(r.start), r.len()) }
+    });
+}
+
+/// Writes one value to every element: `size` is the element's size, `value` starts with its bytes.
+///
+/// # Safety
+/// The destination must be valid for `sizes` at its strides.
+pub unsafe fn fill_strided(sizes: &[i64], dst: (*mut u8, &[isize]), size: usize, value: &[u8; 16]) {
+    let it = Iter::new(sizes, &[dst]);
+    let value = *value;
+    let zero = value[..size].iter().all(|&b| b == value[0]);
+    let strip = cast_strip_of_size(size);
+    it.for_each_grain(PIECE_BYTES / size, &|p, s, n| {
+        // SAFETY: `n` elements of the caller's destination; the value holds one element.
+        unsafe {
+            if zero && s[0] == size as isize {
+                std::ptr::write_bytes(p[0], value[0], n * size);
+            } else {
+                strip(value.as_ptr(), 0, p[0], s[0], n);
+            }
+        }
+    });
+}
+
+/// The strip that moves elements of `size` bytes (1, 2, 4, 8 or 16).
+pub(crate) fn cast_strip_of_size(size: usize) -> CastStrip {
+    match size {
+        1 => cast::move_strip::<u8>,
+        2 => cast::move_strip::<u16>,
+        4 => cast::move_strip::<u32>,
+        8 => cast::move_strip::<u64>,
+        _ => cast::move_strip::<[u64; 2]>,
+    }
+}
+
+/// An address that several threads may use; each touches its own elements only.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<T>(pub *mut T);
+
+// SAFETY: users write disjoint elements from different threads.
+unsafe impl<T> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The address. (A method, so that closures capture the whole wrapper.)
+    #[inline(always)]
+    pub(crate) fn get(self) -> *mut T {
+        self.0
+    }
+}
+
+/// A planned copy: merged sizes and (destination, source) strides, innermost first.
+struct Plan {
+    dst: *mut u8,
+    src: *const u8,
+    shape: Vec<usize>,
+    strides: Vec<(isize, isize)>,
+}
+
+// SAFETY: the addresses are used by the pieces of one copy, each on its own elements.
+unsafe impl Sync for Plan {}
+
+impl Plan {
+    /// The same dtype on both sides: elements of `size` bytes.
+    unsafe fn moves(mut self, size: usize) {
+        let mut size = size;
+        // A short row that is contiguous on both sides is one wider element.
+        while self.shape.len() > 1 {
+            let row = self.shape[0] * size;
+            if self.strides[0] != (size as isize, size as isize) || !matches!(row, 2 | 4 | 8 | 16) {
+                break;
+            }
+            size = row;
+            self.shape.remove(0);
+            self.strides.remove(0);
+        }
+        let strip = cast_strip_of_size(size);
+        if let Some(fast) = self.source_dim() {
+            // SAFETY: the blocks partition the plan.
+            return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose::transpose(size, m) });
+        }
+        // SAFETY: strips of the plan; its contract is the strip's.
+        self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });
+    }
+
+    /// Different dtypes, or a conjugation.
+    unsafe fn casts(self, from: DType, to: DType, conj: bool) {
+        let cast = cast_strip(from, to);
+        let convert = |src: *const u8, ss: isize, dst: *mut u8, ds: isize, n: usize| {
+            // SAFETY: a strip of the plan.
+            unsafe {
+                cast(src, ss, dst, ds, n);
+                if conj {
+                    conjugate(to, dst, ds, n);
+                }
+            }
+        };
+        let Some(fast) = self.source_dim() else { return self.rows(to.size().max(from.size()), &convert) };
+        // Turn a block in its own dtype first, then convert its rows, which now run as the destination's do.
+        let side = block_side(from.size());
+        self.blocks(fast, side, from.size().max(to.size()), &|m| {
+            let size = from.size() as isize;
+            let mut buffer = vec![0u64; side * side * from.size() / 8];
+            let buffer = buffer.as_mut_ptr().cast::<u8>();
+            for a in (0..m.size.0).step_by(side) {
+                let columns = side.min(m.size.0 - a);
+                for b in (0..m.size.1).step_by(side) {
+                    let rows = side.min(m.size.1 - b);
+                    let (i, j) = (a as isize, b as isize);
+                    let block = Matrix {
+                        dst: buffer,
+                        src: m.src.wrapping_offset(i * m.src_stride.0 + j * m.src_stride.1),
+                        size: (columns, rows),
+                        dst_stride: (size, size * side as isize),
+                        src_stride: m.src_stride,
+                    };
+                    // SAFETY: the buffer holds `side` rows of `side` elements.
+                    unsafe { transpose::transpose(from.size(), block) };
+                    for r in 0..rows as isize {
+                        let dst = m.dst.wrapping_offset(i * m.dst_stride.0 + (j + r) * m.dst_stride.1);
+                        let row = buffer.wrapping_offset(r * size * side as isize);
+                        convert(row, size, dst, m.dst_stride.0, columns);
+                    }
+                }
+            }
+        });
+    }
+
+    /// The dimension along which the source runs fastest, when that is not the innermost and it matters.
+    fn source_dim(&self) -> Option<usize> {
+        let inner = self.strides[0].1.unsigned_abs();
+        if inner == 0 {
+            return None;
+        }
+        let fastest = (1..self.shape.len()).filter(|&d| self.strides[d].1 != 0 && self.shape[d] > 1);
+        fastest.min_by_key(|&d| self.strides[d].1.unsigned_abs()).filter(|&d| self.strides[d].1.unsigned_abs() < inner)
+    }
+
+    /// Runs `strip` over every row.
+    fn rows(&self, size: usize, strip: &(dyn Fn(*const u8, isize, *mut u8, isize, usize) + Sync)) {
+        let n = self.shape[0];
+        let (ds, ss) = self.strides[0];
+        if self.shape.len() == 1 {
+            return parallel_for(n, PIECE_BYTES / size, &|r| {
+                let at = r.start as isize;
+                strip(self.src.wrapping_offset(at * ss), ss, self.dst.wrapping_offset(at * ds), ds, r.len());
+            });
+        }
+        // Pieces of `long` elements along the row, or of whole rows when those are short.
+        let long = n.min((PIECE_BYTES / size).max(1));
+        let parts = n.div_ceil(long);
+        let rows: usize = self.shape[1..].iter().product();
+        let grain = ((PIECE_BYTES / size) / long).max(1);
+        let inner = self.shape[1];
+        let (ds1, ss1) = self.strides[1];
+        parallel_for(rows * parts, grain, &|r| {
+            let mut row = r.start;
+            while row < r.end {
+                let (part, index) = if parts == 1 { (0, row) } else { (row % parts, row / parts) };
+                let (mut dst, mut src) = self.at(1, index);
+                if parts > 1 {
+                    let at = (part * long) as isize;
+                    dst = dst.wrapping_offset(at * ds);
+                    src = src.wrapping_offset(at * ss);
+                    strip(src, ss, dst, ds, long.min(n - part * long));
+                    row += 1;
+                    continue;
+                }
+                let count = (inner - index % inner).min(r.end - row);
+                if n <= SHORT_ROW && count > n {
+                    // Short rows: the longer dimension inside, while the lines of `SHORT_ROW` passes stay in L1.
+                    for start in (0..count).step_by(64) {
+                        let run = 64.min(count - start);
+                        let (d, s) =
+                            (dst.wrapping_offset(ds1 * start as isize), src.wrapping_offset(ss1 * start as isize));
+                        for i in 0..n as isize {
+                            strip(s.wrapping_offset(i * ss), ss1, d.wrapping_offset(i * ds), ds1, run);
+                        }
+                    }
+                } else {
+                    for i in 0..count as isize {
+                        strip(src.wrapping_offset(i * ss1), ss, dst.wrapping_offset(i * ds1), ds, n);
+                    }
+                }
+                row += count;
+            }
+        });
+    }
+
+    /// Runs `each` over matrices of the innermost dimension by dimension `fast`, cut along `fast` into whole blocks.
+    fn blocks(&self, fast: usize, side: usize, size: usize, each: &(dyn Fn(Matrix) + Sync)) {
+        let (size_a, size_b) = (self.shape[0], self.shape[fast]);
+        let mut outer = Plan { dst: self.dst, src: self.src, shape: self.shape.clone(), strides: self.strides.clone() };
+        outer.shape.remove(fast);
+        outer.strides.remove(fast);
+        let matrices: usize = outer.shape[1..].iter().product();
+        // Rows along `fast` in one piece, a multiple of the block's side, and several matrices when they are small.
+        let rows = ((PIECE_BYTES / size) / size_a / side * side).max(side);
+        let parts = size_b.div_ceil(rows);
+        // A matrix with few rows is cut along the other side too.
+        let columns = if size_b <= side { ((PIECE_BYTES / size) / size_b / side * side).max(side) } else { size_a };
+        let cuts = size_a.div_ceil(columns);
+        let grain = ((PIECE_BYTES / size) / (columns.min(size_a) * rows.min(size_b))).max(1);
+        parallel_for(matrices * parts * cuts, grain, &|r| {
+            for piece in r {
+                let (dst, src) = outer.at(1, piece / (parts * cuts));
+                let (part, cut) = (piece / cuts % parts, piece % cuts);
+                let (i, j) = ((cut * columns) as isize, (part * rows) as isize);
+                let (a, b) = (self.strides[0], self.strides[fast]);
+                each(Matrix {
+                    dst: dst.wrapping_offset(i * a.0 + j * b.0),
+                    src: src.wrapping_offset(i * a.1 + j * b.1),
+                    size: (columns.min(size_a - cut * columns), rows.min(size_b - part * rows)),
+                    dst_stride: (a.0, b.0),
+                    src_stride: (a.1, b.1),
+                });
+            }
+        });
+    }
+
+    /// The addresses of the `index`-th position over the dimensions from `dim` outwards.
+    fn at(&self, dim: usize, mut index: usize) -> (*mut u8, *const u8) {
+        let (mut dst, mut src) = (self.dst, self.src);
+        for d in dim..self.shape.len() {
+            let i = (index % self.shape[d]) as isize;
+            index /= self.shape[d];
+            dst = dst.wrapping_offset(i * self.strides[d].0);
+            src = src.wrapping_offset(i * self.strides[d].1);
+        }
+        (dst, src)
+    }
+}
+
+/// Conjugates `n` complex elements in place.
+unsafe fn conjugate(dtype: DType, data: *mut u8, stride: isize, n: usize) {
+    for i in 0..n as isize {
+        // SAFETY: the caller's `n` elements.
+        unsafe {
+            if dtype == DType::Complex64 {
+                let p = data.offset(i * stride).cast::<Complex<f32>>();
+                p.write_unaligned(p.read_unaligned().conj());
+            } else {
+                let p = data.offset(i * stride).cast::<Complex<f64>>();
+                p.write_unaligned(p.read_unaligned().conj());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

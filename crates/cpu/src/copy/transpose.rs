@@ -1,0 +1,154 @@
+//! Moving a matrix whose source and destination run along different dimensions.
+//!
+//! The matrix is walked in blocks of [`BLOCK_BYTES`] by as many rows, so that every cache line of both sides is
+//! fetched once and used whole. Inside a block, squares of one 16-byte register by as many rows are transposed in
+//! registers: `log2` steps of a perfect shuffle, each interleaving register `i` with register `i + n/2`.
+
+/// Bytes of a block along each side: 4 lines, so that the adjacent-line prefetch of x86 is not wasted, while
+/// 64 rows of both sides (f32) stay in a 48 KiB L1.
+const BLOCK_BYTES: usize = 256;
+
+/// A two-dimensional move. The destination is fast along `a`, the source along `b`.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix {
+    pub dst: *mut u8,
+    pub src: *const u8,
+    /// Elements along the destination's and the source's fast dimensions.
+    pub size: (usize, usize),
+    /// Strides in bytes along `a` and `b`.
+    pub dst_stride: (isize, isize),
+    pub src_stride: (isize, isize),
+}
+
+/// Elements along each side of a block for elements of `size` bytes.
+pub(super) const fn block_side(size: usize) -> usize {
+    BLOCK_BYTES / size
+}
+
+/// Copies `m` for elements of `size` bytes.
+///
+/// # Safety
+/// Both sides must be valid for the sizes and strides, and must not overlap.
+pub(super) unsafe fn transpose(size: usize, m: Matrix) {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe {
+        match size {
+            1 => blocks::<u8>(m),
+            2 => blocks::<u16>(m),
+            4 => blocks::<u32>(m),
+            8 => blocks::<u64>(m),
+            _ => blocks::<[u64; 2]>(m),
+        }
+    }
+}
+
+unsafe fn blocks<T: Copy>(m: Matrix) {
+    let size = size_of::<T>() as isize;
+    let side = block_side(size_of::<T>());
+    let square = 16 / size_of::<T>();
+    let unit = m.dst_stride.0 == size && m.src_stride.1 == size;
+    let simd = cfg!(target_arch = "x86_64") && unit && square > 1 && m.size.0 >= square && m.size.1 >= square;
+    if !simd {
+        // A thin side takes longer blocks of the other, to keep the inner loop long.
+        let longer = |thin: usize| if thin < side { side * side / thin.max(1) } else { side };
+        let (step_a, step_b) = (longer(m.size.1), longer(m.size.0));
+        for b in (0..m.size.1).step_by(step_b) {
+            for a in (0..m.size.0).step_by(step_a) {
+                let part = sub(&m, a, b, step_a.min(m.size.0 - a), step_b.min(m.size.1 - b));
+                // SAFETY: a part of the caller's matrix.
+                unsafe { plain::<T>(part) };
+            }
+        }
+        return;
+    }
+    for b in (0..m.size.1).step_by(side) {
+        let rows = side.min(m.size.1 - b);
+        for a in (0..m.size.0).step_by(side) {
+            let columns = side.min(m.size.0 - a);
+            let (full_a, full_b) = (columns / square * square, rows / square * square);
+            for i in (0..full_b).step_by(square) {
+                for j in (0..full_a).step_by(square) {
+                    let part = sub(&m, a + j, b + i, square, square);
+                    // SAFETY: a full square inside the caller's matrix, unit strides checked above.
+                    unsafe { square_of::<T>(part.src, m.src_stride.0, part.dst, m.dst_stride.1) };
+                }
+            }
+            // SAFETY: parts of the caller's matrix.
+            unsafe {
+                if full_a < columns {
+                    plain::<T>(sub(&m, a + full_a, b, columns - full_a, rows));
+                }
+                if full_b < rows {
+                    plain::<T>(sub(&m, a, b + full_b, full_a, rows - full_b));
+                }
+            }
+        }
+    }
+}
+
+/// The part of `m` that starts at `(a, b)`.
+fn sub(m: &Matrix, a: usize, b: usize, size_a: usize, size_b: usize) -> Matrix {
+    let (i, j) = (a as isize, b as isize);
+    Matrix {
+        dst: m.dst.wrapping_offset(i * m.dst_stride.0 + j * m.dst_stride.1),
+        src: m.src.wrapping_offset(i * m.src_stride.0 + j * m.src_stride.1),
+        size: (size_a, size_b),
+        ..*m
+    }
+}
+
+/// Element by element, the longer side inside.
+unsafe fn plain<T: Copy>(m: Matrix) {
+    let (inner, outer) = if m.size.0 >= m.size.1 { (m.size.0, m.size.1) } else { (m.size.1, m.size.0) };
+    let pick = |s: (isize, isize)| if m.size.0 >= m.size.1 { s } else { (s.1, s.0) };
+    let (dst_stride, src_stride) = (pick(m.dst_stride), pick(m.src_stride));
+    for o in 0..outer as isize {
+        let dst = m.dst.wrapping_offset(o * dst_stride.1);
+        let src = m.src.wrapping_offset(o * src_stride.1);
+        // SAFETY: `inner` elements of the caller's matrix.
+        unsafe { super::cast::move_strip::<T>(src, src_stride.0, dst, dst_stride.0, inner) };
+    }
+}
+
+/// Transposes one square of `16 / size_of::<T>()` elements a side: rows of the source become columns.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn square_of<T: Copy>(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
+    use std::arch::x86_64::*;
+    let n = 16 / size_of::<T>();
+    // SAFETY: SSE2 is part of x86-64; `n` rows of 16 bytes on both sides by the caller's contract.
+    unsafe {
+        let mut rows = [_mm_setzero_si128(); 16];
+        for (i, row) in rows.iter_mut().enumerate().take(n) {
+            *row = _mm_loadu_si128(src.offset(i as isize * src_stride).cast());
+        }
+        let mut step = 1;
+        while step < n {
+            let mut next = rows;
+            for i in 0..n / 2 {
+                let (x, y) = (rows[i], rows[i + n / 2]);
+                (next[2 * i], next[2 * i + 1]) = match size_of::<T>() {
+                    1 => (_mm_unpacklo_epi8(x, y), _mm_unpackhi_epi8(x, y)),
+                    2 => (_mm_unpacklo_epi16(x, y), _mm_unpackhi_epi16(x, y)),
+                    4 => (_mm_unpacklo_epi32(x, y), _mm_unpackhi_epi32(x, y)),
+                    _ => (_mm_unpacklo_epi64(x, y), _mm_unpackhi_epi64(x, y)),
+                };
+            }
+            rows = next;
+            step *= 2;
+        }
+        for (i, row) in rows.iter().enumerate().take(n) {
+            _mm_storeu_si128(dst.offset(i as isize * dst_stride).cast(), *row);
+        }
+    }
+}
+
+/// Transposes one square; other processors have no register form yet.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn square_of<T: Copy>(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
+    let size = size_of::<T>() as isize;
+    let n = 16 / size_of::<T>();
+    let m = Matrix { dst, src, size: (n, n), dst_stride: (size, dst_stride), src_stride: (src_stride, size) };
+    // SAFETY: the caller's square.
+    unsafe { plain::<T>(m) }
+}
