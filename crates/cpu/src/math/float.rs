@@ -1,0 +1,460 @@
+//! The real functions, for `f32` and `f64`.
+
+use super::{Isa, Number};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+/// `f32` or `f64`, with every real function.
+///
+/// The instruction set is a parameter (see [`isa`](super::isa)). Code without branches, except where said, so that a
+/// loop over a function vectorises. Results are within 2 units in the last place for `f32` and 4 for `f64` unless said
+/// otherwise, and NaN, infinities, signed zeros and subnormals are treated as IEEE 754 and C's Annex F have it.
+///
+/// Concrete `f32` and `f64` have inherent methods of the same names: call `Float::exp::<I>(x)` there, `x.exp::<I>()` in
+/// code generic over `T: Float`.
+///
+/// A few functions have rare arguments that cannot be had without branches: huge angles and huge quotients. Their
+/// plain form takes any argument and branches; a loop that should vectorise first checks a block of arguments with
+/// the predicate and then runs the `_common` form over the block where all are common, the plain form where not
+/// (a few hundred elements make a good block).
+pub trait Float:
+    Number
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + DivAssign
+{
+    /// One half.
+    const HALF: Self;
+    /// Two.
+    const TWO: Self;
+    /// A quiet NaN.
+    const NAN: Self;
+    /// Positive infinity.
+    const INFINITY: Self;
+    /// Negative infinity.
+    const NEG_INFINITY: Self;
+    /// The distance from one to the next larger value.
+    const EPSILON: Self;
+    /// The largest finite value.
+    const MAX: Self;
+    /// The smallest finite value, `-MAX`.
+    const MIN: Self;
+    /// The smallest positive normal value.
+    const MIN_POSITIVE: Self;
+    /// The circle constant.
+    const PI: Self;
+    /// The natural logarithm of 2.
+    const LN_2: Self;
+    /// The natural logarithm of 10.
+    const LN_10: Self;
+    /// The square root of 2.
+    const SQRT_2: Self;
+    /// Whether it is NaN.
+    fn is_nan(self) -> bool;
+    /// Whether it is infinite.
+    fn is_inf(self) -> bool;
+    /// Whether it is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
+    /// Whether the sign bit is set.
+    fn signbit(self) -> bool;
+    /// Whether the `_common` forms of `sin`, `cos` and `tan` take it.
+    fn is_common_angle(self) -> bool;
+    /// Whether the `_common` forms of `fmod`, `remainder` and `floor_divide` take the pair.
+    fn is_common_quotient(self, other: Self) -> bool;
+    /// `self` times two to the power `exponent`, rounded once.
+    fn ldexp(self, exponent: i32) -> Self;
+    /// The mantissa in [0.5, 1) and the exponent such that `self = mantissa * 2^exponent`; zero, infinities and NaN
+    /// have exponent 0.
+    fn frexp(self) -> (Self, i32);
+    /// The square root.
+    fn sqrt<I: Isa>(self) -> Self;
+    /// One over the square root.
+    fn rsqrt<I: Isa>(self) -> Self;
+    /// One over `self`.
+    fn reciprocal<I: Isa>(self) -> Self;
+    /// The magnitude.
+    fn abs<I: Isa>(self) -> Self;
+    /// The largest integer not above.
+    fn floor<I: Isa>(self) -> Self;
+    /// The smallest integer not below.
+    fn ceil<I: Isa>(self) -> Self;
+    /// The integer part.
+    fn trunc<I: Isa>(self) -> Self;
+    /// The nearest integer, ties to even.
+    fn round<I: Isa>(self) -> Self;
+    /// `self - trunc(self)`.
+    fn frac<I: Isa>(self) -> Self;
+    /// -1, 0 or 1; 0 for NaN, as PyTorch has it.
+    fn sign<I: Isa>(self) -> Self;
+    /// The magnitude of `self` with the sign of `other`.
+    fn copysign<I: Isa>(self, other: Self) -> Self;
+    /// The smaller; NaN if either is.
+    fn minimum<I: Isa>(self, other: Self) -> Self;
+    /// The larger; NaN if either is.
+    fn maximum<I: Isa>(self, other: Self) -> Self;
+    /// The smaller; a NaN gives way to a number.
+    fn fmin<I: Isa>(self, other: Self) -> Self;
+    /// The larger; a NaN gives way to a number.
+    fn fmax<I: Isa>(self, other: Self) -> Self;
+    /// C's remainder, with the sign of `self`, for any arguments; loops over it do not vectorise (see
+    /// [`fmod_common`](Float::fmod_common)).
+    fn fmod<I: Isa>(self, other: Self) -> Self;
+    /// [`fmod`](Float::fmod) where [`is_common_quotient`](Float::is_common_quotient) holds.
+    fn fmod_common<I: Isa>(self, other: Self) -> Self;
+    /// The remainder with the sign of `other` (Python's `%`); vectorises as [`fmod`](Float::fmod) does.
+    fn remainder<I: Isa>(self, other: Self) -> Self;
+    /// [`remainder`](Float::remainder) where [`is_common_quotient`](Float::is_common_quotient) holds.
+    fn remainder_common<I: Isa>(self, other: Self) -> Self;
+    /// The floored quotient as Python's `//` finds it, from the exact remainder; vectorises as [`fmod`](Float::fmod)
+    /// does.
+    fn floor_divide<I: Isa>(self, other: Self) -> Self;
+    /// [`floor_divide`](Float::floor_divide) where [`is_common_quotient`](Float::is_common_quotient) holds.
+    fn floor_divide_common<I: Isa>(self, other: Self) -> Self;
+    /// `sqrt(self^2 + other^2)` without overflow.
+    fn hypot<I: Isa>(self, other: Self) -> Self;
+    /// The next representable value towards `other`.
+    fn nextafter<I: Isa>(self, other: Self) -> Self;
+    /// The angle of the point with ordinate `self` and abscissa `other`.
+    fn atan2<I: Isa>(self, other: Self) -> Self;
+    /// `self` to the power `other`, with C's special cases.
+    fn pow<I: Isa>(self, other: Self) -> Self;
+    /// The exponential.
+    fn exp<I: Isa>(self) -> Self;
+    /// Two to the power.
+    fn exp2<I: Isa>(self) -> Self;
+    /// `exp(x) - 1`, accurate near zero.
+    fn expm1<I: Isa>(self) -> Self;
+    /// The natural logarithm.
+    fn log<I: Isa>(self) -> Self;
+    /// The binary logarithm.
+    fn log2<I: Isa>(self) -> Self;
+    /// The decimal logarithm.
+    fn log10<I: Isa>(self) -> Self;
+    /// `log(1 + x)`, accurate near zero.
+    fn log1p<I: Isa>(self) -> Self;
+    /// The sine of any angle; loops over it do not vectorise (see [`sin_common`](Float::sin_common)).
+    fn sin<I: Isa>(self) -> Self;
+    /// The cosine of any angle; loops over it do not vectorise (see [`cos_common`](Float::cos_common)).
+    fn cos<I: Isa>(self) -> Self;
+    /// The tangent of any angle; loops over it do not vectorise (see [`tan_common`](Float::tan_common)).
+    fn tan<I: Isa>(self) -> Self;
+    /// The sine of an angle for which [`is_common_angle`](Float::is_common_angle) holds.
+    fn sin_common<I: Isa>(self) -> Self;
+    /// The cosine of an angle for which [`is_common_angle`](Float::is_common_angle) holds.
+    fn cos_common<I: Isa>(self) -> Self;
+    /// The tangent of an angle for which [`is_common_angle`](Float::is_common_angle) holds.
+    fn tan_common<I: Isa>(self) -> Self;
+    /// The arcsine.
+    fn asin<I: Isa>(self) -> Self;
+    /// The arccosine.
+    fn acos<I: Isa>(self) -> Self;
+    /// The arctangent.
+    fn atan<I: Isa>(self) -> Self;
+    /// The hyperbolic sine.
+    fn sinh<I: Isa>(self) -> Self;
+    /// The hyperbolic cosine.
+    fn cosh<I: Isa>(self) -> Self;
+    /// The hyperbolic tangent.
+    fn tanh<I: Isa>(self) -> Self;
+    /// The inverse hyperbolic sine.
+    fn asinh<I: Isa>(self) -> Self;
+    /// The inverse hyperbolic cosine.
+    fn acosh<I: Isa>(self) -> Self;
+    /// The inverse hyperbolic tangent.
+    fn atanh<I: Isa>(self) -> Self;
+    /// `1 / (1 + exp(-x))`.
+    fn sigmoid<I: Isa>(self) -> Self;
+}
+
+macro_rules! float {
+    ($t:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, [$($unary:ident)*], [$($binary:ident)*]) => {
+        impl Float for $t {
+            const HALF: Self = 0.5;
+            const TWO: Self = 2.0;
+            const NAN: Self = <$t>::NAN;
+            const INFINITY: Self = <$t>::INFINITY;
+            const NEG_INFINITY: Self = <$t>::NEG_INFINITY;
+            const EPSILON: Self = <$t>::EPSILON;
+            const MAX: Self = <$t>::MAX;
+            const MIN: Self = <$t>::MIN;
+            const MIN_POSITIVE: Self = <$t>::MIN_POSITIVE;
+            const PI: Self = std::$t::consts::PI;
+            const LN_2: Self = std::$t::consts::LN_2;
+            const LN_10: Self = std::$t::consts::LN_10;
+            const SQRT_2: Self = std::$t::consts::SQRT_2;
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self != self
+            }
+            #[inline(always)]
+            fn is_inf(self) -> bool {
+                self.abs() == <$t>::INFINITY
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.abs() < <$t>::INFINITY
+            }
+            #[inline(always)]
+            fn signbit(self) -> bool {
+                self.is_sign_negative()
+            }
+            #[inline(always)]
+            fn is_common_angle(self) -> bool {
+                self.abs() <= 1.0e5
+            }
+            #[inline(always)]
+            fn is_common_quotient(self, other: Self) -> bool {
+                // Below this the truncated quotient is exact or one too large; false for NaN.
+                (self / other).abs() < $integral / 4.0
+            }
+            fn ldexp(self, exponent: i32) -> Self {
+                // Three exact steps at most, and one that may round: never two.
+                const BIAS: i32 = <$t>::MAX_EXP - 1;
+                const LOW: i32 = 1 - BIAS + <$t>::MANTISSA_DIGITS as i32;
+                let power = |e: i32| <$t>::from_bits(((e + BIAS) as $bits) << (<$t>::MANTISSA_DIGITS - 1));
+                let (mut x, mut e) = (self, exponent);
+                for _ in 0..2 {
+                    let step = if e > BIAS { BIAS } else if e < 1 - BIAS { LOW } else { 0 };
+                    x *= power(step);
+                    e -= step;
+                }
+                x * power(e.clamp(1 - BIAS, BIAS))
+            }
+            fn frexp(self) -> (Self, i32) {
+                if self == 0.0 || !Float::is_finite(self) {
+                    return (self, 0);
+                }
+                const DIGITS: u32 = <$t>::MANTISSA_DIGITS;
+                let subnormal = self.abs() < <$t>::MIN_POSITIVE;
+                let bits = (if subnormal { self * $integral } else { self }).to_bits();
+                let field = ((bits << 1) >> DIGITS) as i32;
+                let exponent = field - (<$t>::MAX_EXP - 2) - if subnormal { DIGITS as i32 - 1 } else { 0 };
+                let mantissa_mask = !((<$bits>::MAX >> DIGITS) << (DIGITS - 1));
+                let half = (0.5 as $t).to_bits();
+                (<$t>::from_bits((bits & mantissa_mask) | half), exponent)
+            }
+            #[inline(always)]
+            fn sqrt<I: Isa>(self) -> Self {
+                <$t>::sqrt(self)
+            }
+            #[inline(always)]
+            fn rsqrt<I: Isa>(self) -> Self {
+                1.0 / <$t>::sqrt(self)
+            }
+            #[inline(always)]
+            fn reciprocal<I: Isa>(self) -> Self {
+                1.0 / self
+            }
+            #[inline(always)]
+            fn abs<I: Isa>(self) -> Self {
+                <$t>::abs(self)
+            }
+            #[inline(always)]
+            fn floor<I: Isa>(self) -> Self {
+                if I::ROUND {
+                    return <$t>::floor(self);
+                }
+                let r = Float::round::<I>(self);
+                // The sign is the argument's also where the result is zero.
+                (if r > self { r - 1.0 } else { r }).copysign(self)
+            }
+            #[inline(always)]
+            fn ceil<I: Isa>(self) -> Self {
+                if I::ROUND {
+                    return <$t>::ceil(self);
+                }
+                let r = Float::round::<I>(self);
+                (if r < self { r + 1.0 } else { r }).copysign(self)
+            }
+            #[inline(always)]
+            fn trunc<I: Isa>(self) -> Self {
+                if I::ROUND {
+                    return <$t>::trunc(self);
+                }
+                let x = self.abs();
+                let r = Float::round::<I>(x);
+                (if r > x { r - 1.0 } else { r }).copysign(self)
+            }
+            #[inline(always)]
+            fn round<I: Isa>(self) -> Self {
+                if I::ROUND {
+                    return <$t>::round_ties_even(self);
+                }
+                // Adding 2^(digits - 1) leaves no bits for a fraction.
+                let x = self.abs();
+                let r = (x + $integral) - $integral;
+                (if x < $integral { r } else { x }).copysign(self)
+            }
+            #[inline(always)]
+            fn frac<I: Isa>(self) -> Self {
+                self - Float::trunc::<I>(self)
+            }
+            #[inline(always)]
+            fn sign<I: Isa>(self) -> Self {
+                let positive: $t = if self > 0.0 { 1.0 } else { 0.0 };
+                if self < 0.0 { -1.0 } else { positive }
+            }
+            #[inline(always)]
+            fn copysign<I: Isa>(self, other: Self) -> Self {
+                <$t>::copysign(self, other)
+            }
+            #[inline(always)]
+            fn minimum<I: Isa>(self, other: Self) -> Self {
+                if (other < self) | Float::is_nan(other) { other } else { self }
+            }
+            #[inline(always)]
+            fn maximum<I: Isa>(self, other: Self) -> Self {
+                if (other > self) | Float::is_nan(other) { other } else { self }
+            }
+            #[inline(always)]
+            fn fmin<I: Isa>(self, other: Self) -> Self {
+                if (other < self) | Float::is_nan(self) { other } else { self }
+            }
+            #[inline(always)]
+            fn fmax<I: Isa>(self, other: Self) -> Self {
+                if (other > self) | Float::is_nan(self) { other } else { self }
+            }
+            #[inline(always)]
+            fn fmod<I: Isa>(self, other: Self) -> Self {
+                self % other
+            }
+            #[inline(always)]
+            fn fmod_common<I: Isa>(self, other: Self) -> Self {
+                $fmod_common::<I>(self, other)
+            }
+            #[inline(always)]
+            fn remainder<I: Isa>(self, other: Self) -> Self {
+                remainder(self % other, other)
+            }
+            #[inline(always)]
+            fn remainder_common<I: Isa>(self, other: Self) -> Self {
+                remainder(Float::fmod_common::<I>(self, other), other)
+            }
+            #[inline(always)]
+            fn floor_divide<I: Isa>(self, other: Self) -> Self {
+                floor_divide::<I, $t>(self, other, self % other)
+            }
+            #[inline(always)]
+            fn floor_divide_common<I: Isa>(self, other: Self) -> Self {
+                floor_divide::<I, $t>(self, other, Float::fmod_common::<I>(self, other))
+            }
+            #[inline(always)]
+            fn hypot<I: Isa>(self, other: Self) -> Self {
+                let h = $hypot::<I>(self, other);
+                // Infinite even where the other is NaN.
+                if Float::is_inf(self) | Float::is_inf(other) { <$t>::INFINITY } else { h }
+            }
+            #[inline(always)]
+            fn nextafter<I: Isa>(self, other: Self) -> Self {
+                let bits = self.to_bits() as $signed;
+                // Away from zero is up in the bits.
+                let step: $signed = if (other > self) == (self > 0.0) { 1 } else { -1 };
+                let next = <$t>::from_bits(bits.wrapping_add(step) as $bits);
+                let next = if self == 0.0 { <$t>::from_bits(1).copysign(other) } else { next };
+                let next = if self == other { other } else { next };
+                if Float::is_nan(self) | Float::is_nan(other) { self + other } else { next }
+            }
+            $(
+                #[inline(always)]
+                fn $unary<I: Isa>(self) -> Self {
+                    super::functions::$t::$unary::<I>(self)
+                }
+            )*
+            $(
+                #[inline(always)]
+                fn $binary<I: Isa>(self, other: Self) -> Self {
+                    super::functions::$t::$binary::<I>(self, other)
+                }
+            )*
+        }
+    };
+}
+
+/// The remainder with the sign of `b`, given the one with the sign of the dividend.
+#[inline(always)]
+fn remainder<T: Float>(fmod: T, b: T) -> T {
+    if (fmod != T::ZERO) & ((b < T::ZERO) != (fmod < T::ZERO)) { fmod + b } else { fmod }
+}
+
+/// Python's floored quotient, given the exact remainder: the quotient of what is divisible, which rounding can only
+/// bring close to an integer, and then that integer.
+#[inline(always)]
+fn floor_divide<I: Isa, T: Float>(a: T, b: T, fmod: T) -> T {
+    let quotient = (a - fmod) / b;
+    let adjust = (fmod != T::ZERO) & ((b < T::ZERO) != (fmod < T::ZERO));
+    let quotient = if adjust { quotient - T::ONE } else { quotient };
+    let floor = quotient.floor::<I>();
+    let floor = if quotient - floor > T::HALF { floor + T::ONE } else { floor };
+    let floor = if quotient == T::ZERO { T::ZERO.copysign::<I>(a / b) } else { floor };
+    if b == T::ZERO { a / b } else { floor }
+}
+
+#[inline(always)]
+fn fmod_common_f32<I: Isa>(a: f32, b: f32) -> f32 {
+    // In f64 the quotient's integer part is exact, and so are the product and the difference.
+    let (x, y) = (a.abs() as f64, b.abs() as f64);
+    let quotient = Float::trunc::<I>(x / y);
+    // An infinite divisor times a zero quotient is NaN.
+    let rest = if quotient == 0.0 { x } else { x - quotient * y };
+    (rest as f32).copysign(a)
+}
+
+#[inline(always)]
+fn fmod_common_f64<I: Isa>(a: f64, b: f64) -> f64 {
+    if !I::FMA {
+        return a % b;
+    }
+    let (x, y) = (a.abs(), b.abs());
+    let quotient = Float::trunc::<I>(x / y);
+    // Exact, because fused; negative where the quotient was rounded up to an integer.
+    let rest = if quotient == 0.0 { x } else { f64::mul_add(-quotient, y, x) };
+    (if rest < 0.0 { rest + y } else { rest }).copysign(a)
+}
+
+#[inline(always)]
+fn hypot_f32<I: Isa>(x: f32, y: f32) -> f32 {
+    let (x, y) = (x as f64, y as f64);
+    (x * x + y * y).sqrt() as f32
+}
+
+#[inline(always)]
+fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
+    // Powers of two that keep the squares in range.
+    const BIG: f64 = f64::from_bits((1023 + 600) << 52);
+    const SMALL: f64 = f64::from_bits((1023 - 600) << 52);
+    let large = Float::maximum::<I>(x.abs(), y.abs());
+    let (up, down) = (large < f64::from_bits((1023 - 450) << 52), large > f64::from_bits((1023 + 500) << 52));
+    let scale = if up {
+        BIG
+    } else if down {
+        SMALL
+    } else {
+        1.0
+    };
+    let back = if up {
+        SMALL
+    } else if down {
+        BIG
+    } else {
+        1.0
+    };
+    let (x, y) = (x * scale, y * scale);
+    Number::mul_add::<I>(x, x, y * y).sqrt() * back
+}
+
+float! {
+    f32, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
+    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid],
+    [pow atan2]
+}
+float! {
+    f64, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
+    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid],
+    [pow atan2]
+}
