@@ -1,0 +1,570 @@
+//! Writing and combining at index positions.
+//!
+//! The destination's strides are 0 along the dimensions that exist only in the indices: two positions that differ only
+//! there may hit the same element, so those dimensions run in order on one thread, and the others run in parallel.
+
+use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, without};
+use crate::copy::copy_strided;
+use flambeau_base::iter::{GRAIN, Iter};
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
+
+/// How values that hit one element are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReduceOp {
+    /// Their sum (`or` for booleans).
+    Sum,
+    /// Their product (`and` for booleans).
+    Prod,
+    /// The greatest; NaN wins. Not for complex numbers.
+    Amax,
+    /// The least; NaN wins. Not for complex numbers.
+    Amin,
+    /// Their mean, rounded down for integers.
+    Mean,
+}
+
+/// `dst[i + sum of index[i] * step] = src[i]` for every position `i` of `sizes`, in row-major order where elements
+/// coincide. The destination's strides are 0 along the dimensions that exist only in the indices. Elements have `size`
+/// bytes; the source may be broadcast.
+///
+/// # Safety
+/// `src` and the indices must be valid for `sizes` at their strides, `dst` for every index within its operand's size;
+/// `dst` must not overlap the others, and its elements must be distinct.
+pub unsafe fn index_put(
+    sizes: &[i64],
+    dst: (*mut u8, &[isize]),
+    src: (*const u8, &[isize]),
+    indices: &[IndexOperand],
+    size: usize,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe {
+        let checked = check(sizes, indices, wrap)?;
+        put(sizes, dst, src, &checked, replace_strip(size));
+    }
+    Ok(())
+}
+
+/// [`index_put`] that adds to what is there.
+///
+/// # Safety
+/// As for [`index_put`].
+pub unsafe fn index_put_accumulate(
+    sizes: &[i64],
+    dst: (*mut u8, &[isize]),
+    src: (*const u8, &[isize]),
+    indices: &[IndexOperand],
+    dtype: DType,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe {
+        let checked = check(sizes, indices, wrap)?;
+        put(sizes, dst, src, &checked, reduce_strip(ReduceOp::Sum, dtype));
+    }
+    Ok(())
+}
+
+/// `dst[.., index[.., i, ..], ..] = src[.., i, ..]` along `dim`: `sizes` are the index's, and `dst_size` is the
+/// destination's size along `dim`.
+///
+/// # Safety
+/// As for [`index_put`], the destination being at least as large as `sizes` in the other dimensions.
+pub unsafe fn scatter(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    dst_size: i64,
+    src: (*const u8, &[isize]),
+    indices: (*const u8, &[isize], DType),
+    size: usize,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    let step = dst.1.get(dim).copied().unwrap_or(0);
+    let operand = IndexOperand { data: indices.0, strides: indices.1, dtype: indices.2, size: dst_size, step };
+    // SAFETY: the caller's contract; the index takes the place of the position along `dim`.
+    unsafe { index_put(sizes, (dst.0, &without(dst.1, dim)), src, &[operand], size, wrap) }
+}
+
+/// [`scatter`] that combines with `op`; what was in `dst` takes part if `include_self` is set. `scatter_add` is `Sum`.
+///
+/// # Safety
+/// As for [`scatter`].
+pub unsafe fn scatter_reduce(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    dst_size: i64,
+    src: (*const u8, &[isize]),
+    indices: (*const u8, &[isize], DType),
+    dtype: DType,
+    op: ReduceOp,
+    include_self: bool,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    let step = dst.1.get(dim).copied().unwrap_or(0);
+    let operand = IndexOperand { data: indices.0, strides: indices.1, dtype: indices.2, size: dst_size, step };
+    let dst = (dst.0, &without(dst.1, dim)[..]);
+    // SAFETY: the caller's contract, unchanged.
+    unsafe {
+        let checked = check(sizes, &[operand], wrap)?;
+        if sizes.contains(&0) {
+            return Ok(());
+        }
+        if !include_self {
+            let identity = identity(op, dtype);
+            let zero = vec![0; sizes.len()];
+            put(sizes, dst, (identity.as_ptr(), &zero), &checked, replace_strip(dtype.size()));
+        }
+        put(sizes, dst, src, &checked, reduce_strip(op, dtype));
+        if op == ReduceOp::Mean {
+            divide_by_counts(sizes, dim, dst, step, dst_size, checked, dtype, include_self);
+        }
+    }
+    Ok(())
+}
+
+/// `dst[.., index[k], ..] = src[.., k, ..]` along `dim`, for a 1-d index given as address, stride and dtype: `sizes` are
+/// the source's.
+///
+/// # Safety
+/// As for [`scatter`].
+pub unsafe fn index_copy(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    dst_size: i64,
+    src: (*const u8, &[isize]),
+    indices: (*const u8, isize, DType),
+    size: usize,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    let strides = along(sizes.len(), dim, indices.1);
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { scatter(sizes, dim, dst, dst_size, src, (indices.0, &strides, indices.2), size, wrap) }
+}
+
+/// [`index_copy`] of one value to every row: `sizes` are the destination's, with the index's length along `dim`.
+///
+/// # Safety
+/// As for [`scatter`].
+pub unsafe fn index_fill(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    dst_size: i64,
+    value: &[u8; 16],
+    indices: (*const u8, isize, DType),
+    size: usize,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    let zero = vec![0; sizes.len()];
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { index_copy(sizes, dim, dst, dst_size, (value.as_ptr(), &zero), indices, size, wrap) }
+}
+
+/// [`index_copy`] that adds to what is there (`alpha` is the caller's multiplication).
+///
+/// # Safety
+/// As for [`scatter`].
+pub unsafe fn index_add(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    dst_size: i64,
+    src: (*const u8, &[isize]),
+    indices: (*const u8, isize, DType),
+    dtype: DType,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    let strides = along(sizes.len(), dim, indices.1);
+    let indices = (indices.0, &strides[..], indices.2);
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { scatter_reduce(sizes, dim, dst, dst_size, src, indices, dtype, ReduceOp::Sum, true, wrap) }
+}
+
+/// `dst.flatten()[index[i]] = src[i]`: `sizes` are the index's and the source's, `dst_sizes` the destination's.
+///
+/// # Safety
+/// As for [`index_put`].
+pub unsafe fn put_flat(
+    sizes: &[i64],
+    dst_sizes: &[i64],
+    dst: (*mut u8, &[isize], DType),
+    src: (*const u8, &[isize]),
+    indices: (*const u8, &[isize], DType),
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { flat(sizes, dst_sizes, dst, src, indices, replace_strip(dst.2.size()), wrap) }
+}
+
+/// [`put_flat`] that adds to what is there.
+///
+/// # Safety
+/// As for [`index_put`].
+pub unsafe fn put_flat_accumulate(
+    sizes: &[i64],
+    dst_sizes: &[i64],
+    dst: (*mut u8, &[isize], DType),
+    src: (*const u8, &[isize]),
+    indices: (*const u8, &[isize], DType),
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe { flat(sizes, dst_sizes, dst, src, indices, reduce_strip(ReduceOp::Sum, dst.2), wrap) }
+}
+
+unsafe fn flat(
+    sizes: &[i64],
+    dst_sizes: &[i64],
+    dst: (*mut u8, &[isize], DType),
+    src: (*const u8, &[isize]),
+    indices: (*const u8, &[isize], DType),
+    strip: PutStrip,
+    wrap: bool,
+) -> Result<(), BadIndex> {
+    let size = dst.2.size();
+    let numel: i64 = dst_sizes.iter().product();
+    let operand =
+        IndexOperand { data: indices.0, strides: indices.1, dtype: indices.2, size: numel, step: size as isize };
+    let contiguous = contiguous_strides(dst_sizes, size);
+    let is_contiguous = (0..dst_sizes.len()).all(|d| dst_sizes[d] == 1 || dst.1[d] == contiguous[d]);
+    let zero = vec![0; sizes.len()];
+    // SAFETY: the caller's contract; the buffer holds the destination's elements.
+    unsafe {
+        let checked = check(sizes, &[operand], wrap)?;
+        if is_contiguous {
+            put(sizes, (dst.0, &zero), src, &checked, strip);
+        } else {
+            let mut buffer = vec![0u8; numel as usize * size];
+            let data = buffer.as_mut_ptr();
+            copy_strided(dst_sizes, (data, &contiguous, dst.2), (dst.0, dst.1, dst.2));
+            put(sizes, (data, &zero), src, &checked, strip);
+            copy_strided(dst_sizes, dst, (data, &contiguous, dst.2));
+        }
+    }
+    Ok(())
+}
+
+/// Combines `n` values, in order: destination, its stride, source, its stride, indices (multiplied by the step and
+/// added to the destination's address), their stride, step, count. A stride of 0 reads the index once.
+type PutStrip = unsafe fn(*mut u8, isize, *const u8, isize, *const i64, isize, isize, usize);
+
+/// One dimension that runs in order: its size and the strides of [dst, src, indices...].
+struct Ordered {
+    size: usize,
+    strides: Vec<isize>,
+}
+
+unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]), checked: &Checked, strip: PutStrip) {
+    if sizes.contains(&0) {
+        return;
+    }
+    let mut operands: Vec<(*mut u8, &[isize])> = vec![dst, (src.0.cast_mut(), src.1)];
+    operands.extend(checked.operands.iter().map(|o| (o.data.cast_mut(), o.strides.as_slice())));
+    let (mut free_sizes, mut free) = (Vec::new(), vec![Vec::new(); operands.len()]);
+    let mut ordered: Vec<Ordered> = Vec::new();
+    for d in 0..sizes.len() {
+        let strides: Vec<isize> = operands.iter().map(|o| o.1[d]).collect();
+        if sizes[d] == 1 {
+            continue;
+        }
+        if strides[0] != 0 {
+            free_sizes.push(sizes[d]);
+            for (list, stride) in free.iter_mut().zip(strides) {
+                list.push(stride);
+            }
+            continue;
+        }
+        let size = sizes[d] as usize;
+        match ordered.last_mut() {
+            Some(last) if last.strides.iter().zip(&strides).all(|(&o, &i)| o == i * size as isize) => {
+                *last = Ordered { size: last.size * size, strides };
+            }
+            _ => ordered.push(Ordered { size, strides }),
+        }
+    }
+    let free_operands: Vec<(*mut u8, &[isize])> =
+        operands.iter().zip(&free).map(|(o, s)| (o.0, s.as_slice())).collect();
+    let it = Iter::new(&free_sizes, &free_operands);
+    let steps: Vec<isize> = checked.operands.iter().map(|o| o.step).collect();
+    let last = ordered.pop();
+    let outer_count: usize = ordered.iter().map(|o| o.size).product();
+    let in_order = outer_count * last.as_ref().map_or(1, |l| l.size);
+    // At most 16 pieces, each of whole cache lines: every piece reads all indices of its columns.
+    let columns = it.numel();
+    let grain = columns.div_ceil(16).max(GRAIN / in_order).max(16);
+    // One strip with the addresses `p`, strides `s` and `n` elements.
+    let run = |p: &[*mut u8], s: &[isize], n: usize| {
+        // SAFETY: a strip of the caller's operands; indices are in range.
+        unsafe {
+            match &steps[..] {
+                [] => strip(p[0], s[0], p[1], s[1], [0i64].as_ptr(), 0, 0, n),
+                &[step] => strip(p[0], s[0], p[1], s[1], p[2].cast(), s[2], step, n),
+                _ if s[2..].iter().all(|&s| s == 0) => {
+                    let mut dst = p[0];
+                    for (&p, &step) in p[2..].iter().zip(&steps) {
+                        dst = dst.offset(p.cast::<i64>().read_unaligned() as isize * step);
+                    }
+                    strip(dst, s[0], p[1], s[1], [0i64].as_ptr(), 0, 0, n);
+                }
+                _ => offsets_in_blocks(&p[2..], &s[2..], checked, n, &mut |at, offsets| {
+                    let at = at as isize;
+                    let (dst, src) = (p[0].offset(at * s[0]), p[1].offset(at * s[1]));
+                    strip(dst, s[0], src, s[1], offsets.as_ptr(), 8, 1, offsets.len());
+                }),
+            }
+        }
+    };
+    // All ordered positions over `dims` (outermost first), then `each`.
+    let walk = |dims: &[&Ordered], start: &[*mut u8], each: &mut dyn FnMut(&[*mut u8])| {
+        let mut p = start.to_vec();
+        let mut at = vec![0usize; dims.len()];
+        loop {
+            each(&p);
+            let mut d = dims.len();
+            loop {
+                if d == 0 {
+                    return;
+                }
+                d -= 1;
+                at[d] += 1;
+                let back = if at[d] == dims[d].size { dims[d].size as isize - 1 } else { -1 };
+                for (p, &s) in p.iter_mut().zip(&dims[d].strides) {
+                    *p = p.wrapping_offset(-back * s);
+                }
+                if back < 0 {
+                    break;
+                }
+                at[d] = 0;
+            }
+        }
+    };
+    let outer_dims: Vec<&Ordered> = ordered.iter().collect();
+    let all_dims: Vec<&Ordered> = ordered.iter().chain(&last).collect();
+    let piece = |start: usize, end: usize| {
+        it.range(start, end, &|p, s, n| {
+            let rows = s[2..].iter().all(|&s| s == 0) && n >= 4;
+            match &last {
+                Some(last) if n == 1 || (!rows && last.strides[1].unsigned_abs() < s[1].unsigned_abs()) => {
+                    let mut column = p.to_vec();
+                    for _ in 0..n {
+                        walk(&outer_dims, &column, &mut |p| run(p, &last.strides, last.size));
+                        for (p, s) in column.iter_mut().zip(s) {
+                            *p = p.wrapping_offset(*s);
+                        }
+                    }
+                }
+                _ => walk(&all_dims, p, &mut |p| run(p, s, n)),
+            }
+        });
+    };
+    parallel_for(columns, grain, &|r| piece(r.start, r.end));
+}
+
+fn replace_strip(size: usize) -> PutStrip {
+    match size {
+        1 => put_strip::<u8, Replace>,
+        2 => put_strip::<u16, Replace>,
+        4 => put_strip::<u32, Replace>,
+        8 => put_strip::<u64, Replace>,
+        _ => put_strip::<[u64; 2], Replace>,
+    }
+}
+
+/// The strip that combines; `Mean` sums first.
+fn reduce_strip(op: ReduceOp, dtype: DType) -> PutStrip {
+    match op {
+        ReduceOp::Sum | ReduceOp::Mean => dispatch!(dtype, T => put_strip::<T, Sum> as PutStrip),
+        ReduceOp::Prod => dispatch!(dtype, T => put_strip::<T, Prod> as PutStrip),
+        ReduceOp::Amax => dispatch!(dtype, T in [bool, ints, floats] => put_strip::<T, Amax> as PutStrip;
+            else unreachable!("amax of complex numbers")),
+        ReduceOp::Amin => dispatch!(dtype, T in [bool, ints, floats] => put_strip::<T, Amin> as PutStrip;
+            else unreachable!("amin of complex numbers")),
+    }
+}
+
+trait Combine<T> {
+    fn combine(old: T, new: T) -> T;
+}
+struct Replace;
+struct Sum;
+struct Prod;
+struct Amax;
+struct Amin;
+
+impl<T> Combine<T> for Replace {
+    #[inline(always)]
+    fn combine(_: T, new: T) -> T {
+        new
+    }
+}
+
+macro_rules! combine {
+    ($($t:ty: |$a:ident, $b:ident| $sum:expr, $prod:expr;)*) => { $(
+        impl Combine<$t> for Sum {
+            #[inline(always)]
+            fn combine($a: $t, $b: $t) -> $t { $sum }
+        }
+        impl Combine<$t> for Prod {
+            #[inline(always)]
+            fn combine($a: $t, $b: $t) -> $t { $prod }
+        }
+    )* };
+}
+macro_rules! combine_integers {
+    ($($t:ty),*) => { combine! { $($t: |a, b| a.wrapping_add(b), a.wrapping_mul(b);)* } };
+}
+combine_integers!(u8, u16, u32, u64, i8, i16, i32, i64);
+combine! {
+    Bool: |a, b| (a.get() | b.get()).into(), (a.get() & b.get()).into();
+    f16: |a, b| f16::from_f32(a.to_f32() + b.to_f32()), f16::from_f32(a.to_f32() * b.to_f32());
+    bf16: |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), bf16::from_f32(a.to_f32() * b.to_f32());
+    f32: |a, b| a + b, a * b;
+    f64: |a, b| a + b, a * b;
+    Complex<f32>: |a, b| a + b, a * b;
+    Complex<f64>: |a, b| a + b, a * b;
+}
+
+impl<T: PartialOrd + Copy> Combine<T> for Amax {
+    #[inline(always)]
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn combine(old: T, new: T) -> T {
+        if old != old || old >= new { old } else { new }
+    }
+}
+
+impl<T: PartialOrd + Copy> Combine<T> for Amin {
+    #[inline(always)]
+    #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
+    fn combine(old: T, new: T) -> T {
+        if old != old || old <= new { old } else { new }
+    }
+}
+
+unsafe fn put_strip<T: Copy, C: Combine<T>>(
+    dst: *mut u8,
+    dst_stride: isize,
+    src: *const u8,
+    src_stride: isize,
+    index: *const i64,
+    index_stride: isize,
+    step: isize,
+    n: usize,
+) {
+    let size = size_of::<T>() as isize;
+    // SAFETY: the caller's `n` elements; indices are in range.
+    unsafe {
+        let one = |dst: *mut u8, i: isize| {
+            let dst = dst.cast::<T>();
+            let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
+            dst.write_unaligned(C::combine(dst.read_unaligned(), value));
+        };
+        if index_stride == 0 {
+            let dst = dst.offset(index.read_unaligned() as isize * step);
+            if dst_stride == size && src_stride == size {
+                let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
+                for i in 0..n {
+                    let value = C::combine(dst.add(i).read_unaligned(), src.add(i).read_unaligned());
+                    dst.add(i).write_unaligned(value);
+                }
+            } else {
+                for i in 0..n as isize {
+                    one(dst.offset(i * dst_stride), i);
+                }
+            }
+        } else {
+            for i in 0..n as isize {
+                let at = index.cast::<u8>().offset(i * index_stride).cast::<i64>().read_unaligned() as isize;
+                one(dst.offset(at * step + i * dst_stride), i);
+            }
+        }
+    }
+}
+
+/// The value that changes nothing, as the first bytes.
+fn identity(op: ReduceOp, dtype: DType) -> [u8; 16] {
+    let mut out = [0u8; 16];
+    // The extremes of the signed integers, and of the unsigned ones by wrapping.
+    let (low, high) = match dtype {
+        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
+        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
+        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
+        DType::I64 => (i64::MIN, i64::MAX),
+        DType::Bool => (0, 1),
+        _ => (0, -1),
+    };
+    dispatch!(dtype, T => {
+        let infinite = dtype.is_floating_point();
+        let value = match op {
+            ReduceOp::Sum | ReduceOp::Mean => T::from_i64(0),
+            ReduceOp::Prod => T::from_i64(1),
+            ReduceOp::Amax if infinite => T::from_f64(f64::NEG_INFINITY),
+            ReduceOp::Amin if infinite => T::from_f64(f64::INFINITY),
+            ReduceOp::Amax => T::from_i64(low),
+            ReduceOp::Amin => T::from_i64(high),
+        };
+        // SAFETY: no element is larger than 16 bytes.
+        unsafe { out.as_mut_ptr().cast::<T>().write_unaligned(value) };
+    });
+    out
+}
+
+/// Divides every element that was hit by the number of values that it holds.
+unsafe fn divide_by_counts(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    step: isize,
+    dst_size: i64,
+    mut checked: Checked,
+    dtype: DType,
+    include_self: bool,
+) {
+    let mut full: Vec<i64> = sizes.to_vec();
+    let mut dst_strides = dst.1.to_vec();
+    if dim < full.len() {
+        full[dim] = dst_size;
+        dst_strides[dim] = step;
+    }
+    let strides = contiguous_strides(&full, 8);
+    let mut counts = vec![0i64; full.iter().product::<i64>().max(1) as usize];
+    let data: *mut u8 = counts.as_mut_ptr().cast();
+    let one = 1i64;
+    checked.operands[0].step = strides.get(dim).copied().unwrap_or(0);
+    // SAFETY: the counts have the destination's shape, cut to the index's in the other dimensions.
+    unsafe {
+        let zero = vec![0; sizes.len()];
+        let ones = ((&raw const one).cast(), &zero[..]);
+        put(sizes, (data, &without(&strides, dim)), ones, &checked, put_strip::<i64, Sum>);
+    }
+    let extra = include_self as i64;
+    let it = Iter::new(&full, &[(dst.0, &dst_strides), (data, &strides)]);
+    it.for_each(&|p, s, n| {
+        dispatch!(dtype, T => for i in 0..n as isize {
+            // SAFETY: an element of the destination, and its count.
+            unsafe {
+                let count = p[1].offset(i * s[1]).cast::<i64>().read_unaligned();
+                let x = p[0].offset(i * s[0]).cast::<T>();
+                if count > 0 {
+                    x.write_unaligned(mean(x.read_unaligned(), count + extra));
+                }
+            }
+        });
+    });
+}
+
+/// `sum / count`, rounded down for integers; a boolean stays.
+fn mean<T: Element>(sum: T, count: i64) -> T {
+    match T::DTYPE {
+        DType::Bool => sum,
+        DType::U64 => T::from_i64((sum.to_i64() as u64 / count as u64) as i64),
+        d if d.is_integral(false) => T::from_i64(sum.to_i64().div_euclid(count)),
+        d if d.is_complex() => T::from_c128(sum.to_c128() / count as f64),
+        DType::F64 => T::from_f64(sum.to_f64() / count as f64),
+        _ => T::from_f32(sum.to_f32() / count as f32),
+    }
+}
