@@ -1,0 +1,122 @@
+use super::*;
+use flambeau_base::dtype::cast;
+
+fn data<T: Element>(n: usize) -> Vec<T> {
+    (0..n).map(|i| T::from_f64(((i * 7919) % 13) as f64 - if T::DTYPE.is_signed() { 6.0 } else { 0.0 })).collect()
+}
+
+/// Scans (outer, n, inner), in the contiguous layout and along a transposed one, against a plain loop.
+fn check<S: Element, T: Scanned>(op: ScanOp, shape: [usize; 3], tolerance: f64)
+where
+    Sum: Operator<T::Accumulator>,
+    Prod: Operator<T::Accumulator>,
+{
+    let [outer, n, inner] = shape;
+    let src = data::<S>(outer * n * inner);
+    let sizes = [outer as i64, n as i64, inner as i64];
+    let strides = |size: usize, swap: bool| {
+        let s = size as isize;
+        let (n, inner) = (n as isize, inner as isize);
+        if swap { [n * inner * s, s, n * s] } else { [n * inner * s, inner * s, s] }
+    };
+    for (from, to) in [(false, false), (true, false), (false, true)] {
+        let (ss, ds) = (strides(size_of::<S>(), from), strides(size_of::<T>(), to));
+        let mut out = vec![T::default(); src.len()];
+        // SAFETY: buffers of this shape.
+        unsafe {
+            let dst = (out.as_mut_ptr().cast(), &ds[..], T::DTYPE);
+            scan(op, &sizes, 1, dst, (src.as_ptr().cast(), &ss[..], S::DTYPE));
+        }
+        for a in 0..outer {
+            for c in 0..inner {
+                let at = |b: usize, swap: bool| a * n * inner + if swap { c * n + b } else { b * inner + c };
+                let mut carry = if op == ScanOp::Sum { Sum::NEUTRAL } else { Prod::NEUTRAL };
+                for b in 0..n {
+                    let x = cast::<S, T>(src[at(b, from)]).widen();
+                    carry = if op == ScanOp::Sum { Sum::combine(carry, x) } else { Prod::combine(carry, x) };
+                    let (got, want) = (out[at(b, to)].to_c128(), T::narrow(carry).to_c128());
+                    assert!(
+                        (got - want).norm() <= tolerance * (1.0 + want.norm()),
+                        "{shape:?} {a} {b} {c}: {got} {want}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_and_products() {
+    for shape in [[1, 1, 1], [3, 0, 2], [2, 700, 1], [3, 37, 5], [2, 9, 300], [1, 300_007, 1], [70, 1, 3]] {
+        check::<f32, f32>(ScanOp::Sum, shape, 1e-6);
+        check::<i8, i64>(ScanOp::Sum, shape, 0.0);
+        check::<bf16, bf16>(ScanOp::Sum, shape, 1e-2);
+        check::<u8, f64>(ScanOp::Sum, shape, 1e-12);
+        check::<Complex<f32>, Complex<f32>>(ScanOp::Sum, shape, 1e-6);
+        check::<i32, i64>(ScanOp::Prod, shape, 0.0);
+    }
+    check::<f32, f32>(ScanOp::Prod, [2, 30, 7], 1e-6);
+    check::<f64, f64>(ScanOp::Prod, [2, 7, 1], 1e-12);
+    check::<Bool, i64>(ScanOp::Sum, [1, 300_007, 1], 0.0);
+}
+
+#[test]
+fn log_sums() {
+    let src = [f64::NEG_INFINITY, f64::NEG_INFINITY, 1.0, 2.0, 800.0, f64::INFINITY, f64::INFINITY, f64::NAN, 1.0];
+    let mut out = [0f32; 9];
+    // SAFETY: two arrays of nine.
+    unsafe {
+        let src = (src.as_ptr().cast(), &[8isize][..], DType::F64);
+        scan(ScanOp::LogSumExp, &[9], 0, (out.as_mut_ptr().cast(), &[4], DType::F32), src);
+    }
+    assert_eq!(out[0], f32::NEG_INFINITY);
+    assert_eq!(out[1], f32::NEG_INFINITY);
+    assert_eq!(out[2], 1.0);
+    assert!((out[3] - (1f32.exp() + 2f32.exp()).ln()).abs() < 1e-6);
+    assert_eq!(out[4], 800.0);
+    assert_eq!(out[6], f32::INFINITY);
+    assert!(out[7].is_nan() && out[8].is_nan());
+    let z = [Complex::new(1.0, 2.0), Complex::new(0.5, -1.0)];
+    let mut w = [Complex::new(0.0f64, 0.0); 2];
+    // SAFETY: two arrays of two.
+    unsafe {
+        let src = (z.as_ptr().cast(), &[16isize][..], DType::Complex128);
+        scan(ScanOp::LogSumExp, &[2], 0, (w.as_mut_ptr().cast(), &[16], DType::Complex128), src);
+    }
+    assert!((w[1] - (z[0].exp() + z[1].exp()).ln()).norm() < 1e-12);
+}
+
+#[test]
+fn extremes() {
+    let nan = f32::NAN;
+    let src = [1.0, 2.0, 2.0, nan, 3.0, nan];
+    for lines in [1usize, 5] {
+        let n = src.len();
+        // `lines` interleaved copies.
+        let all: Vec<f32> = src.iter().flat_map(|&x| vec![x; lines]).collect();
+        let (mut values, mut indices) = (vec![0f32; n * lines], vec![-1i64; n * lines]);
+        // SAFETY: buffers of this shape.
+        unsafe {
+            let s = [4 * lines as isize, 4];
+            let values = (values.as_mut_ptr().cast(), &s[..]);
+            let indices = (indices.as_mut_ptr().cast(), &[8 * lines as isize, 8][..]);
+            let src = (all.as_ptr().cast(), &s[..]);
+            cumulative_extreme(true, &[n as i64, lines as i64], 0, values, indices, src, DType::F32);
+        }
+        for j in 0..lines {
+            let line: Vec<i64> = (0..n).map(|i| indices[i * lines + j]).collect();
+            assert_eq!(line, [0, 1, 2, 3, 3, 5]);
+            let line: Vec<f32> = (0..n).map(|i| values[i * lines + j]).collect();
+            assert_eq!(line[..3], [1.0, 2.0, 2.0]);
+            assert!(line[3..].iter().all(|x| x.is_nan()));
+        }
+    }
+    let (mut values, mut indices) = ([0u8; 4], [0i64; 4]);
+    // SAFETY: buffers of this shape.
+    unsafe {
+        let values = (values.as_mut_ptr(), &[1isize][..]);
+        let indices = (indices.as_mut_ptr().cast(), &[8isize][..]);
+        cumulative_extreme(false, &[4], 0, values, indices, ([2u8, 1, 1, 0].as_ptr(), &[1]), DType::U8);
+    }
+    assert_eq!((values, indices), ([2, 1, 1, 0], [0, 1, 2, 3]));
+}
