@@ -267,19 +267,19 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     operands.extend(checked.operands.iter().map(|o| (o.data.cast_mut(), o.strides.as_slice())));
     let (mut free_sizes, mut free) = (Vec::new(), vec![Vec::new(); operands.len()]);
     let mut ordered: Vec<Ordered> = Vec::new();
-    for d in 0..sizes.len() {
+    for (d, &size) in sizes.iter().enumerate() {
         let strides: Vec<isize> = operands.iter().map(|o| o.1[d]).collect();
-        if sizes[d] == 1 {
+        if size == 1 {
             continue;
         }
         if strides[0] != 0 {
-            free_sizes.push(sizes[d]);
+            free_sizes.push(size);
             for (list, stride) in free.iter_mut().zip(strides) {
                 list.push(stride);
             }
             continue;
         }
-        let size = sizes[d] as usize;
+        let size = size as usize;
         match ordered.last_mut() {
             Some(last) if last.strides.iter().zip(&strides).all(|(&o, &i)| o == i * size as isize) => {
                 *last = Ordered { size: last.size * size, strides };
