@@ -103,8 +103,15 @@ pub(crate) fn cast_strip_of_size(size: usize) -> CastStrip {
 }
 
 /// An address that several threads may use; each touches its own elements only.
-#[derive(Clone, Copy)]
 pub(crate) struct Shared<T>(pub *mut T);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
 
 // SAFETY: users write disjoint elements from different threads.
 unsafe impl<T> Sync for Shared<T> {}
