@@ -1,0 +1,222 @@
+//! The k greatest or least, and single order statistics.
+
+use super::keys::{Keys, Packed};
+use super::{PIECE, Row};
+use crate::copy::Shared;
+use crate::scan::Lines;
+use flambeau_base::DType;
+use flambeau_base::iter::GRAIN;
+use flambeau_base::parallel::parallel_for;
+
+/// Keys computed at a time.
+const BLOCK: usize = 512;
+
+/// The `k` greatest (`largest`) or least elements along `dim`, in that order, with their `i64` indices. Among equal
+/// elements the earlier ones are taken. (PyTorch's `sorted=False` allows any order, so also this one.) `sizes` are the
+/// source's; the outputs have `k` along `dim`.
+///
+/// # Safety
+/// All must be valid for those sizes at their strides in bytes and must not overlap; the outputs' elements must be
+/// distinct. `k` must be at most the size along `dim`. `dtype` must not be complex.
+pub unsafe fn topk(
+    sizes: &[i64],
+    dim: usize,
+    k: usize,
+    largest: bool,
+    values: (*mut u8, &[isize]),
+    indices: (*mut u8, &[isize]),
+    src: (*const u8, &[isize]),
+    dtype: DType,
+) {
+    if sizes.contains(&0) || k == 0 {
+        return;
+    }
+    let lines = Lines::new(sizes, dim, &[values, indices, (src.0.cast_mut(), src.1)]);
+    let n = lines.length;
+    let keys = Keys::new(dtype, largest);
+    let row = |p: &[*mut u8], i: isize, s: &[isize]| Row {
+        keys,
+        values: Some((p[0].wrapping_offset(i * s[0]), lines.along[0])),
+        indices: Some((p[1].wrapping_offset(i * s[1]), lines.along[1])),
+        src: p[2].wrapping_offset(i * s[2]),
+        src_stride: lines.along[2],
+    };
+    let narrow = keys.narrow() && n <= u32::MAX as usize;
+    let cut = n >= 4 * PIECE && k <= PIECE / 16;
+    let grain = if cut { usize::MAX } else { GRAIN / n + 1 };
+    let some_lines = |p: &[*mut u8], s: &[isize], count: usize| {
+        for i in 0..count as isize {
+            // SAFETY: one line of the caller's operands.
+            unsafe {
+                match narrow {
+                    true => row(p, i, s).top::<u64>(n, k, cut),
+                    false => row(p, i, s).top::<u128>(n, k, cut),
+                }
+            }
+        }
+    };
+    if cut { lines.it.range(0, lines.it.numel(), &some_lines) } else { lines.it.for_each_grain(grain, &some_lines) }
+}
+
+/// Which order statistic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// The k-th smallest, counting from zero; NaN is greatest.
+    Kth(usize),
+    /// The lower median; NaN if there is one.
+    Median,
+    /// The lower median of the elements that are not NaN.
+    NanMedian,
+}
+
+/// One order statistic along `dim`, with its `i64` index (the first of equal elements that qualifies). `sizes` are the
+/// source's; the outputs have 1 along `dim`.
+///
+/// # Safety
+/// As for [`topk`]; a `Kth` rank must be below the size along `dim`.
+pub unsafe fn select_rank(
+    rank: Rank,
+    sizes: &[i64],
+    dim: usize,
+    values: (*mut u8, &[isize]),
+    indices: (*mut u8, &[isize]),
+    src: (*const u8, &[isize]),
+    dtype: DType,
+) {
+    if sizes.contains(&0) {
+        return;
+    }
+    let lines = Lines::new(sizes, dim, &[values, indices, (src.0.cast_mut(), src.1)]);
+    let n = lines.length;
+    let keys = Keys::new(dtype, false);
+    let narrow = keys.narrow() && n <= u32::MAX as usize;
+    lines.it.for_each_grain(GRAIN / 4 / n + 1, &|p, s, count| {
+        for i in 0..count as isize {
+            let row = Row {
+                keys,
+                values: Some((p[0].wrapping_offset(i * s[0]), lines.along[0])),
+                indices: Some((p[1].wrapping_offset(i * s[1]), lines.along[1])),
+                src: p[2].wrapping_offset(i * s[2]),
+                src_stride: lines.along[2],
+            };
+            // SAFETY: one line of the caller's operands.
+            unsafe {
+                match narrow {
+                    true => row.ranked::<u64>(n, rank),
+                    false => row.ranked::<u128>(n, rank),
+                }
+            }
+        }
+    });
+}
+
+impl Row {
+    /// Runs `each(first index, keys)` over elements `from..to`.
+    unsafe fn keys_in_blocks(&self, from: usize, to: usize, each: &mut dyn FnMut(usize, &[u64])) {
+        let mut block = [0u64; BLOCK];
+        for start in (from..to).step_by(BLOCK) {
+            let count = BLOCK.min(to - start);
+            // SAFETY: elements of the caller's row.
+            unsafe {
+                let src = self.src.offset(start as isize * self.src_stride);
+                self.keys.load(src, self.src_stride, block.as_mut_ptr(), count);
+            }
+            each(start, &block[..count]);
+        }
+    }
+
+    /// The `k` least keys of elements `from..to`, in no order.
+    unsafe fn least<P: Packed>(&self, from: usize, to: usize, k: usize) -> Vec<P> {
+        let room = (2 * k).max(1024).min(to - from).max(k);
+        let mut best: Vec<P> = Vec::with_capacity(room);
+        // Keys from this one on cannot be among the least; equal keys come later, so they lose.
+        let mut limit = u64::MAX;
+        let mut limited = false;
+        let mut keep = |start: usize, keys: &[u64]| {
+            // Most groups hold nothing of interest: one comparison of their minimum dismisses them.
+            for (group, keys) in keys.chunks(16).enumerate() {
+                if limited && keys.iter().fold(u64::MAX, |a, &b| a.min(b)) >= limit {
+                    continue;
+                }
+                for (i, &key) in keys.iter().enumerate() {
+                    if limited && key >= limit {
+                        continue;
+                    }
+                    if best.len() == room {
+                        best.select_nth_unstable(k - 1);
+                        best.truncate(k);
+                        limit = best[k - 1].key();
+                        limited = true;
+                        if key >= limit {
+                            continue;
+                        }
+                    }
+                    best.push(P::pack(key, start + group * 16 + i));
+                }
+            }
+        };
+        // SAFETY: elements of the caller's row.
+        unsafe { self.keys_in_blocks(from, to, &mut keep) };
+        if best.len() > k {
+            best.select_nth_unstable(k - 1);
+            best.truncate(k);
+        }
+        best
+    }
+
+    unsafe fn top<P: Packed>(&self, n: usize, k: usize, cut: bool) {
+        let mut best = if cut {
+            // Each piece's best, then the best of those: keys and indices order them fully.
+            let pieces = n.div_ceil(PIECE);
+            let mut all: Vec<Vec<P>> = (0..pieces).map(|_| Vec::new()).collect();
+            let shared = Shared(all.as_mut_ptr());
+            parallel_for(n, PIECE, &|r| {
+                // SAFETY: this piece's elements and slot.
+                unsafe { *shared.get().add(r.start / PIECE) = self.least::<P>(r.start, r.end, k.min(r.len())) };
+            });
+            let mut best = all.concat();
+            if best.len() > k {
+                best.select_nth_unstable(k - 1);
+                best.truncate(k);
+            }
+            best
+        } else {
+            // SAFETY: the caller's row.
+            unsafe { self.least::<P>(0, n, k) }
+        };
+        best.sort_unstable();
+        // SAFETY: `k` outputs.
+        unsafe { self.emit(&best, 0) };
+    }
+
+    unsafe fn ranked<P: Packed>(&self, n: usize, rank: Rank) {
+        let mut all: Vec<P> = Vec::with_capacity(n);
+        let mut nans = 0;
+        let mut first_nan = None;
+        let nan = self.keys.nan();
+        // SAFETY: the caller's row.
+        unsafe {
+            self.keys_in_blocks(0, n, &mut |start, keys| {
+                for (i, &key) in keys.iter().enumerate() {
+                    let packed = P::pack(key, start + i);
+                    if Some(key) == nan {
+                        nans += 1;
+                        first_nan.get_or_insert(packed);
+                    }
+                    all.push(packed);
+                }
+            });
+        }
+        let at = match (rank, first_nan) {
+            (Rank::Kth(k), _) => k,
+            (Rank::Median, None) => (n - 1) / 2,
+            (Rank::NanMedian, _) if nans < n => (n - nans - 1) / 2,
+            // SAFETY: one output.
+            (_, Some(nan)) => return unsafe { self.emit(&[nan], 0) },
+            (Rank::NanMedian, None) => (n - 1) / 2,
+        };
+        let chosen = *all.select_nth_unstable(at).1;
+        // SAFETY: one output.
+        unsafe { self.emit(&[chosen], 0) };
+    }
+}

@@ -1,0 +1,91 @@
+//! Distinct elements.
+
+use super::keys::Keys;
+use super::sort;
+use flambeau_base::{DType, dispatch};
+
+/// Distinct elements (or rows), as positions in the source: select them from there for the values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unique {
+    /// The first position of each distinct element, in the order of the result.
+    pub positions: Vec<i64>,
+    /// For each element of the source, which of the results equals it.
+    pub inverse: Vec<i64>,
+    /// How often each occurs.
+    pub counts: Vec<i64>,
+}
+
+impl Unique {
+    /// From an order of the elements and whether each differs from the one before it in that order.
+    fn from_order(order: impl Iterator<Item = i64>, n: usize, differs: impl Fn(usize) -> bool) -> Unique {
+        let mut out = Unique { inverse: vec![0; n], ..Unique::default() };
+        for (i, position) in order.enumerate() {
+            if i == 0 || differs(i) {
+                out.positions.push(position);
+                out.counts.push(0);
+            }
+            let last = out.counts.len() - 1;
+            out.counts[last] += 1;
+            out.inverse[position as usize] = last as i64;
+        }
+        out
+    }
+}
+
+/// The distinct elements of `n` contiguous ones, ascending. Every NaN is distinct.
+///
+/// # Safety
+/// `src` must be valid for `n` elements of `dtype`, which must not be complex.
+pub unsafe fn unique(src: *const u8, n: usize, dtype: DType) -> Unique {
+    let size = dtype.size();
+    let mut order = vec![0i64; n];
+    let mut sorted = vec![0u8; n * size];
+    // SAFETY: the outputs hold `n` elements.
+    unsafe {
+        let values = (sorted.as_mut_ptr(), &[size as isize][..]);
+        let indices = (order.as_mut_ptr().cast(), &[8isize][..]);
+        sort(&[n as i64], 0, Some(values), Some(indices), (src, &[size as isize]), dtype, false);
+    }
+    dispatch!(dtype, T in [bool, ints, floats] => {
+        let data = sorted.as_ptr().cast::<T>();
+        // SAFETY: elements `i - 1` and `i` of the sorted ones.
+        Unique::from_order(order.iter().copied(), n, |i| unsafe {
+            data.add(i).read_unaligned() != data.add(i - 1).read_unaligned()
+        })
+    }; else unreachable!("complex numbers have no order"))
+}
+
+/// The elements (rows of `width` contiguous ones, `rows` of them) that differ from the one before.
+///
+/// # Safety
+/// `src` must be valid for `rows * width` elements of `dtype`.
+pub unsafe fn unique_consecutive(src: *const u8, rows: usize, width: usize, dtype: DType) -> Unique {
+    // SAFETY: two rows of the source.
+    Unique::from_order(0..rows as i64, rows, |i| unsafe { !rows_equal(src, i, i - 1, width, dtype) })
+}
+
+/// The distinct rows of `rows` contiguous ones of `width` elements, in lexicographic order.
+///
+/// # Safety
+/// `src` must be valid for `rows * width` elements of `dtype`, which must not be complex.
+pub unsafe fn unique_rows(src: *const u8, rows: usize, width: usize, dtype: DType) -> Unique {
+    let mut keys = vec![0u64; rows * width];
+    // SAFETY: one key per element.
+    unsafe { Keys::new(dtype, false).load(src, dtype.size() as isize, keys.as_mut_ptr(), rows * width) };
+    let row = |i: usize| &keys[i * width..(i + 1) * width];
+    let mut order: Vec<i64> = (0..rows as i64).collect();
+    order.sort_by(|&a, &b| row(a as usize).cmp(row(b as usize)));
+    // SAFETY: two rows of the source.
+    let differs = |i: usize| unsafe { !rows_equal(src, order[i] as usize, order[i - 1] as usize, width, dtype) };
+    Unique::from_order(order.iter().copied(), rows, differs)
+}
+
+unsafe fn rows_equal(src: *const u8, a: usize, b: usize, width: usize, dtype: DType) -> bool {
+    dispatch!(dtype, T => {
+        let data = src.cast::<T>();
+        // SAFETY: two of the caller's rows.
+        (0..width).all(|j| unsafe {
+            data.add(a * width + j).read_unaligned() == data.add(b * width + j).read_unaligned()
+        })
+    })
+}
