@@ -1,0 +1,409 @@
+//! The micro-kernels: a few rows times a few vectors of columns, kept in registers over the whole inner dimension, and
+//! the tables that pick one by instruction set and shape.
+//!
+//! The shape of the register block follows "Anatomy of High-Performance Matrix Multiplication" (Goto and van de Geijn,
+//! 2008): as many accumulators as registers allow, so that multiply-adds hide their own latency.
+
+use super::simd::{Array, Lane, LoadFrom, Vector};
+use crate::math::Level;
+use flambeau_base::dtype::{bf16, f16};
+
+/// One register block: `c = alpha * (a @ b) + beta * c` over `rows` (known to the kernel) by `columns`.
+pub struct Block<L> {
+    /// The inner dimension.
+    pub k: usize,
+    /// `a[r, i]` at `a + r * a_row + i * a_step`; kernels for packed data take `a_row` as one.
+    pub a: *const L,
+    /// See `a`.
+    pub a_row: isize,
+    /// See `a`.
+    pub a_step: isize,
+    /// `b[i, j]` at `b + i * b_step + j`.
+    pub b: *const L,
+    /// See `b`.
+    pub b_step: isize,
+    /// `c[r, j]` at `c + r * c_row + j`.
+    pub c: *mut L,
+    /// See `c`.
+    pub c_row: isize,
+    /// How many columns exist; the kernel's vectors are the fewest that hold them.
+    pub columns: usize,
+    /// The factor of the product.
+    pub alpha: L,
+    /// The factor of the old value, which is not read if this is `None`.
+    pub beta: Option<L>,
+}
+
+/// A micro-kernel of known rows and vectors.
+pub type Kernel<L> = unsafe fn(&Block<L>);
+/// `y[0..n] += sum over i < rows of x[i] * w[i, 0..n]`: arguments `x, rows, w, w_row, n, y`.
+pub type Axpy<L, S> = unsafe fn(*const L, usize, *const S, isize, usize, *mut L);
+/// `out[r, j] = dot(x[r, ..], w[j, ..])` for up to four `r` and four `j`: arguments
+/// `x, x_row, rows, w, w_row, columns, k, out, out_row`.
+pub type Dot<L, S> = unsafe fn(*const L, isize, usize, *const S, isize, usize, usize, *mut L, isize);
+/// Copies `k` rows of the panel's full width: `source, step, k, destination`.
+pub type CopyRows<L> = unsafe fn(*const L, isize, usize, *mut L);
+
+/// The kernels of one lane type for one instruction set.
+pub struct Kernels<L: 'static> {
+    /// Lanes in a vector.
+    pub lanes: usize,
+    /// For packed operands, by rows minus one and vectors minus one; `b` has whole vectors.
+    pub packed: &'static [[Kernel<L>; 2]],
+    /// For operands in place, by rows minus one and vectors minus one; `b` ends with the last column.
+    pub direct: &'static [[Kernel<L>; 2]],
+    /// Copies panel rows.
+    pub copy_rows: CopyRows<L>,
+    /// Adds scaled rows.
+    pub axpy: Axpy<L, L>,
+    /// Dot products.
+    pub dot: Dot<L, L>,
+}
+
+impl<L> Kernels<L> {
+    /// Columns in a full panel.
+    pub fn width(&self) -> usize {
+        2 * self.lanes
+    }
+}
+
+/// The row kernels of `f32` that read halves.
+pub struct HalfKernels<S: 'static> {
+    /// Adds scaled rows.
+    pub axpy: Axpy<f32, S>,
+    /// Dot products.
+    pub dot: Dot<f32, S>,
+}
+
+#[inline(always)]
+unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
+    // SAFETY: the caller's block covers R rows and N vectors (the last one partly), within its operands.
+    unsafe {
+        let zero = V::splat(V::Lane::ZERO);
+        let mut sums = [[zero; N]; R];
+        let last = t.columns - (N - 1) * V::LANES;
+        let (mut a, mut b) = (t.a, t.b);
+        for _ in 0..t.k {
+            let mut row = [zero; N];
+            for (j, v) in row.iter_mut().enumerate() {
+                let p = b.add(j * V::LANES);
+                *v = if DIRECT && j + 1 == N { V::load_partial(p, last) } else { V::load(p) };
+            }
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let x = V::splat(*if DIRECT { a.offset(r as isize * t.a_row) } else { a.add(r) });
+                for j in 0..N {
+                    sum[j] = x.mul_add(row[j], sum[j]);
+                }
+            }
+            a = a.wrapping_offset(t.a_step);
+            b = b.wrapping_offset(t.b_step);
+        }
+        let alpha = V::splat(t.alpha);
+        for (r, sum) in sums.iter().enumerate() {
+            let c = t.c.offset(r as isize * t.c_row);
+            for (j, &sum) in sum.iter().enumerate() {
+                let p = c.add(j * V::LANES);
+                let whole = j + 1 < N || last == V::LANES;
+                let product = alpha.mul(sum);
+                let value = match t.beta {
+                    None => product,
+                    Some(beta) => {
+                        let old = if whole { V::load(p) } else { V::load_partial(p, last) };
+                        V::splat(beta).mul_add(old, product)
+                    }
+                };
+                if whole { value.store(p) } else { value.store_partial(p, last) }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn copy_rows<V: Vector>(mut source: *const V::Lane, step: isize, k: usize, destination: *mut V::Lane) {
+    for i in 0..k {
+        // SAFETY: the caller's source has `k` rows of two vectors, the destination room for them.
+        unsafe {
+            let to = destination.add(i * 2 * V::LANES);
+            V::load(source).store(to);
+            V::load(source.add(V::LANES)).store(to.add(V::LANES));
+            source = source.wrapping_offset(step);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn axpy<V: LoadFrom<S>, S: Copy>(
+    x: *const V::Lane,
+    rows: usize,
+    w: *const S,
+    w_row: isize,
+    n: usize,
+    y: *mut V::Lane,
+) where
+    V::Lane: FromElement<S>,
+{
+    // Eight rows a pass: eight streams for the prefetcher, and `y` is read and written an eighth as often.
+    let mut i = 0;
+    while i < rows {
+        let count = (rows - i).min(8);
+        // SAFETY: rows i..i+count of `w` and lanes 0..n of `y` are the caller's.
+        unsafe {
+            let mut factor = [V::Lane::ZERO; 8];
+            std::ptr::copy_nonoverlapping(x.add(i), factor.as_mut_ptr(), count);
+            let w = w.offset(i as isize * w_row);
+            let mut j = 0;
+            if count == 8 {
+                let splats = factor.map(|f| V::splat(f));
+                while j + V::LANES <= n {
+                    let mut even = V::load(y.add(j));
+                    let mut odd = V::splat(V::Lane::ZERO);
+                    for r in (0..8).step_by(2) {
+                        even =
+                            <V as LoadFrom<S>>::load_from(w.offset(r as isize * w_row).add(j)).mul_add(splats[r], even);
+                        odd = <V as LoadFrom<S>>::load_from(w.offset((r + 1) as isize * w_row).add(j))
+                            .mul_add(splats[r + 1], odd);
+                    }
+                    even.add(odd).store(y.add(j));
+                    j += V::LANES;
+                }
+            } else {
+                while j + V::LANES <= n {
+                    let mut sum = V::load(y.add(j));
+                    for (r, &f) in factor[..count].iter().enumerate() {
+                        sum = <V as LoadFrom<S>>::load_from(w.offset(r as isize * w_row).add(j))
+                            .mul_add(V::splat(f), sum);
+                    }
+                    sum.store(y.add(j));
+                    j += V::LANES;
+                }
+            }
+            while j < n {
+                let mut sum = *y.add(j);
+                for (r, &f) in factor[..count].iter().enumerate() {
+                    sum =
+                        <V::Lane as FromElement<S>>::from_element(*w.offset(r as isize * w_row).add(j)).mul_add(f, sum);
+                }
+                *y.add(j) = sum;
+                j += 1;
+            }
+        }
+        i += count;
+    }
+}
+
+// Indices, because `sums`, `x`, `w` and `out` go together.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+unsafe fn dot_block<V: LoadFrom<S>, S: Copy, const R: usize, const C: usize>(
+    x: *const V::Lane,
+    x_row: isize,
+    w: *const S,
+    w_row: isize,
+    k: usize,
+    out: *mut V::Lane,
+    out_row: isize,
+) where
+    V::Lane: FromElement<S>,
+{
+    // SAFETY: the caller's `x` has R rows and `w` C rows of `k` elements; `out` is R by C.
+    unsafe {
+        let mut sums = [[V::splat(V::Lane::ZERO); C]; R];
+        let mut i = 0;
+        while i + V::LANES <= k {
+            let mut xs = [V::splat(V::Lane::ZERO); R];
+            for (r, v) in xs.iter_mut().enumerate() {
+                *v = V::load(x.offset(r as isize * x_row).add(i));
+            }
+            for c in 0..C {
+                let v = <V as LoadFrom<S>>::load_from(w.offset(c as isize * w_row).add(i));
+                for r in 0..R {
+                    sums[r][c] = v.mul_add(xs[r], sums[r][c]);
+                }
+            }
+            i += V::LANES;
+        }
+        for r in 0..R {
+            for c in 0..C {
+                let mut sum = sums[r][c].sum();
+                for i in i..k {
+                    let v = <V::Lane as FromElement<S>>::from_element(*w.offset(c as isize * w_row).add(i));
+                    sum = v.mul_add(*x.offset(r as isize * x_row).add(i), sum);
+                }
+                *out.offset(r as isize * out_row).add(c) = sum;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn dot<V: LoadFrom<S>, S: Copy>(
+    x: *const V::Lane,
+    x_row: isize,
+    rows: usize,
+    w: *const S,
+    w_row: isize,
+    columns: usize,
+    k: usize,
+    out: *mut V::Lane,
+    out_row: isize,
+) where
+    V::Lane: FromElement<S>,
+{
+    // SAFETY: forwarded contract; each block lies within `rows` by `columns`.
+    unsafe {
+        match (rows, columns) {
+            (1, 4) => dot_block::<V, S, 1, 4>(x, x_row, w, w_row, k, out, out_row),
+            (2, 4) => dot_block::<V, S, 2, 4>(x, x_row, w, w_row, k, out, out_row),
+            (4, 4) => dot_block::<V, S, 4, 4>(x, x_row, w, w_row, k, out, out_row),
+            _ => {
+                for r in 0..rows as isize {
+                    for c in 0..columns as isize {
+                        let to = out.offset(r * out_row + c);
+                        dot_block::<V, S, 1, 1>(x.offset(r * x_row), 0, w.offset(c * w_row), 0, k, to, 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A lane made from an element of a narrower type.
+pub trait FromElement<S> {
+    /// The value.
+    fn from_element(x: S) -> Self;
+}
+impl<L: Lane> FromElement<L> for L {
+    #[inline(always)]
+    fn from_element(x: L) -> L {
+        x
+    }
+}
+impl FromElement<f16> for f32 {
+    #[inline(always)]
+    fn from_element(x: f16) -> f32 {
+        x.to_f32()
+    }
+}
+impl FromElement<bf16> for f32 {
+    #[inline(always)]
+    fn from_element(x: bf16) -> f32 {
+        x.to_f32()
+    }
+}
+
+/// The generic kernels, compiled for one instruction set.
+macro_rules! kernels_for {
+    ($module:ident, $(#[$attribute:meta])*) => {
+        mod $module {
+            use super::*;
+            $(#[$attribute])*
+            pub unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
+                // SAFETY: forwarded contract.
+                unsafe { super::multiply::<V, R, N, DIRECT>(t) }
+            }
+            $(#[$attribute])*
+            pub unsafe fn copy_rows<V: Vector>(source: *const V::Lane, step: isize, k: usize, to: *mut V::Lane) {
+                // SAFETY: forwarded contract.
+                unsafe { super::copy_rows::<V>(source, step, k, to) }
+            }
+            $(#[$attribute])*
+            pub unsafe fn axpy<V: LoadFrom<S>, S: Copy>(
+                x: *const V::Lane, rows: usize, w: *const S, w_row: isize, n: usize, y: *mut V::Lane,
+            ) where V::Lane: FromElement<S> {
+                // SAFETY: forwarded contract.
+                unsafe { super::axpy::<V, S>(x, rows, w, w_row, n, y) }
+            }
+            $(#[$attribute])*
+            pub unsafe fn dot<V: LoadFrom<S>, S: Copy>(
+                x: *const V::Lane, x_row: isize, rows: usize, w: *const S, w_row: isize, columns: usize, k: usize,
+                out: *mut V::Lane, out_row: isize,
+            ) where V::Lane: FromElement<S> {
+                // SAFETY: forwarded contract.
+                unsafe { super::dot::<V, S>(x, x_row, rows, w, w_row, columns, k, out, out_row) }
+            }
+        }
+    };
+}
+kernels_for!(baseline,);
+#[cfg(target_arch = "x86_64")]
+kernels_for!(avx2, #[target_feature(enable = "avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+kernels_for!(avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]);
+
+macro_rules! table {
+    ($module:ident, $v:ty, [$($packed:literal)*], [$($direct:literal)*]) => {
+        Kernels {
+            lanes: <$v>::LANES,
+            packed: &[$([$module::multiply::<$v, $packed, 1, false>, $module::multiply::<$v, $packed, 2, false>]),*],
+            direct: &[$([$module::multiply::<$v, $direct, 1, true>, $module::multiply::<$v, $direct, 2, true>]),*],
+            copy_rows: $module::copy_rows::<$v>,
+            axpy: $module::axpy::<$v, <$v as Vector>::Lane>,
+            dot: $module::dot::<$v, <$v as Vector>::Lane>,
+        }
+    };
+}
+
+/// A lane type with kernels.
+pub trait KernelLane: Lane {
+    /// The kernels for an instruction set that the machine has.
+    fn kernels(level: Level) -> &'static Kernels<Self>;
+}
+
+// 32 registers in AVX-512: 12 x 2 accumulators, two vectors of `b`, the rest for broadcasts. AVX2 has 16: 6 x 2.
+macro_rules! kernel_lane {
+    ($($t:ty: $baseline:literal $avx2:ident $avx512:ident;)*) => { $(
+        impl KernelLane for $t {
+            #[inline]
+            fn kernels(level: Level) -> &'static Kernels<$t> {
+                static BASELINE: Kernels<$t> = table!(baseline, Array<$t, $baseline>, [1 2 3 4], [1 2 3 4]);
+                #[cfg(target_arch = "x86_64")]
+                {
+                    use super::simd::{$avx2, $avx512};
+                    static AVX2: Kernels<$t> = table!(avx2, $avx2, [1 2 3 4 5 6], [1 2 3 4 5 6]);
+                    static AVX512: Kernels<$t> =
+                        table!(avx512, $avx512, [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8]);
+                    match level {
+                        Level::Avx512 => return &AVX512,
+                        Level::Avx2 => return &AVX2,
+                        Level::Baseline => {}
+                    }
+                }
+                let _ = level;
+                &BASELINE
+            }
+        }
+    )* };
+}
+kernel_lane! {
+    f32: 4 F32x8 F32x16;
+    f64: 2 F64x4 F64x8;
+    i16: 8 I16x16 I16x32;
+    i32: 4 I32x8 I32x16;
+    i64: 2 I64x4 I64x8;
+}
+
+macro_rules! half_kernels {
+    ($($name:ident $t:ty;)*) => { $(
+        /// The row kernels that read this half type, for an instruction set that the machine has.
+        pub fn $name(level: Level) -> &'static HalfKernels<$t> {
+            static BASELINE: HalfKernels<$t> =
+                HalfKernels { axpy: baseline::axpy::<Array<f32, 4>, $t>, dot: baseline::dot::<Array<f32, 4>, $t> };
+            #[cfg(target_arch = "x86_64")]
+            {
+                use super::simd::{F32x8, F32x16};
+                static AVX2: HalfKernels<$t> =
+                    HalfKernels { axpy: avx2::axpy::<F32x8, $t>, dot: avx2::dot::<F32x8, $t> };
+                static AVX512: HalfKernels<$t> =
+                    HalfKernels { axpy: avx512::axpy::<F32x16, $t>, dot: avx512::dot::<F32x16, $t> };
+                match level {
+                    Level::Avx512 => return &AVX512,
+                    Level::Avx2 => return &AVX2,
+                    Level::Baseline => {}
+                }
+            }
+            let _ = level;
+            &BASELINE
+        }
+    )* };
+}
+half_kernels! { f16_kernels f16; bf16_kernels bf16; }

@@ -1,0 +1,423 @@
+//! One matrix product: which way to go, and how it is cut into pieces.
+//!
+//! The vector dimension is the columns of C, so a C with contiguous columns is computed as its transpose. Three ways:
+//! one row goes through the row kernels (see `rows.rs`); small or short products read their operands in place; the rest
+//! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
+//! for every row while they are in the cache, and moves on. Pieces depend on sizes only.
+
+use super::kernel::{Block, KernelLane, Kernels};
+use super::operand::Operand;
+use super::pack::with_buffer;
+use super::rows;
+use super::simd::Lane;
+use crate::math::{Level, level};
+use flambeau_base::parallel::parallel_for;
+use std::ops::Range;
+
+/// Steps of the inner dimension packed at a time: a panel of B (two vectors wide) then takes 32 KiB, most of a
+/// first-level cache, and a panel of A streams past it.
+const SLAB: usize = 256;
+/// Lanes of A packed at a time (1 MiB of `f32`): about a second-level cache.
+const PACKED_A: usize = 1 << 18;
+/// Multiply-adds worth a piece of their own: some 10 microseconds.
+const PIECE: usize = 1 << 20;
+/// Rows and columns of the wide sums of a half-precision product.
+const WIDE_ROWS: usize = 2048;
+const WIDE_COLUMNS: usize = 1024;
+
+/// A pointer that pieces share.
+#[derive(Clone, Copy)]
+pub struct Shared<T>(pub *mut T);
+// SAFETY: the pieces write disjoint parts.
+unsafe impl<T> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for Shared<T> {}
+impl<T> Shared<T> {
+    /// The pointer.
+    #[inline(always)]
+    pub fn get(&self) -> *mut T {
+        self.0
+    }
+}
+
+/// `c = alpha * a @ b + beta * c` with every stride in elements.
+pub struct Product<T: Operand> {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub alpha: T::Factor,
+    pub a: *const T,
+    pub a_row: isize,
+    pub a_column: isize,
+    pub conj_a: bool,
+    pub b: *const T,
+    pub b_row: isize,
+    pub b_column: isize,
+    pub conj_b: bool,
+    /// `None` if the old value is not to be read.
+    pub beta: Option<T::Factor>,
+    pub c: *mut T,
+    pub c_row: isize,
+    pub c_column: isize,
+}
+
+impl<T: Operand> Clone for Product<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Operand> Copy for Product<T> {}
+// SAFETY: the pieces read A and B and write disjoint parts of C.
+unsafe impl<T: Operand> Sync for Product<T> {}
+
+impl<T: Operand> Product<T> {
+    /// The same product, transposed.
+    fn transposed(&self) -> Self {
+        Product {
+            m: self.n,
+            n: self.m,
+            a: self.b,
+            a_row: self.b_column,
+            a_column: self.b_row,
+            conj_a: self.conj_b,
+            b: self.a,
+            b_row: self.a_column,
+            b_column: self.a_row,
+            conj_b: self.conj_a,
+            c_row: self.c_column,
+            c_column: self.c_row,
+            ..*self
+        }
+    }
+
+    /// Computes it.
+    ///
+    /// # Safety
+    /// The pointers must be valid for their sizes and strides, and C must not overlap A, B or itself.
+    #[inline]
+    pub unsafe fn run(self, level: Level) {
+        let mut p = self;
+        if p.m == 0 || p.n == 0 {
+            return;
+        }
+        if p.n == 1 && p.m > 1 || p.m > 1 && p.c_column != 1 && p.c_row.abs() < p.c_column.abs() {
+            p = p.transposed();
+        }
+        if p.n == 1 {
+            p.c_column = 1;
+        }
+        // SAFETY: forwarded contract.
+        unsafe {
+            if p.k == 0 || p.alpha == T::ZERO {
+                return p.scale();
+            }
+            if p.m == 1 && p.n * p.k >= 256 && rows::run(&p, level) {
+                return;
+            }
+            let kernels = T::Lane::kernels(level);
+            if T::PLAIN && p.c_column == 1 {
+                let reach = reach::<T>(p.b_row);
+                let in_place = p.b_column == 1 && (p.m <= kernels.direct.len() || p.k <= reach);
+                if in_place && p.n * p.k <= 1 << 14 {
+                    return p.in_place(kernels);
+                }
+                if p.m <= 16 && p.a_column == 1 && p.b_row == 1 && p.k >= 2 * kernels.lanes && rows::run(&p, level) {
+                    return;
+                }
+            }
+            p.blocked(kernels);
+        }
+    }
+
+    /// `c = beta * c`.
+    unsafe fn scale(&self) {
+        for i in 0..self.m {
+            for j in 0..self.n {
+                // SAFETY: one element of C; the tile is one zero.
+                unsafe {
+                    let c = self.c.offset(i as isize * self.c_row + j as isize * self.c_column);
+                    let zero = [T::Lane::ZERO; 4];
+                    T::finish(zero.as_ptr(), 2, 1, 1, T::ONE, self.beta, c, 0, 0);
+                }
+            }
+        }
+    }
+
+    /// Plain element types, contiguous columns of B and C: no packing at all.
+    unsafe fn in_place(&self, kernels: &Kernels<T::Lane>) {
+        let blocks = self.m.div_ceil(kernels.direct.len());
+        let piece = |range: Range<usize>| {
+            let mut j = 0;
+            while j < self.n {
+                let columns = kernels.width().min(self.n - j);
+                let vectors = columns.div_ceil(kernels.lanes);
+                for i in range.clone() {
+                    let (first, last) = (i * self.m / blocks, (i + 1) * self.m / blocks);
+                    // SAFETY: the block is inside the product; plain elements are lanes.
+                    unsafe {
+                        kernels.direct[last - first - 1][vectors - 1](&Block {
+                            k: self.k,
+                            a: self.a.offset(first as isize * self.a_row).cast(),
+                            a_row: self.a_row,
+                            a_step: self.a_column,
+                            b: self.b.add(j).cast(),
+                            b_step: self.b_row,
+                            c: self.c.offset(first as isize * self.c_row).add(j).cast(),
+                            c_row: self.c_row,
+                            columns,
+                            alpha: T::factor_lane(self.alpha),
+                            beta: self.beta.map(T::factor_lane),
+                        });
+                    }
+                }
+                j += columns;
+            }
+        };
+        let grain = (PIECE * blocks).div_ceil((self.m * self.n * self.k).max(1));
+        if grain >= blocks {
+            piece(0..blocks);
+        } else {
+            parallel_for(blocks, grain, &piece);
+        }
+    }
+
+    /// Everything else.
+    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>) {
+        let slabs = self.k.div_ceil(SLAB);
+        let wide = T::WIDE_SUMS && slabs > 1;
+        // Rows at a time: what fits the cache, in equal parts.
+        let most = (PACKED_A / (self.k.div_ceil(slabs) * T::PARTS)).max(64);
+        let most = if wide { most.min(WIDE_ROWS) } else { most };
+        let row_parts = self.m.div_ceil(most);
+        let column_parts = if wide { self.n.div_ceil(WIDE_COLUMNS) } else { 1 };
+        for part in 0..row_parts * column_parts {
+            let (i, j) = (part / column_parts, part % column_parts);
+            let rows = i * self.m / row_parts..(i + 1) * self.m / row_parts;
+            let columns = j * self.n / column_parts..(j + 1) * self.n / column_parts;
+            let (m, n) = (rows.len(), columns.len());
+            // SAFETY: the part is inside the product.
+            unsafe {
+                let c = self.c.offset(rows.start as isize * self.c_row + columns.start as isize * self.c_column);
+                let part = Product {
+                    m,
+                    n,
+                    a: self.a.offset(rows.start as isize * self.a_row),
+                    b: self.b.offset(columns.start as isize * self.b_column),
+                    c,
+                    ..*self
+                };
+                if !wide {
+                    for s in 0..slabs {
+                        let steps = s * self.k / slabs..(s + 1) * self.k / slabs;
+                        part.slab(kernels, steps, None, if s == 0 { self.beta } else { Some(T::ONE) });
+                    }
+                    continue;
+                }
+                with_buffer(m * n, |sums: *mut T::Lane| {
+                    for s in 0..slabs {
+                        let steps = s * self.k / slabs..(s + 1) * self.k / slabs;
+                        part.slab(kernels, steps, Some((Shared(sums), s > 0)), None);
+                    }
+                    let sums = Shared(sums);
+                    parallel_for(m, (PIECE / 16).div_ceil(n), &|range| {
+                        let part: &Product<T> = &part;
+                        let from = sums.get().add(range.start * n);
+                        let to = part.c.offset(range.start as isize * part.c_row);
+                        let len = range.len();
+                        T::finish(from, n, len, n, part.alpha, part.beta, to, part.c_row, part.c_column);
+                    });
+                });
+            }
+        }
+    }
+
+    /// Adds one slab of the inner dimension, into `wide` sums (and whether they have values already) or into C.
+    unsafe fn slab(
+        &self,
+        kernels: &Kernels<T::Lane>,
+        steps: Range<usize>,
+        wide: Option<(Shared<T::Lane>, bool)>,
+        beta: Option<T::Factor>,
+    ) {
+        let k = steps.len();
+        // SAFETY: the slab is inside the product.
+        let (a, b) = unsafe {
+            let a = self.a.offset(steps.start as isize * self.a_column);
+            let b = self.b.offset(steps.start as isize * self.b_row);
+            (Shared(a.cast_mut()), Shared(b.cast_mut()))
+        };
+        // Few columns do not repay packing A.
+        let a_in_place = T::PLAIN && self.n <= 4 * kernels.width();
+        let row_limit = if a_in_place { kernels.direct.len() } else { kernels.packed.len() / T::PARTS };
+        let row_panels = self.m.div_ceil(row_limit);
+        let rows_of = move |i: usize| i * self.m / row_panels..(i + 1) * self.m / row_panels;
+        let width = kernels.width() / T::PARTS;
+        let panels = self.n.div_ceil(width);
+
+        // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too.
+        let work = self.m * self.n * k * T::PARTS * T::PARTS;
+        let wanted = (work / PIECE).clamp(1, 64);
+        let group = (panels / wanted).clamp(1, 4);
+        let groups = panels.div_ceil(group);
+        let row_groups = (wanted / groups).clamp(1, row_panels.div_ceil(8));
+
+        let piece = |packed_a: *const T::Lane, range: Range<usize>| {
+            with_buffer((group + 1) * k * kernels.width(), |packed_b: *mut T::Lane| {
+                for index in range {
+                    let (g, rg) = (index % groups, index / groups);
+                    let group_panels = g * group..((g + 1) * group).min(panels);
+                    let row_panel_range = rg * row_panels / row_groups..(rg + 1) * row_panels / row_groups;
+                    // SAFETY: every panel is inside the product and its buffers; pieces write disjoint blocks of C.
+                    unsafe {
+                        self.pack_b(kernels, b.get(), k, &group_panels, packed_b);
+                        for panel in group_panels.clone() {
+                            let columns = width.min(self.n - panel * width);
+                            let lanes = columns * T::PARTS;
+                            let vectors = lanes.div_ceil(kernels.lanes);
+                            let panel_b = packed_b.add((panel - group_panels.start) * k * kernels.width());
+                            for i in row_panel_range.clone() {
+                                let rows = rows_of(i);
+                                let kernel_rows = rows.len() * T::PARTS;
+                                let (kernel, a, a_row, a_step) = if a_in_place {
+                                    let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
+                                    (
+                                        kernels.direct[kernel_rows - 1][vectors - 1],
+                                        a.cast_const(),
+                                        self.a_row,
+                                        self.a_column,
+                                    )
+                                } else {
+                                    let a = packed_a.add(rows.start * T::PARTS * k);
+                                    (kernels.packed[kernel_rows - 1][vectors - 1], a, 1, kernel_rows as isize)
+                                };
+                                let mut block = Block {
+                                    k,
+                                    a,
+                                    a_row,
+                                    a_step,
+                                    b: panel_b,
+                                    b_step: kernels.width() as isize,
+                                    c: std::ptr::null_mut(),
+                                    c_row: 0,
+                                    columns: lanes,
+                                    alpha: T::Lane::ONE,
+                                    beta: None,
+                                };
+                                if let Some((sums, add)) = wide {
+                                    block.c = sums.get().add(rows.start * self.n + panel * width);
+                                    block.c_row = self.n as isize;
+                                    block.beta = add.then_some(T::Lane::ONE);
+                                    kernel(&block);
+                                    continue;
+                                }
+                                let c = self.c.offset(
+                                    rows.start as isize * self.c_row + (panel * width) as isize * self.c_column,
+                                );
+                                if T::PLAIN && self.c_column == 1 {
+                                    block.c = c.cast();
+                                    block.c_row = self.c_row;
+                                    block.alpha = T::factor_lane(self.alpha);
+                                    block.beta = beta.map(T::factor_lane);
+                                    kernel(&block);
+                                } else {
+                                    let mut tile = std::mem::MaybeUninit::<[T::Lane; TILE]>::uninit();
+                                    block.c = tile.as_mut_ptr().cast();
+                                    block.c_row = kernels.width() as isize;
+                                    kernel(&block);
+                                    T::finish(
+                                        block.c,
+                                        kernels.width(),
+                                        rows.len(),
+                                        columns,
+                                        self.alpha,
+                                        beta,
+                                        c,
+                                        self.c_row,
+                                        self.c_column,
+                                    );
+                                }
+                            }
+                        }
+                    }
+                }
+            })
+        };
+
+        let pieces = groups * row_groups;
+        if a_in_place {
+            return if pieces == 1 {
+                piece(std::ptr::null(), 0..1)
+            } else {
+                parallel_for(pieces, 1, &|r| piece(std::ptr::null(), r))
+            };
+        }
+        with_buffer(self.m * T::PARTS * k, |packed_a: *mut T::Lane| {
+            let shared = Shared(packed_a);
+            let pack = |range: Range<usize>| {
+                for i in range {
+                    let rows = rows_of(i);
+                    // SAFETY: the panel is inside A and the buffer.
+                    unsafe {
+                        let from = a.get().offset(rows.start as isize * self.a_row);
+                        let to = shared.get().add(rows.start * T::PARTS * k);
+                        let lanes = rows.len() * T::PARTS;
+                        T::pack(from, self.a_row, self.a_column, rows.len(), lanes, k, to, self.conj_a);
+                    }
+                }
+            };
+            let grain = (PIECE / 32).div_ceil(k * row_limit);
+            if grain >= row_panels {
+                pack(0..row_panels)
+            } else {
+                parallel_for(row_panels, grain, &pack)
+            }
+            if pieces == 1 { piece(packed_a, 0..1) } else { parallel_for(pieces, 1, &|r| piece(shared.get(), r)) }
+        })
+    }
+
+    /// Packs panels of B one after the other.
+    unsafe fn pack_b(
+        &self,
+        kernels: &Kernels<T::Lane>,
+        b: *const T,
+        k: usize,
+        panels: &Range<usize>,
+        packed: *mut T::Lane,
+    ) {
+        let width = kernels.width() / T::PARTS;
+        for (i, panel) in panels.clone().enumerate() {
+            let columns = width.min(self.n - panel * width);
+            // SAFETY: the panel is inside B and the buffer.
+            unsafe {
+                let from = b.offset((panel * width) as isize * self.b_column);
+                let to = packed.add(i * k * kernels.width());
+                if T::PLAIN && self.b_column == 1 && columns == width {
+                    (kernels.copy_rows)(from.cast(), self.b_row, k, to);
+                } else {
+                    T::pack(from, self.b_column, self.b_row, columns, kernels.width(), k, to, self.conj_b);
+                }
+            }
+        }
+    }
+}
+
+/// Lanes of the largest tile: twelve rows of two 512-bit vectors of 16-bit lanes.
+const TILE: usize = 12 * 64;
+
+/// How many rows of B, `stride` elements apart, a first-level cache of 64 sets holds without two-line rows evicting one
+/// another: strides with a large power of two fall into few sets.
+fn reach<T>(stride: isize) -> usize {
+    let bytes = stride.unsigned_abs() * size_of::<T>();
+    let period = (1usize << bytes.trailing_zeros().min(12)).max(64);
+    (4096 / period * 8).min(SLAB)
+}
+
+/// Computes a product with the machine's widest kernels.
+///
+/// # Safety
+/// As for [`Product::run`].
+#[inline]
+pub unsafe fn run<T: Operand>(p: Product<T>) {
+    // SAFETY: forwarded contract; `level` names what the machine has.
+    unsafe { p.run(level()) }
+}

@@ -1,0 +1,346 @@
+//! How each element type goes into and out of the kernels' lanes.
+
+use super::kernel::{KernelLane, bf16_kernels, f16_kernels};
+use super::pack::{pack, pack_converted};
+use crate::math::Level;
+use flambeau_base::Complex;
+use flambeau_base::dtype::{bf16, f16};
+use flambeau_base::{Element, Scalar};
+use half::slice::HalfFloatSliceExt;
+
+/// An element type that matrices are made of.
+pub trait Operand: Element {
+    /// The type that kernels compute in.
+    type Lane: KernelLane;
+    /// The type of alpha and beta.
+    type Factor: Copy + Send + Sync + PartialEq;
+    /// Lanes per element: two for complex numbers. A complex product is a real one of twice the rows (real and
+    /// imaginary parts of A) and twice the columns (B interleaved), of which [`Operand::finish`] adds the quadrants.
+    const PARTS: usize;
+    /// Whether an element is a lane, bit for bit (unsigned integers multiply as signed ones).
+    const PLAIN: bool;
+    /// Whether partial sums must not pass through this type.
+    const WIDE_SUMS: bool;
+    /// The factor from a scalar.
+    fn factor(s: Scalar) -> Self::Factor;
+    /// The factor one.
+    const ONE: Self::Factor;
+    /// The factor zero.
+    const ZERO: Self::Factor;
+    /// A plain type's factor as a lane.
+    fn factor_lane(f: Self::Factor) -> Self::Lane;
+    /// Packs a panel (see [`pack`]) of `width` elements, padded to `padded` lanes.
+    ///
+    /// # Safety
+    /// As for [`pack`].
+    unsafe fn pack(
+        source: *const Self,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut Self::Lane,
+        conj: bool,
+    );
+    /// `c = alpha * tile + beta * c`, element by element; without beta, `c` is not read.
+    ///
+    /// # Safety
+    /// `tile` must hold `rows * PARTS` rows of `columns * PARTS` lanes, `tile_row` apart; `c` must be valid.
+    unsafe fn finish(
+        tile: *const Self::Lane,
+        tile_row: usize,
+        rows: usize,
+        columns: usize,
+        alpha: Self::Factor,
+        beta: Option<Self::Factor>,
+        c: *mut Self,
+        c_row: isize,
+        c_column: isize,
+    );
+    /// Converts `len` elements to lanes (types with `PARTS == 1` only).
+    ///
+    /// # Safety
+    /// The pointers must be valid for `len` elements.
+    unsafe fn widen(source: *const Self, stride: isize, len: usize, destination: *mut Self::Lane);
+    /// The kernel that adds scaled rows, reading this type, if there is one.
+    fn axpy(level: Level) -> Option<super::kernel::Axpy<Self::Lane, Self>>;
+    /// The kernel of dot products that reads this type, if there is one.
+    fn dot(level: Level) -> Option<super::kernel::Dot<Self::Lane, Self>>;
+}
+
+/// `c = f(tile, c)` over a tile, in the shape the macros below need.
+#[inline(always)]
+unsafe fn finish_elements<L: Copy, T: Copy>(
+    tile: *const L,
+    tile_row: usize,
+    rows: usize,
+    columns: usize,
+    c: *mut T,
+    c_row: isize,
+    c_column: isize,
+    f: impl Fn(L, *const T) -> T,
+) {
+    for r in 0..rows {
+        // SAFETY: the caller's tile and matrix have `rows` by `columns` elements.
+        unsafe {
+            let from = tile.add(r * tile_row);
+            let to = c.offset(r as isize * c_row);
+            if c_column == 1 {
+                for j in 0..columns {
+                    *to.add(j) = f(*from.add(j), to.add(j));
+                }
+            } else {
+                for j in 0..columns {
+                    let to = to.offset(j as isize * c_column);
+                    *to = f(*from.add(j), to);
+                }
+            }
+        }
+    }
+}
+
+macro_rules! finish_with {
+    (|$x:ident, $alpha:ident| $new:expr, |$y:ident, $old:ident, $beta:ident| $sum:expr) => {
+        unsafe fn finish(
+            tile: *const Self::Lane,
+            tile_row: usize,
+            rows: usize,
+            columns: usize,
+            $alpha: Self::Factor,
+            beta: Option<Self::Factor>,
+            c: *mut Self,
+            c_row: isize,
+            c_column: isize,
+        ) {
+            // SAFETY: forwarded contract; `c` is read only where it exists.
+            unsafe {
+                match beta {
+                    None => finish_elements(tile, tile_row, rows, columns, c, c_row, c_column, |$x, _| {
+                        let $y = $new;
+                        Self::from_sum($y)
+                    }),
+                    Some($beta) => finish_elements(tile, tile_row, rows, columns, c, c_row, c_column, |$x, old| {
+                        let $y = $new;
+                        let $old = *old;
+                        Self::from_sum($sum)
+                    }),
+                }
+            }
+        }
+    };
+}
+
+/// Narrowing a finished sum to the element.
+trait FromSum<S> {
+    fn from_sum(s: S) -> Self;
+}
+macro_rules! from_sum {
+    ($($t:ty, $s:ty, |$x:ident| $e:expr;)*) => { $(
+        impl FromSum<$s> for $t {
+            #[inline(always)]
+            fn from_sum($x: $s) -> $t { $e }
+        }
+    )* };
+}
+from_sum! {
+    f32, f32, |x| x; f64, f64, |x| x;
+    f16, f32, |x| f16::from_f32(x); bf16, f32, |x| bf16::from_f32(x);
+    i8, i16, |x| x as i8; u8, i16, |x| x as u8; i16, i16, |x| x; u16, i16, |x| x as u16;
+    i32, i32, |x| x; u32, i32, |x| x as u32; i64, i64, |x| x; u64, i64, |x| x as u64;
+}
+
+macro_rules! real_operand {
+    ($($t:ty)*) => { $(
+        impl Operand for $t {
+            type Lane = $t;
+            type Factor = $t;
+            const PARTS: usize = 1;
+            const PLAIN: bool = true;
+            const WIDE_SUMS: bool = false;
+            const ONE: $t = 1.0;
+            const ZERO: $t = 0.0;
+            fn factor(s: Scalar) -> $t { <$t>::from_scalar(s) }
+            #[inline(always)]
+            fn factor_lane(f: $t) -> $t { f }
+            unsafe fn pack(source: *const $t, across: isize, along: isize, width: usize, padded: usize, k: usize,
+                destination: *mut $t, _: bool) {
+                // SAFETY: forwarded contract.
+                unsafe { pack(source, across, along, width, padded, k, destination) }
+            }
+            finish_with!(|x, alpha| alpha * x, |y, old, beta| y + beta * old);
+            unsafe fn widen(source: *const $t, stride: isize, len: usize, destination: *mut $t) {
+                for i in 0..len {
+                    // SAFETY: forwarded contract.
+                    unsafe { *destination.add(i) = *source.offset(i as isize * stride) }
+                }
+            }
+            fn axpy(level: Level) -> Option<super::kernel::Axpy<$t, $t>> { Some(<$t>::kernels(level).axpy) }
+            fn dot(level: Level) -> Option<super::kernel::Dot<$t, $t>> { Some(<$t>::kernels(level).dot) }
+        }
+    )* };
+}
+real_operand! { f32 f64 }
+
+macro_rules! half_operand {
+    ($($t:ty, $kernels:ident;)*) => { $(
+        impl Operand for $t {
+            type Lane = f32;
+            type Factor = f32;
+            const PARTS: usize = 1;
+            const PLAIN: bool = false;
+            const WIDE_SUMS: bool = true;
+            const ONE: f32 = 1.0;
+            const ZERO: f32 = 0.0;
+            fn factor(s: Scalar) -> f32 { f32::from_scalar(s) }
+            #[inline(always)]
+            fn factor_lane(f: f32) -> f32 { f }
+            unsafe fn pack(source: *const $t, across: isize, along: isize, width: usize, padded: usize, k: usize,
+                destination: *mut f32, _: bool) {
+                // SAFETY: forwarded contract.
+                unsafe { pack_converted(source, across, along, width, padded, k, destination, Self::widen) }
+            }
+            finish_with!(|x, alpha| alpha * x, |y, old, beta| y + beta * old.to_f32());
+            unsafe fn widen(source: *const $t, stride: isize, len: usize, destination: *mut f32) {
+                // SAFETY: forwarded contract.
+                unsafe {
+                    if stride == 1 {
+                        let to = std::slice::from_raw_parts_mut(destination, len);
+                        std::slice::from_raw_parts(source, len).convert_to_f32_slice(to);
+                    } else {
+                        for i in 0..len {
+                            *destination.add(i) = (*source.offset(i as isize * stride)).to_f32();
+                        }
+                    }
+                }
+            }
+            fn axpy(level: Level) -> Option<super::kernel::Axpy<f32, $t>> { Some($kernels(level).axpy) }
+            fn dot(level: Level) -> Option<super::kernel::Dot<f32, $t>> { Some($kernels(level).dot) }
+        }
+    )* };
+}
+half_operand! { f16, f16_kernels; bf16, bf16_kernels; }
+
+macro_rules! integer_operand {
+    ($($t:ty, $lane:ty, $plain:literal;)*) => { $(
+        impl Operand for $t {
+            type Lane = $lane;
+            type Factor = $lane;
+            const PARTS: usize = 1;
+            const PLAIN: bool = $plain;
+            // Wrapping arithmetic is a ring: narrowing in between changes nothing.
+            const WIDE_SUMS: bool = false;
+            const ONE: $lane = 1;
+            const ZERO: $lane = 0;
+            fn factor(s: Scalar) -> $lane { s.to_i64() as $lane }
+            #[inline(always)]
+            fn factor_lane(f: $lane) -> $lane { f }
+            unsafe fn pack(source: *const $t, across: isize, along: isize, width: usize, padded: usize, k: usize,
+                destination: *mut $lane, _: bool) {
+                // SAFETY: forwarded contract; a plain element is a lane.
+                unsafe {
+                    if $plain {
+                        pack(source.cast::<$lane>(), across, along, width, padded, k, destination)
+                    } else {
+                        pack_converted(source, across, along, width, padded, k, destination, Self::widen)
+                    }
+                }
+            }
+            finish_with!(|x, alpha| alpha.wrapping_mul(x), |y, old, beta| y.wrapping_add(beta.wrapping_mul(old as $lane)));
+            unsafe fn widen(source: *const $t, stride: isize, len: usize, destination: *mut $lane) {
+                // SAFETY: forwarded contract.
+                unsafe {
+                    if stride == 1 {
+                        for i in 0..len {
+                            *destination.add(i) = *source.add(i) as $lane;
+                        }
+                    } else {
+                        for i in 0..len {
+                            *destination.add(i) = *source.offset(i as isize * stride) as $lane;
+                        }
+                    }
+                }
+            }
+            // Signed types are lanes already; unsigned ones need the cast.
+            #[allow(clippy::useless_transmute)]
+            fn axpy(level: Level) -> Option<super::kernel::Axpy<$lane, $t>> {
+                let kernel = <$lane>::kernels(level).axpy;
+                // SAFETY: a plain element is a lane, so the pointer argument means the same.
+                $plain.then(|| unsafe {
+                    std::mem::transmute::<super::kernel::Axpy<$lane, $lane>, super::kernel::Axpy<$lane, $t>>(kernel)
+                })
+            }
+            #[allow(clippy::useless_transmute)]
+            fn dot(level: Level) -> Option<super::kernel::Dot<$lane, $t>> {
+                let kernel = <$lane>::kernels(level).dot;
+                // SAFETY: as above.
+                $plain.then(|| unsafe {
+                    std::mem::transmute::<super::kernel::Dot<$lane, $lane>, super::kernel::Dot<$lane, $t>>(kernel)
+                })
+            }
+        }
+    )* };
+}
+integer_operand! {
+    i8, i16, false; u8, i16, false; i16, i16, true; u16, i16, true;
+    i32, i32, true; u32, i32, true; i64, i64, true; u64, i64, true;
+}
+
+macro_rules! complex_operand {
+    ($($t:ty;)*) => { $(
+        impl Operand for Complex<$t> {
+            type Lane = $t;
+            type Factor = Complex<$t>;
+            const PARTS: usize = 2;
+            const PLAIN: bool = false;
+            const WIDE_SUMS: bool = false;
+            const ONE: Self = Complex::new(1.0, 0.0);
+            const ZERO: Self = Complex::new(0.0, 0.0);
+            fn factor(s: Scalar) -> Self { Self::from_scalar(s) }
+            #[inline(always)]
+            fn factor_lane(f: Self) -> $t { f.re }
+            unsafe fn pack(source: *const Self, across: isize, along: isize, width: usize, padded: usize, k: usize,
+                destination: *mut $t, conj: bool) {
+                // SAFETY: forwarded contract; a complex number is two lanes, and `padded` counts lanes.
+                unsafe {
+                    pack(source, across, along, width, padded / 2, k, destination.cast::<Self>());
+                    if conj {
+                        let lanes = std::slice::from_raw_parts_mut(destination, k * padded);
+                        for pair in lanes.chunks_exact_mut(2) {
+                            pair[1] = -pair[1];
+                        }
+                    }
+                }
+            }
+            unsafe fn finish(tile: *const $t, tile_row: usize, rows: usize, columns: usize, alpha: Self,
+                beta: Option<Self>, c: *mut Self, c_row: isize, c_column: isize) {
+                for r in 0..rows {
+                    // SAFETY: the caller's tile has two rows and two columns for each of `c`'s.
+                    unsafe {
+                        let real = tile.add(2 * r * tile_row);
+                        let imaginary = real.add(tile_row);
+                        let to = c.offset(r as isize * c_row);
+                        for j in 0..columns {
+                            let sum = Complex::new(
+                                *real.add(2 * j) - *imaginary.add(2 * j + 1),
+                                *real.add(2 * j + 1) + *imaginary.add(2 * j),
+                            );
+                            // A factor of one must not turn infinities into NaN.
+                            let product = if alpha == Self::ONE { sum } else { alpha * sum };
+                            let to = to.offset(j as isize * c_column);
+                            *to = match beta {
+                                None => product,
+                                Some(beta) if beta == Self::ONE => *to + product,
+                                Some(beta) => beta * *to + product,
+                            };
+                        }
+                    }
+                }
+            }
+            unsafe fn widen(_: *const Self, _: isize, _: usize, _: *mut $t) {}
+            fn axpy(_: Level) -> Option<super::kernel::Axpy<$t, Self>> { None }
+            fn dot(_: Level) -> Option<super::kernel::Dot<$t, Self>> { None }
+        }
+    )* };
+}
+complex_operand! { f32; f64; }

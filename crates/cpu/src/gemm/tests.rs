@@ -1,0 +1,241 @@
+//! Every element type, layout and way through the kernels, against the loop that defines the product.
+
+use super::multiply::Product;
+use super::operand::Operand;
+use super::{Matrix, MatrixMut, Sizes, batched_gemm, gemm_at_offsets};
+use crate::math::{Level, level};
+use flambeau_base::dtype::{bf16, f16};
+use flambeau_base::{Complex, DType, Element, Scalar};
+
+/// A small pseudorandom value, exact in every type.
+fn value<T: Element>(seed: usize) -> T {
+    let x = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let part = |bits: u64| (bits % 7) as f64 - 3.0;
+    T::from_c128(Complex::new(part(x >> 40), part(x >> 20)))
+}
+
+/// The strides of a row-major, column-major, padded or reversed matrix, the offset of its first element, its length.
+fn layout(kind: usize, rows: usize, columns: usize) -> (isize, isize, usize, usize) {
+    let (r, c) = (rows.max(1), columns.max(1));
+    match kind {
+        0 => (c as isize, 1, 0, r * c),
+        1 => (1, r as isize, 0, r * c),
+        2 => (2 * (c as isize + 3), 2, 0, 2 * r * (c + 3)),
+        _ => (-(c as isize), 1, (r - 1) * c, r * c),
+    }
+}
+
+fn check<T: Operand>(
+    level: Level,
+    sizes: Sizes,
+    kinds: (usize, usize, usize),
+    alpha: f64,
+    beta: f64,
+    conj: (bool, bool),
+) {
+    let Sizes { m, n, k } = sizes;
+    let (a_row, a_column, a_start, a_len) = layout(kinds.0, m, k);
+    let (b_row, b_column, b_start, b_len) = layout(kinds.1, k, n);
+    let (c_row, c_column, c_start, c_len) = layout(kinds.2, m, n);
+    let a: Vec<T> = (0..a_len).map(value).collect();
+    let b: Vec<T> = (0..b_len).map(|i| value(i + 77)).collect();
+    let old: Vec<T> = (0..c_len).map(|i| if beta == 0.0 { T::from_f64(f64::NAN) } else { value(i + 991) }).collect();
+    let mut c = old.clone();
+    let factor = |x: f64| {
+        T::factor(if T::DTYPE.is_floating_point() || T::DTYPE.is_complex() {
+            Scalar::Float(x)
+        } else {
+            Scalar::Int(x as i64)
+        })
+    };
+    let product = Product::<T> {
+        m,
+        n,
+        k,
+        alpha: factor(alpha),
+        a: a.as_ptr().wrapping_add(a_start),
+        a_row,
+        a_column,
+        conj_a: conj.0,
+        b: b.as_ptr().wrapping_add(b_start),
+        b_row,
+        b_column,
+        conj_b: conj.1,
+        beta: (beta != 0.0).then_some(factor(beta)),
+        c: c.as_mut_ptr().wrapping_add(c_start),
+        c_row,
+        c_column,
+    };
+    // SAFETY: the vectors have the layouts' lengths; the instruction set is the machine's.
+    unsafe { product.run(level) };
+    let mut expected = old.clone();
+    for i in 0..m {
+        for j in 0..n {
+            let at = |start: usize, r: isize, c: isize, i: usize, j: usize| {
+                (start as isize + i as isize * r + j as isize * c) as usize
+            };
+            let mut sum = Complex::new(0.0, 0.0);
+            let mut whole = 0i64;
+            for l in 0..k {
+                let x = a[at(a_start, a_row, a_column, i, l)].to_c128();
+                let y = b[at(b_start, b_row, b_column, l, j)].to_c128();
+                let (p, q) = (at(a_start, a_row, a_column, i, l), at(b_start, b_row, b_column, l, j));
+                whole = whole.wrapping_add(a[p].to_i64().wrapping_mul(b[q].to_i64()));
+                sum += if conj.0 { x.conj() } else { x } * if conj.1 { y.conj() } else { y };
+            }
+            let index = at(c_start, c_row, c_column, i, j);
+            let before = if beta == 0.0 { Complex::new(0.0, 0.0) } else { old[index].to_c128() };
+            let sum = sum * alpha + before * beta;
+            let whole = whole.wrapping_mul(alpha as i64).wrapping_add((beta as i64).wrapping_mul(old[index].to_i64()));
+            expected[index] = if T::DTYPE.is_integral(false) { T::from_i64(whole) } else { T::from_c128(sum) };
+        }
+    }
+    for (i, (x, y)) in c.iter().zip(&expected).enumerate() {
+        let same = x == y || (x.to_f64().is_nan() && y.to_f64().is_nan());
+        assert!(same, "{} {level:?} {sizes:?} {kinds:?} {alpha} {beta} {conj:?}: [{i}] {x:?} is not {y:?}", T::DTYPE);
+    }
+}
+
+fn check_type<T: Operand>() {
+    let shapes = [
+        (1, 1, 1),
+        (2, 2, 2),
+        (3, 5, 7),
+        (8, 8, 8),
+        (1, 40, 33),
+        (40, 1, 33),
+        (1, 70, 300),
+        (13, 17, 19),
+        (4, 66, 64),
+        (16, 16, 16),
+        (25, 33, 130),
+        (7, 130, 300),
+        (33, 65, 129),
+        (65, 31, 520),
+        (5, 3, 0),
+        (64, 64, 64),
+    ];
+    for level in Level::available() {
+        for (which, &(m, n, k)) in shapes.iter().enumerate() {
+            for kinds in 0..64 {
+                // All layouts for small shapes, a sample for the rest.
+                if m * n * k > 5000 && (kinds + which) % 5 != 0 {
+                    continue;
+                }
+                let (alpha, beta) = [(1.0, 0.0), (2.0, 1.0), (-1.0, 3.0)][(kinds + which) % 3];
+                let conj = if T::PARTS == 2 { (kinds % 3 == 0, kinds % 2 == 0) } else { (false, false) };
+                check::<T>(level, Sizes { m, n, k }, (kinds % 4, kinds / 4 % 4, kinds / 16), alpha, beta, conj);
+            }
+        }
+    }
+}
+
+#[test]
+fn real() {
+    check_type::<f32>();
+    check_type::<f64>();
+}
+
+#[test]
+fn half() {
+    check_type::<f16>();
+    check_type::<bf16>();
+}
+
+#[test]
+fn complex() {
+    check_type::<Complex<f32>>();
+    check_type::<Complex<f64>>();
+}
+
+#[test]
+fn integer() {
+    check_type::<i8>();
+    check_type::<u8>();
+    check_type::<i16>();
+    check_type::<u16>();
+    check_type::<i32>();
+    check_type::<u32>();
+    check_type::<i64>();
+    check_type::<u64>();
+}
+
+/// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products.
+#[test]
+fn large() {
+    for (m, n, k) in [(700, 300, 600), (2100, 40, 300), (20, 1100, 300), (1, 2000, 700), (2, 3, 70000), (1, 3, 300000)]
+    {
+        for kinds in [(0, 0, 0), (0, 1, 0), (1, 0, 1)] {
+            check::<f32>(level(), Sizes { m, n, k }, kinds, 1.0, 1.0, (false, false));
+        }
+        if k < 1000 {
+            check::<i8>(level(), Sizes { m, n, k }, (0, 1, 0), 1.0, 1.0, (false, false));
+            check::<bf16>(level(), Sizes { m, n, k }, (0, 1, 0), 1.0, 0.0, (false, false));
+            check::<Complex<f32>>(level(), Sizes { m, n, k }, (1, 1, 0), 1.0, 0.0, (true, false));
+        }
+    }
+}
+
+/// Non-finite values reach the results they belong to and no others.
+#[test]
+fn not_a_number() {
+    let (m, n, k) = (9, 37, 20);
+    let mut a = vec![1f32; m * k];
+    a[3 * k + 5] = f32::NAN;
+    let b = vec![1f32; k * n];
+    let mut c = vec![f32::NAN; m * n];
+    let sizes = Sizes { m, n, k };
+    // SAFETY: row-major matrices of these sizes.
+    unsafe {
+        super::gemm_typed(
+            sizes,
+            1.0,
+            Matrix { start: a.as_ptr(), row_stride: k as isize, column_stride: 1, conj: false },
+            Matrix { start: b.as_ptr(), row_stride: n as isize, column_stride: 1, conj: false },
+            0.0,
+            MatrixMut { start: c.as_mut_ptr(), row_stride: n as isize, column_stride: 1 },
+        );
+    }
+    for i in 0..m {
+        assert!(c[i * n..(i + 1) * n].iter().all(|x| if i == 3 { x.is_nan() } else { *x == k as f32 }));
+    }
+}
+
+#[test]
+fn batches() {
+    let (batch, m, n, k) = (5, 3, 4, 6);
+    let a: Vec<i32> = (0..batch * m * k).map(value).collect();
+    let b: Vec<i32> = (0..batch * k * n).map(value).collect();
+    let matrix =
+        |p: *const i32, row: usize| Matrix { start: p.cast(), row_stride: row as isize, column_stride: 1, conj: false };
+    let sizes = Sizes { m, n, k };
+    for b_stride in [0, k * n] {
+        let mut strided = vec![0i32; batch * m * n];
+        let mut listed = strided.clone();
+        let out =
+            |c: &mut Vec<i32>| MatrixMut { start: c.as_mut_ptr().cast(), row_stride: n as isize, column_stride: 1 };
+        let offsets: Vec<[isize; 3]> =
+            (0..batch).map(|i| [(i * m * k) as isize, (i * b_stride) as isize, (i * m * n) as isize]).collect();
+        let (one, zero) = (Scalar::Int(1), Scalar::Int(0));
+        // SAFETY: the vectors hold the batch.
+        unsafe {
+            batched_gemm(
+                DType::I32,
+                batch,
+                sizes,
+                one,
+                (matrix(a.as_ptr(), k), (m * k) as isize),
+                (matrix(b.as_ptr(), n), b_stride as isize),
+                zero,
+                (out(&mut strided), (m * n) as isize),
+            );
+            let (a, b) = (matrix(a.as_ptr(), k), matrix(b.as_ptr(), n));
+            gemm_at_offsets(DType::I32, &offsets, sizes, one, a, b, zero, out(&mut listed));
+        }
+        for i in 0..batch * m * n {
+            let (z, r, c) = (i / (m * n), i / n % m, i % n);
+            let expected: i32 = (0..k).map(|l| a[z * m * k + r * k + l] * b[z * b_stride + l * n + c]).sum();
+            assert_eq!((strided[i], listed[i]), (expected, expected));
+        }
+    }
+}
