@@ -1,0 +1,3 @@
+//! What checks Flambeau, public so that a new device or front end runs the same suite.
+
+pub mod parity;
