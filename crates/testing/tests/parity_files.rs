@@ -27,6 +27,9 @@ fn every_case_is_readable() {
         assert_eq!(path.file_stem().unwrap().to_str(), Some(store.name.as_str()));
         for (i, e) in store.entries.iter().enumerate() {
             let e = e.as_ref().unwrap_or_else(|| panic!("{}: tensor {i}", store.name));
+            if e.undefined {
+                continue;
+            }
             store.array(e).unwrap_or_else(|why| panic!("{}: tensor {i}: {why}", store.name));
         }
         assert!(store.samples.iter().all(Option::is_some), "{}", store.name);

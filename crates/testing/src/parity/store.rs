@@ -29,6 +29,8 @@ pub struct Entry {
     pub requires_grad: bool,
     /// Whether it is a lazily conjugated view of what is stored.
     pub conj: bool,
+    /// Whether its contents are undefined, and not stored.
+    pub undefined: bool,
 }
 
 impl Entry {
@@ -344,7 +346,7 @@ impl Store {
     /// The contents of an entry in row-major order.
     ///
     /// # Errors
-    /// When its strides reach outside its elements.
+    /// When its contents are undefined, or its strides reach outside its elements.
     pub fn array(&self, e: &Entry) -> Result<Array> {
         let stored = Numbers::read(e.dtype, self.bytes(e));
         let mut numbers = match &e.strides {
@@ -421,6 +423,7 @@ fn read_entry(j: &Json) -> Option<Entry> {
         logical: truthy(&j["log"]),
         requires_grad: truthy(&j["g"]),
         conj: truthy(&j["conj"]),
+        undefined: truthy(&j["meta"]),
     })
 }
 
