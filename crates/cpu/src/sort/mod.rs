@@ -6,6 +6,7 @@
 //! work was split. Large rows are split by the top bits of the key until the buckets fit in cache; those are sorted by
 //! the standard library. NaN is the greatest value, and zeros of both signs are equal, as in PyTorch.
 
+mod buffer;
 mod keys;
 mod search;
 mod select;
@@ -17,15 +18,18 @@ pub use unique::{Unique, unique, unique_consecutive, unique_rows};
 
 use crate::copy::Shared;
 use crate::scan::Lines;
+use buffer::Buffer;
 use flambeau_base::DType;
 use flambeau_base::parallel::parallel_for;
 use keys::{Keys, Packed};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Rows at least this long are sorted by several threads each; shorter ones are shared out whole.
 const LONG: usize = 1 << 16;
-/// Buckets up to this many elements go to the standard library's sort: they and their scratch fit in L1.
-const LEAF: usize = 1 << 9;
-/// Bits of the key that one split looks at. 2048 counters fit in L1, and 2048 open pages in a second-level TLB.
+/// Buckets up to this many elements go to the standard library's sort, which inserts them one by one.
+const LEAF: usize = 24;
+/// Bits of the key that one split looks at, at most. 2048 counters fit in L1, and 2048 open pages in a second-level TLB.
 const DIGIT: u32 = 11;
 /// Elements in one piece of a parallel split.
 const PIECE: usize = 1 << 16;
@@ -82,9 +86,8 @@ pub unsafe fn sort(
 /// Buffers that rows share.
 #[derive(Default)]
 struct Scratch {
-    keys: Vec<u64>,
-    narrow: [Vec<u64>; 2],
-    wide: [Vec<u128>; 2],
+    narrow: [Buffer<u64>; 2],
+    wide: [Buffer<u128>; 2],
 }
 
 /// One row and where it goes: addresses and strides in bytes.
@@ -103,53 +106,59 @@ unsafe impl Sync for Row {}
 impl Row {
     /// Sorts `n` elements.
     unsafe fn sort(mut self, n: usize, scratch: &mut Scratch) {
-        scratch.keys.resize(n, 0);
-        let all = Shared(scratch.keys.as_mut_ptr());
+        let (least, greatest) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         let row = &self;
         parallel_for(n, PIECE, &|r| {
-            // SAFETY: the piece's elements and keys.
-            unsafe {
-                let src = row.src.offset(r.start as isize * row.src_stride);
-                row.keys.load(src, row.src_stride, all.get().add(r.start), r.len());
-            }
+            let (mut min, mut max) = (u64::MAX, 0);
+            let mut fold = |_: usize, keys: &[u64]| {
+                for &key in keys {
+                    min = min.min(key);
+                    max = max.max(key);
+                }
+            };
+            // SAFETY: the piece's elements.
+            unsafe { row.keys_in_blocks(r.start, r.end, &mut fold) };
+            least.fetch_min(min, Relaxed);
+            greatest.fetch_max(max, Relaxed);
         });
-        let (mut min, mut max) = (u64::MAX, 0);
-        for &key in &scratch.keys {
-            min = min.min(key);
-            max = max.max(key);
-        }
-        // Keys that span 32 bits fit in half the memory.
-        if max - min <= u32::MAX as u64 && n <= u32::MAX as usize {
-            self.keys.base = min;
-            // SAFETY: as above.
-            unsafe { self.sort_packed::<u64>(&scratch.keys, max - min, &mut scratch.narrow) }
-        } else {
-            // SAFETY: as above.
-            unsafe { self.sort_packed::<u128>(&scratch.keys, max, &mut scratch.wide) }
+        let (min, max) = (least.into_inner(), greatest.into_inner());
+        // SAFETY: the caller's row; its keys are within these bounds.
+        unsafe {
+            // Keys that span 32 bits fit in half the memory.
+            if max - min <= u32::MAX as u64 && n <= u32::MAX as usize {
+                self.keys.base = min;
+                self.sort_packed::<u64>(n, max - min, &mut scratch.narrow)
+            } else {
+                self.sort_packed::<u128>(n, max, &mut scratch.wide)
+            }
         }
     }
 
-    unsafe fn sort_packed<P: Packed>(&self, keys: &[u64], range: u64, buffers: &mut [Vec<P>; 2]) {
-        let n = keys.len();
+    unsafe fn sort_packed<P: Packed>(&self, n: usize, range: u64, buffers: &mut [Buffer<P>; 2]) {
         let [a, b] = buffers;
-        a.resize(n, P::default());
-        let packed = Shared(a.as_mut_ptr());
-        let base = self.keys.base;
+        let packed = Shared(a.room(n));
         parallel_for(n, PIECE, &|r| {
-            for i in r {
-                // SAFETY: this piece's slots.
-                unsafe { packed.get().add(i).write(P::pack(keys[i] - base, i)) };
-            }
+            let base = self.keys.base;
+            let mut pack = |start: usize, keys: &[u64]| {
+                for (i, &key) in keys.iter().enumerate() {
+                    // SAFETY: this piece's slots.
+                    unsafe { packed.get().add(start + i).write(P::pack(key - base, start + i)) };
+                }
+            };
+            // SAFETY: the piece's elements.
+            unsafe { self.keys_in_blocks(r.start, r.end, &mut pack) };
         });
+        // SAFETY: the slots were just written.
+        let a = unsafe { std::slice::from_raw_parts_mut(packed.get(), n) };
         if n <= LEAF {
             a.sort_unstable();
             // SAFETY: `n` outputs.
             return unsafe { self.emit(a, 0) };
         }
-        b.resize(n, P::default());
+        let target = Shared(b.room(n));
         if n < LONG {
-            // SAFETY: `n` outputs.
-            return unsafe { self.split(a, b, 0) };
+            // SAFETY: `n` outputs; `split` writes its scratch before it reads it.
+            return unsafe { self.split(a, target.get(), 0) };
         }
         // The first split of a long row runs in pieces: count, then place each piece's elements after the earlier ones'.
         let shift = (64 - range.leading_zeros()).saturating_sub(DIGIT);
@@ -178,7 +187,6 @@ impl Row {
         }
         starts.push(n);
         let shared = Shared(counts.as_mut_ptr());
-        let target = Shared(b.as_mut_ptr());
         parallel_for(n, piece, &|r| {
             // SAFETY: this piece's counters, and places that no other piece has.
             unsafe {
@@ -197,17 +205,17 @@ impl Row {
                 // SAFETY: this bucket's part of both buffers and of the outputs.
                 unsafe {
                     let data = std::slice::from_raw_parts_mut(target.get().add(start), end - start);
-                    let free = std::slice::from_raw_parts_mut(free.get().add(start), end - start);
-                    self.split(data, free, start);
+                    self.split(data, free.get().add(start), start);
                 }
             }
         });
     }
 
-    /// Sorts `data`, whose first element's place is `start`, and writes it out; `free` is scratch of the same length.
-    unsafe fn split<P: Packed>(&self, data: &mut [P], free: &mut [P], start: usize) {
+    /// Sorts `data`, whose first element's place is `start`, and writes it out; `free` is scratch of the same length,
+    /// maybe uninitialised.
+    unsafe fn split<P: Packed>(&self, data: &mut [P], free: *mut P, start: usize) {
         if data.len() <= LEAF {
-            data.sort_unstable();
+            insert(data);
             // SAFETY: the caller's outputs.
             return unsafe { self.emit(data, start) };
         }
@@ -221,10 +229,15 @@ impl Row {
             // SAFETY: the caller's outputs.
             return unsafe { self.emit(data, start) };
         }
-        let shift = (64 - (max - min).leading_zeros()).saturating_sub(DIGIT);
+        // About one bucket for each element: evenly spread keys are then done but for neighbours.
+        let digit = data.len().ilog2().min(DIGIT);
+        let shift = (64 - (max - min).leading_zeros()).saturating_sub(digit);
         let buckets = ((max - min) >> shift) as usize + 1;
-        let mut ends = [0u32; 1 << DIGIT];
+        let mut ends = [const { MaybeUninit::<usize>::uninit() }; 1 << DIGIT];
         let ends = &mut ends[..buckets];
+        ends.fill(MaybeUninit::new(0));
+        // SAFETY: just filled.
+        let ends = unsafe { &mut *(ends as *mut [MaybeUninit<usize>] as *mut [usize]) };
         for x in data.iter() {
             ends[((x.key() - min) >> shift) as usize] += 1;
         }
@@ -234,18 +247,29 @@ impl Row {
         }
         for &x in data.iter() {
             let end = &mut ends[((x.key() - min) >> shift) as usize];
-            free[*end as usize] = x;
+            // SAFETY: the counts add up to the length, so each element has its own place.
+            unsafe { free.add(*end).write(x) };
             *end += 1;
         }
-        let mut from = 0;
+        // SAFETY: every place was just written.
+        let free = unsafe { std::slice::from_raw_parts_mut(free, data.len()) };
+        // Runs of small buckets are nearly sorted; a large bucket is split again.
+        let (mut run, mut from) = (0, 0);
         for &end in ends.iter() {
-            let to = end as usize;
-            if to > from {
+            if end - from > LEAF {
+                insert(&mut free[run..from]);
                 // SAFETY: the caller's outputs.
-                unsafe { self.split(&mut free[from..to], &mut data[from..to], start + from) };
+                unsafe {
+                    self.emit(&free[run..from], start + run);
+                    self.split(&mut free[from..end], data[from..end].as_mut_ptr(), start + from);
+                }
+                run = end;
             }
-            from = to;
+            from = end;
         }
+        insert(&mut free[run..]);
+        // SAFETY: the caller's outputs.
+        unsafe { self.emit(&free[run..], start + run) };
     }
 
     /// Writes sorted elements to places `start..`.
@@ -263,6 +287,19 @@ impl Row {
                 self.keys.store(sorted, self.src, self.src_stride, data, stride);
             }
         }
+    }
+}
+
+/// Insertion sort, for data whose elements are near their places.
+fn insert<P: Copy + Ord>(data: &mut [P]) {
+    for i in 1..data.len() {
+        let x = data[i];
+        let mut j = i;
+        while j > 0 && data[j - 1] > x {
+            data[j] = data[j - 1];
+            j -= 1;
+        }
+        data[j] = x;
     }
 }
 

@@ -42,7 +42,9 @@ pub unsafe fn searchsorted(
                     let x = at(middle);
                     // Not before and not after NaN: PyTorch moves right past whatever does not compare.
                     let stop = if right { x > value } else { x >= value };
-                    if stop { end = middle } else { start = middle + 1 }
+                    // Selects, not branches: nothing predicts which way a search goes.
+                    end = if stop { middle } else { end };
+                    start = if stop { start } else { middle + 1 };
                 }
                 if wide {
                     target.get().cast::<i64>().add(i).write_unaligned(start as i64);

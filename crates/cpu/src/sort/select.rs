@@ -112,7 +112,7 @@ pub unsafe fn select_rank(
 
 impl Row {
     /// Runs `each(first index, keys)` over elements `from..to`.
-    unsafe fn keys_in_blocks(&self, from: usize, to: usize, each: &mut dyn FnMut(usize, &[u64])) {
+    pub(super) unsafe fn keys_in_blocks(&self, from: usize, to: usize, each: &mut dyn FnMut(usize, &[u64])) {
         let mut block = [0u64; BLOCK];
         for start in (from..to).step_by(BLOCK) {
             let count = BLOCK.min(to - start);
