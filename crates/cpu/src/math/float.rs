@@ -1,6 +1,6 @@
 //! The real functions, for `f32` and `f64`.
 
-use super::{Isa, Number};
+use super::{Isa, Number, trig};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// `f32` or `f64`, with every real function.
@@ -124,6 +124,10 @@ pub trait Float:
     fn atan2<I: Isa>(self, other: Self) -> Self;
     /// `self` to the power `other`, with C's special cases.
     fn pow<I: Isa>(self, other: Self) -> Self;
+    /// `log(exp(self) + exp(other))`.
+    fn logaddexp<I: Isa>(self, other: Self) -> Self;
+    /// `log2(exp2(self) + exp2(other))`.
+    fn logaddexp2<I: Isa>(self, other: Self) -> Self;
     /// The exponential.
     fn exp<I: Isa>(self) -> Self;
     /// Two to the power.
@@ -170,10 +174,14 @@ pub trait Float:
     fn atanh<I: Isa>(self) -> Self;
     /// `1 / (1 + exp(-x))`.
     fn sigmoid<I: Isa>(self) -> Self;
+    /// The error function.
+    fn erf<I: Isa>(self) -> Self;
+    /// `1 - erf(x)`, accurate where that is small.
+    fn erfc<I: Isa>(self) -> Self;
 }
 
 macro_rules! float {
-    ($t:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, [$($unary:ident)*], [$($binary:ident)*]) => {
+    ($t:ident, $module:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, [$($unary:ident)*], [$($binary:ident)*]) => {
         impl Float for $t {
             const HALF: Self = 0.5;
             const TWO: Self = 2.0;
@@ -206,7 +214,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn is_common_angle(self) -> bool {
-                self.abs() <= 1.0e5
+                self.abs() <= trig::COMMON as $t
             }
             #[inline(always)]
             fn is_common_quotient(self, other: Self) -> bool {
@@ -363,13 +371,13 @@ macro_rules! float {
             $(
                 #[inline(always)]
                 fn $unary<I: Isa>(self) -> Self {
-                    super::functions::$t::$unary::<I>(self)
+                    super::$module::$unary::<I>(self)
                 }
             )*
             $(
                 #[inline(always)]
                 fn $binary<I: Isa>(self, other: Self) -> Self {
-                    super::functions::$t::$binary::<I>(self, other)
+                    super::$module::$binary::<I>(self, other)
                 }
             )*
         }
@@ -420,7 +428,7 @@ fn fmod_common_f64<I: Isa>(a: f64, b: f64) -> f64 {
 #[inline(always)]
 fn hypot_f32<I: Isa>(x: f32, y: f32) -> f32 {
     let (x, y) = (x as f64, y as f64);
-    (x * x + y * y).sqrt() as f32
+    Number::mul_add::<I>(x, x, y * y).sqrt() as f32
 }
 
 #[inline(always)]
@@ -449,12 +457,12 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
 }
 
 float! {
-    f32, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
-    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid],
-    [pow atan2]
+    f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
+    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc],
+    [atan2 pow logaddexp logaddexp2]
 }
 float! {
-    f64, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
-    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid],
-    [pow atan2]
+    f64, double, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
+    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc],
+    [atan2 pow logaddexp logaddexp2]
 }

@@ -5,11 +5,17 @@
 //! [`Isa`], that vectorises when a loop over it is compiled by [`entry`].
 
 pub mod complex;
+mod double;
 mod float;
-mod functions;
 pub mod isa;
 mod number;
+mod poly;
+mod single;
+mod trig;
 
 pub use float::Float;
 pub use isa::{Avx2, Avx512, Baseline, Isa, Kernel, Level, entry, level, run};
 pub use number::{Integer, Number};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! Polynomials.
+
+use super::{Isa, Number};
+
+/// `a * b + c`, fused where the hardware fuses.
+#[inline(always)]
+pub fn fma<I: Isa, T: Number>(a: T, b: T, c: T) -> T {
+    T::mul_add::<I>(a, b, c)
+}
+
+/// A polynomial, from its constant coefficient up, by Horner's rule.
+macro_rules! horner {
+    ($I:ty, $x:expr; $c:expr) => { $c };
+    ($I:ty, $x:expr; $c:expr, $($rest:expr),+) => {
+        $crate::math::poly::fma::<$I, _>($crate::math::poly::horner!($I, $x; $($rest),+), $x, $c)
+    };
+}
+pub(crate) use horner;
