@@ -3,7 +3,7 @@
 use crate::allocator::ALIGNMENT;
 use crate::{Allocator, Device, Result, ensure};
 use parking_lot::RawRwLock;
-use parking_lot::lock_api::RawRwLock as _;
+use parking_lot::lock_api::{RawRwLock as _, RawRwLockRecursive as _};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Storage(Arc<StorageImpl>);
 struct StorageImpl {
     data: AtomicPtr<u8>,
     nbytes: AtomicUsize,
+    /// What the allocator gave. Shrinking only lowers `nbytes`: tensors made before may still reach the rest.
+    capacity: AtomicUsize,
     /// Bumped by every write through any tensor; saved tensors check it. See `autograd::saved` in the crate `flambeau`.
     version: AtomicU32,
     lock: RawRwLock,
@@ -44,6 +46,7 @@ impl Storage {
         Ok(Storage(Arc::new(StorageImpl {
             data: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
+            capacity: AtomicUsize::new(nbytes),
             version: AtomicU32::new(0),
             lock: RawRwLock::INIT,
             device,
@@ -66,6 +69,7 @@ impl Storage {
         Storage(Arc::new(StorageImpl {
             data: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
+            capacity: AtomicUsize::new(nbytes),
             version: AtomicU32::new(0),
             lock: RawRwLock::INIT,
             device,
@@ -120,26 +124,29 @@ impl Storage {
         self.0.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes the size to `nbytes`, keeping the common part of the contents. New bytes are uninitialised.
+    /// Changes the size to `nbytes`, keeping the common part of the contents. New bytes are uninitialised. Memory is
+    /// not given back by shrinking, because tensors made before may still reach it.
     ///
     /// # Errors
     /// When the memory is foreign or cannot be had; the storage is then unchanged.
     pub fn resize(&self, nbytes: usize) -> Result<()> {
         ensure!(self.resizable(), "Trying to resize storage that is not resizable");
+        if nbytes <= self.0.capacity.load(Ordering::Relaxed) {
+            self.0.nbytes.store(nbytes, Ordering::Relaxed);
+            return Ok(());
+        }
         let new = Storage::new(self.0.device, nbytes)?;
-        let host = !self.0.device.is_meta();
-        self.0.lock.lock_exclusive();
-        let old_size = self.nbytes();
-        if host {
+        let _lock = LockSet::new([(self, true)])?;
+        let old_capacity = self.0.capacity.load(Ordering::Relaxed);
+        if !self.0.device.is_meta() {
             // SAFETY: both blocks are at least the common length, distinct, and the exclusive lock is held.
-            unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), new.data_ptr(), old_size.min(nbytes)) };
+            unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), new.data_ptr(), self.nbytes().min(nbytes)) };
         }
         let old = self.0.data.swap(new.data_ptr(), Ordering::Relaxed);
         self.0.nbytes.store(nbytes, Ordering::Relaxed);
+        self.0.capacity.store(nbytes, Ordering::Relaxed);
         new.0.data.store(old, Ordering::Relaxed);
-        new.0.nbytes.store(old_size, Ordering::Relaxed);
-        // SAFETY: taken above.
-        unsafe { self.0.lock.unlock_exclusive() };
+        new.0.capacity.store(old_capacity, Ordering::Relaxed);
         Ok(())
     }
 
@@ -154,7 +161,7 @@ impl Drop for StorageImpl {
         if let Some(release) = &self.release {
             return release();
         }
-        let nbytes = *self.nbytes.get_mut();
+        let nbytes = *self.capacity.get_mut();
         if nbytes > 0 {
             // SAFETY: the block came from this allocator with this size, and the last user is going.
             unsafe {
@@ -171,6 +178,12 @@ impl fmt::Debug for Storage {
     }
 }
 
+thread_local! {
+    /// How many [`HeldLock`]s this thread has; while there are any, lock sets check for waiting on themselves.
+    static HELD: std::cell::RefCell<Vec<(usize, bool)>> = const { std::cell::RefCell::new(Vec::new()) };
+    static HELD_COUNT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// The locks a kernel holds: each distinct storage once, taken in address order so that two kernels never wait for
 /// each other. See Note [Locks at the leaves].
 pub struct LockSet<'a> {
@@ -179,8 +192,11 @@ pub struct LockSet<'a> {
 
 impl<'a> LockSet<'a> {
     /// Takes the lock of each storage named: exclusively where any mention says `true` (written), else shared.
+    ///
+    /// # Errors
+    /// When this thread holds one of the storages through a [`HeldLock`] in a mode that excludes this use.
     #[inline]
-    pub fn new(storages: impl IntoIterator<Item = (&'a Storage, bool)>) -> LockSet<'a> {
+    pub fn new(storages: impl IntoIterator<Item = (&'a Storage, bool)>) -> Result<LockSet<'a>> {
         let mut held: smallvec::SmallVec<[(&'a Storage, bool); 4]> = smallvec::SmallVec::new();
         for (storage, write) in storages {
             // Insertion into address order; the lists are two or three long.
@@ -191,13 +207,27 @@ impl<'a> LockSet<'a> {
                 None => held.push((storage, write)),
             }
         }
+        if HELD_COUNT.get() > 0 {
+            Self::check_own(&held)?;
+        }
         for (storage, write) in &held {
             match write {
                 true => storage.0.lock.lock_exclusive(),
-                false => storage.0.lock.lock_shared(),
+                false => storage.0.lock.lock_shared_recursive(),
             }
         }
-        LockSet { held }
+        Ok(LockSet { held })
+    }
+
+    #[cold]
+    fn check_own(wanted: &[(&Storage, bool)]) -> Result<()> {
+        HELD.with_borrow(|own| {
+            for (storage, write) in wanted {
+                let conflict = own.iter().any(|(a, w)| *a == storage.address() && (*w || *write));
+                ensure!(!conflict, "this thread is accessing the tensor's memory directly: drop the accessor first");
+            }
+            Ok(())
+        })
     }
 }
 
@@ -211,6 +241,44 @@ impl Drop for LockSet<'_> {
                     true => storage.0.lock.unlock_exclusive(),
                     false => storage.0.lock.unlock_shared(),
                 }
+            }
+        }
+    }
+}
+
+/// One storage's lock held by user code (an accessor) for as long as it likes. Operators called meanwhile on the same
+/// thread that would wait for it give an error instead.
+pub struct HeldLock {
+    storage: Storage,
+    write: bool,
+    // Lock ownership is recorded per thread.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl HeldLock {
+    /// Takes the lock of `storage`, exclusively to write.
+    ///
+    /// # Errors
+    /// When this thread holds it already in a mode that excludes this use.
+    pub fn new(storage: &Storage, write: bool) -> Result<HeldLock> {
+        // The set's locks pass to the new owner.
+        std::mem::forget(LockSet::new([(storage, write)])?);
+        HELD.with_borrow_mut(|own| own.push((storage.address(), write)));
+        HELD_COUNT.set(HELD_COUNT.get() + 1);
+        Ok(HeldLock { storage: storage.clone(), write, _not_send: std::marker::PhantomData })
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        let key = (self.storage.address(), self.write);
+        HELD.with_borrow_mut(|own| own.iter().position(|h| *h == key).map(|i| own.swap_remove(i)));
+        HELD_COUNT.set(HELD_COUNT.get() - 1);
+        // SAFETY: taken in `new` in the same mode.
+        unsafe {
+            match self.write {
+                true => self.storage.0.lock.unlock_exclusive(),
+                false => self.storage.0.lock.unlock_shared(),
             }
         }
     }

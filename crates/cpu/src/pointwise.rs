@@ -1,1 +1,240 @@
-//! To be written.
+//! Pointwise kernels: 1-d strips, and the driver that walks, splits and converts around them.
+//!
+//! A pointwise operator is a type that implements [`Map`] for each element type it supports: a function from `N`
+//! elements to one. [`strip`] turns it into a 1-d loop for one instruction set. That loop is all that is compiled per
+//! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
+
+use crate::copy::{CastStrip, cast_strip};
+use crate::math::{Isa, Kernel, Level, entry};
+use flambeau_base::iter::Iter;
+use flambeau_base::{DType, Element, Scalar};
+use std::marker::PhantomData;
+
+/// The most operands (output included) that a pointwise kernel has.
+pub const MAX_OPERANDS: usize = 5;
+/// The most scalar parameters.
+pub const MAX_PARAMS: usize = 4;
+/// Elements converted at a time: a few kilobytes per operand, so that they stay in the first-level cache.
+const BLOCK: usize = 512;
+
+/// What a strip is given: addresses and byte strides of the output and the inputs, the number of elements, and the
+/// scalar parameters.
+pub struct StripArgs {
+    /// Output first.
+    pub data: [*mut u8; MAX_OPERANDS],
+    /// In bytes.
+    pub strides: [isize; MAX_OPERANDS],
+    /// Elements.
+    pub n: usize,
+    /// Parameters, in the schema's order.
+    pub params: [Scalar; MAX_PARAMS],
+}
+
+/// A 1-d loop. The operands are of the strip's dtypes, valid for `n` elements at their strides; the output may be one
+/// of the inputs exactly but not overlap one partly.
+pub type StripFn = unsafe fn(StripArgs);
+
+/// A strip and the dtype it writes.
+#[derive(Clone, Copy)]
+pub struct Strip {
+    /// The loop.
+    pub run: StripFn,
+    /// What it writes; its inputs are all of the dtype it was asked for.
+    pub out: DType,
+}
+
+/// A function from `N` elements of type `T` to one of type `Out`.
+pub trait Map<T: Element, const N: usize> {
+    /// What it gives.
+    type Out: Element;
+    /// The function, `#[inline(always)]`; `p` are the scalar parameters converted to `T`.
+    fn map<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out;
+}
+
+/// The strip of `M` over `T` for an instruction set.
+pub fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Strip {
+    Strip { run: entry::<MapStrip<M, T, N>>(level), out: M::Out::DTYPE }
+}
+
+struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
+
+/// Elements computed into a local buffer before they are stored: it lets the compiler vectorise without knowing
+/// whether the output is one of the inputs.
+const CHUNK: usize = 64;
+
+impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
+    type Args = StripArgs;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>(a: StripArgs) {
+        let p: [T; MAX_PARAMS] = [
+            T::from_scalar(a.params[0]),
+            T::from_scalar(a.params[1]),
+            T::from_scalar(a.params[2]),
+            T::from_scalar(a.params[3]),
+        ];
+        let (input, output) = (size_of::<T>() as isize, size_of::<M::Out>() as isize);
+        let contiguous = |k: usize| a.strides[k + 1] == input;
+        let n = a.n;
+        // SAFETY (of the calls below): the strides are as the arm says, and the caller vouches for the addresses.
+        unsafe {
+            if a.strides[0] == output && n > 1 {
+                let all = (0..N).all(contiguous);
+                if all {
+                    return Self::dense::<I>(&a, &p, [false; N]);
+                }
+                // One input is a single number: the commonest case of broadcasting.
+                if N == 2 && contiguous(0) && a.strides[2] == 0 {
+                    let mut fixed = [false; N];
+                    fixed[1] = true;
+                    return Self::dense::<I>(&a, &p, fixed);
+                }
+                if N == 2 && contiguous(1) && a.strides[1] == 0 {
+                    let mut fixed = [false; N];
+                    fixed[0] = true;
+                    return Self::dense::<I>(&a, &p, fixed);
+                }
+            }
+            for i in 0..n as isize {
+                let x: [T; N] = std::array::from_fn(|k| {
+                    (a.data[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
+                });
+                (a.data[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(M::map::<I>(x, &p));
+            }
+        }
+    }
+}
+
+impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
+    /// Contiguous output, inputs contiguous or (`fixed`) one number each.
+    ///
+    /// # Safety
+    /// As [`StripFn`].
+    #[inline(always)]
+    unsafe fn dense<I: Isa>(a: &StripArgs, p: &[T; MAX_PARAMS], fixed: [bool; N]) {
+        let out = a.data[0] as *mut M::Out;
+        let inputs: [*const T; N] = std::array::from_fn(|k| a.data[k + 1] as *const T);
+        // SAFETY: each address is valid for the elements its stride reaches.
+        unsafe {
+            let numbers: [T; N] = std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
+            let mut start = 0;
+            while start + CHUNK <= a.n {
+                let mut buffer = [M::Out::default(); CHUNK];
+                for (i, b) in buffer.iter_mut().enumerate() {
+                    let x: [T; N] = std::array::from_fn(|k| {
+                        if fixed[k] { numbers[k] } else { inputs[k].add(start + i).read_unaligned() }
+                    });
+                    *b = M::map::<I>(x, p);
+                }
+                (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(buffer);
+                start += CHUNK;
+            }
+            for i in start..a.n {
+                let x: [T; N] =
+                    std::array::from_fn(|k| if fixed[k] { numbers[k] } else { inputs[k].add(i).read_unaligned() });
+                out.add(i).write_unaligned(M::map::<I>(x, p));
+            }
+        }
+    }
+}
+
+/// One operand of [`run`]: where it is, its strides in bytes (one per dim, 0 where broadcast), and its dtype.
+#[derive(Clone, Copy)]
+pub struct Operand<'a> {
+    /// The first element.
+    pub data: *mut u8,
+    /// In bytes.
+    pub strides: &'a [isize],
+    /// Of the memory; it is converted to and from the strip's dtype on the way.
+    pub dtype: DType,
+}
+
+/// Runs a strip over operands of shape `sizes`, the output first, converting where an operand's dtype is not the
+/// strip's (`compute` for inputs, [`Strip::out`] for the output).
+///
+/// # Safety
+/// Every address is valid over its strides, and the output overlaps no input partly.
+pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], sizes: &[i64], operands: &[Operand<'_>]) {
+    let n = operands.len();
+    debug_assert!(n <= MAX_OPERANDS);
+    let list: smallvec::SmallVec<[(*mut u8, &[isize]); MAX_OPERANDS]> =
+        operands.iter().map(|o| (o.data, o.strides)).collect();
+    let iter = Iter::new(sizes, &list);
+    let mut converts: [Option<CastStrip>; MAX_OPERANDS] = [None; MAX_OPERANDS];
+    let mut sizes_of = [0isize; MAX_OPERANDS];
+    for (k, o) in operands.iter().enumerate() {
+        let want = if k == 0 { strip.out } else { compute };
+        sizes_of[k] = want.size() as isize;
+        if o.dtype != want {
+            converts[k] = Some(if k == 0 { cast_strip(want, o.dtype) } else { cast_strip(o.dtype, want) });
+        }
+    }
+    if converts.iter().all(Option::is_none) {
+        return iter.for_each(&|data, strides, count| {
+            // SAFETY: the iterator hands out elements within the operands.
+            unsafe { (strip.run)(strip_args(data, strides, count, params)) }
+        });
+    }
+    iter.for_each(&|data, strides, count| {
+        // SAFETY: as above; the buffers hold a block of the widest dtype.
+        unsafe { converted(strip, params, &converts[..n], &sizes_of, data, strides, count) }
+    });
+}
+
+#[inline(always)]
+fn strip_args(data: &[*mut u8], strides: &[isize], n: usize, params: [Scalar; MAX_PARAMS]) -> StripArgs {
+    let mut args = StripArgs { data: [std::ptr::null_mut(); MAX_OPERANDS], strides: [0; MAX_OPERANDS], n, params };
+    args.data[..data.len()].copy_from_slice(data);
+    args.strides[..strides.len()].copy_from_slice(strides);
+    args
+}
+
+#[repr(C, align(64))]
+struct Buffer(std::mem::MaybeUninit<[u8; BLOCK * 16]>);
+
+/// Runs a strip block by block through buffers of the strip's dtypes.
+///
+/// # Safety
+/// As [`StripFn`], the operands being of the dtypes that `converts` reads and writes.
+unsafe fn converted(
+    strip: Strip,
+    params: [Scalar; MAX_PARAMS],
+    converts: &[Option<CastStrip>],
+    sizes: &[isize; MAX_OPERANDS],
+    data: &[*mut u8],
+    strides: &[isize],
+    count: usize,
+) {
+    let mut buffers: [Buffer; MAX_OPERANDS] = [const { Buffer(std::mem::MaybeUninit::uninit()) }; MAX_OPERANDS];
+    let mut start = 0;
+    while start < count {
+        let len = BLOCK.min(count - start);
+        let mut args = strip_args(data, strides, len, params);
+        for k in 0..data.len() {
+            let at = data[k].wrapping_offset(strides[k] * start as isize);
+            args.data[k] = at;
+            let Some(convert) = converts[k] else { continue };
+            let buffer = buffers[k].0.as_mut_ptr() as *mut u8;
+            args.data[k] = buffer;
+            args.strides[k] = sizes[k];
+            if k > 0 && strides[k] == 0 {
+                // One number for the whole strip: convert it once and keep it standing still.
+                args.strides[k] = 0;
+                // SAFETY: one element of each side.
+                unsafe { convert(at, 0, buffer, sizes[k], 1) };
+            } else if k > 0 {
+                // SAFETY: `len` elements at the operand's stride; the buffer holds `BLOCK` of any dtype.
+                unsafe { convert(at, strides[k], buffer, sizes[k], len) };
+            }
+        }
+        // SAFETY: all operands are of the strip's dtypes now.
+        unsafe { (strip.run)(args) };
+        if let Some(convert) = converts[0] {
+            let at = data[0].wrapping_offset(strides[0] * start as isize);
+            // SAFETY: the buffer holds `len` results.
+            unsafe { convert(buffers[0].0.as_ptr() as *const u8, sizes[0], at, strides[0], len) };
+        }
+        start += len;
+    }
+}

@@ -1,0 +1,314 @@
+//! The engine: walks the backward graph from results to leaves, newest node first.
+//!
+//! Ids only grow, so when the newest node is taken every later use of its result has already added its share, and no
+//! counting of dependencies is needed. Leaves' ids are below all others: they come last.
+
+use super::node::{Edge, Kind, Node};
+use super::{Grads, set_grad_enabled};
+use crate::{Error, Result, Tensor};
+use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Computes the gradients of `tensors` and adds them to the `grad` of the graph's leaves, or of `inputs` alone.
+///
+/// `gradients` has one entry per tensor, `None` standing for one in a tensor of one element. Unless `retain_graph` (or
+/// `create_graph`), what the graph saved is freed; with `create_graph` the gradients have history of their own.
+///
+/// # Errors
+/// When a tensor has no graph, a gradient does not fit, a saved tensor was modified, or a formula fails.
+pub fn backward(
+    tensors: &[Tensor],
+    gradients: &[Option<Tensor>],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Option<&[Tensor]>,
+) -> Result<()> {
+    let roots = roots(tensors, gradients)?;
+    match inputs {
+        None => Engine::new(retain_graph || create_graph, create_graph, None).run(roots).map(drop),
+        Some(inputs) => {
+            if inputs.is_empty() {
+                return Err(Error::runtime("'inputs' argument to backward cannot be empty."));
+            }
+            let targets = targets(inputs)?;
+            let found = Engine::new(retain_graph || create_graph, create_graph, Some(&targets)).run(roots)?;
+            for (input, g) in inputs.iter().zip(found) {
+                if let Some(g) = g {
+                    add_to_grad(input, g, create_graph)?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The gradients of `outputs` with respect to `inputs`, without touching any `grad`. An input that the outputs do not
+/// depend on gives `None` if `allow_unused`.
+///
+/// # Errors
+/// As [`backward`], and when an input is unused and that is not allowed.
+pub fn grad(
+    outputs: &[Tensor],
+    inputs: &[Tensor],
+    grad_outputs: &[Option<Tensor>],
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    let roots = roots(outputs, grad_outputs)?;
+    let targets = targets(inputs)?;
+    let found = Engine::new(retain_graph || create_graph, create_graph, Some(&targets)).run(roots)?;
+    if !allow_unused && found.iter().any(Option::is_none) {
+        return Err(Error::runtime(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if \
+             this is the desired behavior.",
+        ));
+    }
+    Ok(found)
+}
+
+fn roots(tensors: &[Tensor], gradients: &[Option<Tensor>]) -> Result<Vec<(Edge, Tensor)>> {
+    let mut roots = Vec::with_capacity(tensors.len());
+    for (i, t) in tensors.iter().enumerate() {
+        let Some(edge) = t.gradient_edge() else {
+            return Err(Error::runtime(format!("element {i} of tensors does not require grad and does not have a grad_fn")));
+        };
+        let g = match gradients.get(i).cloned().flatten() {
+            Some(g) => {
+                if g.sizes() != t.sizes() && !crate::dims::is_expandable_to(t.sizes(), g.sizes()) {
+                    return Err(Error::runtime(format!(
+                        "Mismatch in shape: grad_output[{i}] has a shape of {:?} and output[{i}] has a shape of {:?}.",
+                        g.sizes(),
+                        t.sizes()
+                    )));
+                }
+                g
+            }
+            None if t.numel() == 1 => {
+                if t.dtype().is_complex() {
+                    return Err(Error::runtime("grad can be implicitly created only for real scalar outputs but got complex"));
+                }
+                t.detach()?.ones_like()?
+            }
+            None => return Err(Error::runtime("grad can be implicitly created only for scalar outputs")),
+        };
+        roots.push((edge, g));
+    }
+    Ok(roots)
+}
+
+fn targets(inputs: &[Tensor]) -> Result<Vec<Edge>> {
+    inputs
+        .iter()
+        .map(|t| t.gradient_edge().ok_or_else(|| Error::runtime("One of the differentiated Tensors does not require grad")))
+        .collect()
+}
+
+/// Gradients that wait for a node, one per result of its call.
+struct Task {
+    node: Arc<Node>,
+    grads: Grads,
+}
+
+struct Engine<'a> {
+    keep: bool,
+    create_graph: bool,
+    targets: Option<&'a [Edge]>,
+    /// Whether a node lies between the roots and a target; empty when there are no targets.
+    needed: HashMap<u64, bool>,
+    found: Vec<Option<Tensor>>,
+    tasks: BTreeMap<u64, Task>,
+}
+
+impl<'a> Engine<'a> {
+    fn new(keep: bool, create_graph: bool, targets: Option<&'a [Edge]>) -> Engine<'a> {
+        let found = vec![None; targets.map_or(0, <[Edge]>::len)];
+        Engine { keep, create_graph, targets, needed: HashMap::new(), found, tasks: BTreeMap::new() }
+    }
+
+    fn run(mut self, roots: Vec<(Edge, Tensor)>) -> Result<Vec<Option<Tensor>>> {
+        let _mode = set_grad_enabled(self.create_graph);
+        if self.targets.is_some() {
+            for (edge, _) in &roots {
+                self.mark_needed(&edge.node);
+            }
+        }
+        for (edge, g) in roots {
+            self.push(edge, g, None)?;
+        }
+        while let Some((_, task)) = self.tasks.pop_last() {
+            self.step(task)?;
+        }
+        Ok(self.found)
+    }
+
+    fn step(&mut self, task: Task) -> Result<()> {
+        let Task { node, mut grads } = task;
+        node.run_pre_hooks(&mut grads)?;
+        if let Some(targets) = self.targets {
+            for (target, found) in targets.iter().zip(&mut self.found) {
+                if Arc::ptr_eq(&target.node, &node) {
+                    *found = grads[target.input as usize].clone();
+                }
+            }
+            if !self.needed.get(&node.id).copied().unwrap_or(false) {
+                return Ok(());
+            }
+        }
+        if let Kind::Accumulate(leaf) = &node.kind {
+            if self.targets.is_none() {
+                if let Some(g) = grads.swap_remove(0) {
+                    add_to_grad(leaf, g, self.create_graph)?;
+                    let mut none = Grads::new();
+                    node.run_post_hooks(&mut none, &grads)?;
+                }
+            }
+            return Ok(());
+        }
+        let mut results = node.apply(&grads, self.keep).map_err(|e| match node.trace() {
+            Some(trace) => Error::new(e.kind(), format!("{}\nThe forward call was made here:\n{trace}", e.message())),
+            None => e,
+        })?;
+        node.run_post_hooks(&mut results, &grads)?;
+        drop(grads);
+        if super::is_anomaly_enabled() {
+            check_nan(&node, &results)?;
+        }
+        for (edge, g) in node.edges.iter().zip(results) {
+            if let (Some(edge), Some(g)) = (edge, g) {
+                self.push(edge.clone(), g, Some(&node))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a gradient to what waits for `edge`.
+    fn push(&mut self, edge: Edge, g: Tensor, from: Option<&Node>) -> Result<()> {
+        if self.targets.is_some() && !self.needed.contains_key(&edge.node.id) {
+            return Ok(());
+        }
+        let g = fit(&edge, g, from)?;
+        let i = edge.input as usize;
+        let task = self.tasks.entry(edge.node.id).or_insert_with(|| {
+            let count = edge.node.expected.len();
+            Task { node: edge.node, grads: SmallVec::from_elem(None, count) }
+        });
+        let slot = &mut task.grads[i];
+        *slot = Some(match slot.take() {
+            None => g,
+            Some(old) => accumulate(old, g, self.create_graph)?,
+        });
+        Ok(())
+    }
+
+    /// Finds out which nodes lead to a target: a depth-first walk without recursion.
+    fn mark_needed(&mut self, root: &Arc<Node>) {
+        let targets = self.targets.unwrap_or(&[]);
+        let is_target = |n: &Arc<Node>| targets.iter().any(|t| Arc::ptr_eq(&t.node, n));
+        let mut stack: Vec<(Arc<Node>, usize)> = vec![(root.clone(), 0)];
+        let mut seen: HashMap<u64, bool> = std::mem::take(&mut self.needed);
+        // `true` in `seen`: the node runs; `false`: it is only reached. Unreached nodes are absent after the clean-up.
+        let mut leads: HashMap<u64, bool> = HashMap::new();
+        while let Some((node, next)) = stack.pop() {
+            if next == 0 && (leads.contains_key(&node.id) || seen.contains_key(&node.id)) {
+                continue;
+            }
+            if let Some(edge) = node.edges.get(next) {
+                stack.push((node.clone(), next + 1));
+                if next == 0 {
+                    leads.insert(node.id, false);
+                }
+                if let Some(e) = edge {
+                    if !leads.contains_key(&e.node.id) && !seen.contains_key(&e.node.id) {
+                        stack.push((e.node.clone(), 0));
+                    }
+                }
+                continue;
+            }
+            let through = node.edges.iter().flatten().any(|e| {
+                leads.get(&e.node.id).copied().unwrap_or(false) || seen.contains_key(&e.node.id) || is_target(&e.node)
+            });
+            let target = is_target(&node);
+            leads.insert(node.id, through || target);
+            if through || target {
+                match seen.entry(node.id) {
+                    Entry::Vacant(v) => drop(v.insert(through)),
+                    Entry::Occupied(mut o) => *o.get_mut() |= through,
+                }
+            }
+        }
+        self.needed = seen;
+    }
+}
+
+/// Makes a gradient what its receiver expects: summed over broadcast dims, of the right dtype.
+#[inline]
+fn fit(edge: &Edge, g: Tensor, from: Option<&Node>) -> Result<Tensor> {
+    let e = &edge.node.expected[edge.input as usize];
+    let mut g = g;
+    if g.sizes() != &e.sizes[..] {
+        if !crate::dims::is_expandable_to(&e.sizes, g.sizes()) {
+            return Err(Error::runtime(format!(
+                "Function {} returned an invalid gradient - got {:?} but expected shape compatible with {:?}",
+                from.map_or("root".into(), Node::name),
+                g.sizes(),
+                &e.sizes[..]
+            )));
+        }
+        g = g.sum_to_size(&e.sizes)?;
+    }
+    if g.dtype() != e.dtype {
+        if g.dtype().is_complex() && !e.dtype.is_complex() {
+            g = g.real()?;
+        }
+        g = g.to_dtype(e.dtype)?;
+    }
+    Ok(g)
+}
+
+/// The sum of two gradients, in place where nobody else can see the first.
+fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
+    let own = |t: &Tensor| Arc::strong_count(&t.0) == 1 && t.storage().use_count() == 1 && t.base().is_none();
+    if !create_graph && own(&old) && old.dtype() == new.dtype() && old.is_non_overlapping_and_dense() {
+        return old.add_(&new);
+    }
+    old.add(&new)
+}
+
+/// Adds a gradient to a leaf's `grad`.
+fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
+    let old = leaf.grad();
+    let new = match old {
+        None if create_graph => g,
+        None => {
+            let own = Arc::strong_count(&g.0) == 1 && g.storage().use_count() == 1;
+            let fits = g.is_non_overlapping_and_dense() && (g.strides() == leaf.strides() || g.is_contiguous());
+            if own && fits && !g.requires_grad() { g } else { g.detach()?.clone_in(crate::MemoryFormat::Preserve)? }
+        }
+        Some(old) if create_graph => old.add(&g)?,
+        Some(old) => {
+            old.add_(&g)?;
+            return Ok(());
+        }
+    };
+    leaf.meta().state.lock().grad = Some(new);
+    Ok(())
+}
+
+#[cold]
+fn check_nan(node: &Node, results: &Grads) -> Result<()> {
+    for (i, g) in results.iter().enumerate() {
+        let Some(g) = g else { continue };
+        let _mode = super::no_grad();
+        if g.isnan()?.any()?.item()?.to_bool() {
+            let place = node.trace().unwrap_or_else(|| "(anomaly mode was off then)".into());
+            return Err(Error::runtime(format!(
+                "Function '{}' returned nan values in its {i}th output. The forward call was made here:\n{place}",
+                node.name()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,471 @@
+//! Automatic differentiation: what operators declare ([`Derivative`], [`Forward`]), the one kernel that records them
+//! (`kernel`), the graph (`node`, `saved`, `view`), the engine that runs it (`engine`), and forward mode (`forward`).
+//!
+//! How gradients of particular operators are computed is not here: formulas stand beside the operators in `ops/`.
+
+mod engine;
+mod forward;
+mod function;
+mod gradcheck;
+pub(crate) mod kernel;
+mod node;
+mod saved;
+mod view;
+
+pub use engine::{backward, grad};
+pub use forward::{jvp, make_dual, unpack_dual};
+pub use function::{Function, FunctionContext, apply};
+pub use gradcheck::{CheckOptions, gradcheck, gradgradcheck};
+pub use kernel::GradContext;
+pub use node::{Edge, Hook, Node};
+pub use saved::{FromSaved, Geometry, SaveKind};
+
+use crate::keys::{Key, KeyGuard, KeySet};
+use crate::op::Op;
+use crate::{Error, Result, Tensor};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// Gradients in the order of a formula's inputs; `None` is zero.
+pub type Grads = SmallVec<[Option<Tensor>; 3]>;
+
+/// An operator's reverse-mode derivative.
+#[derive(Clone, Copy)]
+pub enum Derivative {
+    /// Formulas for its differentiable inputs; [`crate::backward!`] writes them.
+    Formulas(&'static [Formula]),
+    /// The result does not depend smoothly on anything (comparisons, indices), or there is nothing to differentiate.
+    NonDifferentiable,
+    /// It has a derivative that nobody wrote; backward raises, and says why.
+    NotImplemented(&'static str),
+}
+
+impl Derivative {
+    /// For listings.
+    pub fn describe(&self, op: &Op) -> String {
+        match self {
+            _ if op.is_composite() => "through the operators it is made of".into(),
+            Derivative::Formulas(f) => {
+                let names: Vec<&str> = f.iter().flat_map(|f| f.inputs.iter().copied()).collect();
+                format!("for {}", names.join(", "))
+            }
+            Derivative::NonDifferentiable => "not differentiable".into(),
+            Derivative::NotImplemented(why) => format!("not implemented: {why}"),
+        }
+    }
+}
+
+/// The gradient of one or several inputs.
+pub struct Formula {
+    /// The inputs' names in the schema (`self_` for `self`).
+    pub inputs: &'static [&'static str],
+    /// What it reads, and how much of each has to be kept.
+    pub saves: &'static [(&'static str, SaveKind)],
+    /// Computes the gradients, in the order of `inputs`.
+    pub run: fn(&GradContext<'_>) -> Result<Grads>,
+}
+
+/// An operator's forward-mode derivative.
+#[derive(Clone, Copy)]
+pub enum Forward {
+    /// Made from the reverse-mode one, by differentiating it with respect to its cotangent. Right for every operator
+    /// whose gradient is itself differentiable; the others below are cheaper.
+    FromBackward,
+    /// The operator is linear in all its tensor arguments together: apply it to the tangents.
+    Linear,
+    /// It is linear in each tensor argument by itself (products): apply it once per tangent and add.
+    Multilinear,
+}
+
+/// What a formula may evaluate to.
+pub trait IntoGrads {
+    /// The gradients in order.
+    fn into_grads(self) -> Grads;
+}
+impl IntoGrads for Tensor {
+    fn into_grads(self) -> Grads {
+        SmallVec::from_iter([Some(self)])
+    }
+}
+impl IntoGrads for Option<Tensor> {
+    fn into_grads(self) -> Grads {
+        SmallVec::from_iter([self])
+    }
+}
+impl IntoGrads for Vec<Tensor> {
+    fn into_grads(self) -> Grads {
+        self.into_iter().map(Some).collect()
+    }
+}
+impl IntoGrads for Vec<Option<Tensor>> {
+    fn into_grads(self) -> Grads {
+        self.into()
+    }
+}
+impl<const N: usize> IntoGrads for [Option<Tensor>; N] {
+    fn into_grads(self) -> Grads {
+        self.into_iter().collect()
+    }
+}
+impl IntoGrads for Grads {
+    fn into_grads(self) -> Grads {
+        self
+    }
+}
+
+/// Writes an operator's reverse-mode derivative.
+///
+/// ```ignore
+/// backward! {
+///     self_(g, other: OwnedOperand) => g.mul(&other.conj()?)?,   // `g` is the gradient of the (first) result
+///     other(g, self_: Tensor) => g.mul(&self_.conj()?)?,         // each arm keeps only what it names, if it is needed
+///     (weight, bias)([grads], input: Tensor) => [Some(...), None] // several inputs at once; all results' gradients
+/// }
+/// ```
+/// `result` (or `result0`, or a result's name in the schema) is an output. A trailing underscore is dropped from names.
+/// The engine sums a gradient over dims that its input was broadcast along, and casts it to the input's dtype.
+#[macro_export]
+macro_rules! backward {
+    ($($inputs:tt $binds:tt => $body:expr),* $(,)?) => {
+        $crate::autograd::Derivative::Formulas(&[$($crate::backward!(@formula $inputs $binds $body)),*])
+    };
+    (@formula $input:ident $binds:tt $body:expr) => { $crate::backward!(@formula ($input) $binds $body) };
+    (@formula ($($input:ident),+) ([$grads:ident] $(, $name:ident : $ty:ty)* $(,)?) $body:expr) => {
+        $crate::autograd::Formula {
+            inputs: &[$(stringify!($input)),+],
+            saves: &[$((stringify!($name), <$ty as $crate::autograd::FromSaved>::KIND)),*],
+            run: |context| {
+                let $grads = context;
+                $(let $name: $ty = context.get(stringify!($name))?;)*
+                Ok($crate::autograd::IntoGrads::into_grads($body))
+            },
+        }
+    };
+    (@formula ($($input:ident),+) ($g:ident $(, $name:ident : $ty:ty)* $(,)?) $body:expr) => {
+        $crate::autograd::Formula {
+            inputs: &[$(stringify!($input)),+],
+            saves: &[$((stringify!($name), <$ty as $crate::autograd::FromSaved>::KIND)),*],
+            run: |context| {
+                let $g = &context.gradient()?;
+                $(let $name: $ty = context.get(stringify!($name))?;)*
+                Ok($crate::autograd::IntoGrads::into_grads($body))
+            },
+        }
+    };
+}
+
+// ---- per-tensor state ---------------------------------------------------------------------------
+
+/// What autograd knows about a tensor; made when first needed.
+#[derive(Default)]
+pub(crate) struct AutogradMeta {
+    pub(crate) state: Mutex<MetaState>,
+}
+
+#[derive(Default)]
+pub(crate) struct MetaState {
+    /// A leaf that asks for a gradient.
+    pub requires_grad: bool,
+    pub grad: Option<Tensor>,
+    /// The node that computed it, and which of the node's outputs it is.
+    pub grad_fn: Option<Arc<Node>>,
+    pub output_number: u32,
+    /// A leaf's accumulation node, while a graph holds it.
+    pub accumulator: Weak<Node>,
+    pub retains_grad: bool,
+    /// A leaf's hooks; those of other tensors are with their node.
+    pub hooks: Vec<(u64, Hook)>,
+    /// The forward-mode tangent.
+    pub tangent: Option<Tensor>,
+}
+
+impl Tensor {
+    #[inline]
+    pub(crate) fn meta(&self) -> &AutogradMeta {
+        self.0.autograd.get_or_init(Default::default)
+    }
+
+    /// Gives a tensor just computed its place in the graph.
+    #[inline]
+    pub(crate) fn set_history(&self, node: Arc<Node>, output_number: u32) {
+        let mut state = self.meta().state.lock();
+        state.grad_fn = Some(node);
+        state.output_number = output_number;
+        drop(state);
+        self.set_key(Key::AUTOGRAD, true);
+        self.0.view_version.store(self.version(), Relaxed);
+    }
+
+    /// Whether gradients flow to it.
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        self.key_set().has(Key::AUTOGRAD)
+    }
+
+    /// Asks for a gradient of this leaf, or stops asking.
+    ///
+    /// # Errors
+    /// When the dtype is not floating-point or complex, or when it is not a leaf.
+    pub fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
+        if requires_grad && !self.dtype().is_differentiable() {
+            return Err(Error::runtime(
+                "only Tensors of floating point and complex dtype can require gradients",
+            ));
+        }
+        if !self.is_leaf() {
+            if requires_grad {
+                return Ok(());
+            }
+            return Err(Error::runtime(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a \
+                 subgraph that doesn't require differentiation use var_no_grad = var.detach().",
+            ));
+        }
+        self.meta().state.lock().requires_grad = requires_grad;
+        self.set_key(Key::AUTOGRAD, requires_grad);
+        Ok(())
+    }
+
+    /// This handle, asking for a gradient: for building leaves.
+    ///
+    /// # Errors
+    /// As [`Tensor::set_requires_grad`].
+    pub fn requires_grad_(self, requires_grad: bool) -> Result<Tensor> {
+        self.set_requires_grad(requires_grad)?;
+        Ok(self)
+    }
+
+    /// Whether no operator that autograd recorded computed it.
+    pub fn is_leaf(&self) -> bool {
+        !self.requires_grad() || self.grad_fn().is_none()
+    }
+
+    /// The gradient accumulated by [`Tensor::backward`].
+    pub fn grad(&self) -> Option<Tensor> {
+        self.0.autograd.get()?.state.lock().grad.clone()
+    }
+
+    /// Replaces the accumulated gradient.
+    ///
+    /// # Errors
+    /// When its shape, dtype or device is not the tensor's.
+    pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
+        if let Some(g) = &grad {
+            crate::ensure!(
+                g.sizes() == self.sizes(),
+                "assigned grad has data of a different size: {:?} for a tensor of {:?}",
+                g.sizes(),
+                self.sizes()
+            );
+            crate::ensure!(
+                g.dtype() == self.dtype() && g.device().kind == self.device().kind,
+                "assigned grad has data of a different type: {} on {} for {} on {}",
+                g.dtype(),
+                g.device(),
+                self.dtype(),
+                self.device()
+            );
+        }
+        self.meta().state.lock().grad = grad;
+        Ok(())
+    }
+
+    /// The node of the graph that computed it.
+    pub fn grad_fn(&self) -> Option<Arc<Node>> {
+        self.refresh_view();
+        self.0.autograd.get()?.state.lock().grad_fn.clone()
+    }
+
+    /// Where a gradient of this tensor goes: a node and which of its outputs; a leaf's is its accumulation node.
+    pub(crate) fn gradient_edge(&self) -> Option<Edge> {
+        if !self.requires_grad() {
+            return None;
+        }
+        self.refresh_view();
+        let mut state = self.meta().state.lock();
+        if let Some(node) = &state.grad_fn {
+            return Some(Edge { node: node.clone(), input: state.output_number });
+        }
+        let node = match state.accumulator.upgrade() {
+            Some(node) => node,
+            None => {
+                let node = Arc::new(Node::accumulate(self.clone()));
+                state.accumulator = Arc::downgrade(&node);
+                node
+            }
+        };
+        Some(Edge { node, input: 0 })
+    }
+
+    /// Keeps the gradient of a tensor that is not a leaf, as if it were one.
+    ///
+    /// # Errors
+    /// When it does not require a gradient.
+    pub fn retain_grad(&self) -> Result<()> {
+        crate::ensure!(self.requires_grad(), "can't retain_grad on Tensor that has requires_grad=False");
+        let Some(node) = self.grad_fn() else { return Ok(()) };
+        let mut state = self.meta().state.lock();
+        if std::mem::replace(&mut state.retains_grad, true) {
+            return Ok(());
+        }
+        node.retain_grad(state.output_number, self);
+        Ok(())
+    }
+
+    /// Whether [`Tensor::retain_grad`] was called.
+    pub fn retains_grad(&self) -> bool {
+        self.0.autograd.get().is_some_and(|m| m.state.lock().retains_grad)
+    }
+
+    /// Calls `hook` with every gradient of this tensor; what it returns replaces the gradient.
+    ///
+    /// # Errors
+    /// When it does not require a gradient.
+    pub fn register_hook(
+        &self,
+        hook: impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        crate::ensure!(self.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
+        let hook: Hook = Arc::new(hook);
+        let id = node::next_id();
+        match self.grad_fn() {
+            Some(node) => {
+                let number = self.meta().state.lock().output_number;
+                node.add_hook(number, id, hook);
+                let node = Arc::downgrade(&node);
+                Ok(HookHandle(Box::new(move || {
+                    if let Some(n) = node.upgrade() {
+                        n.remove_hook(id)
+                    }
+                })))
+            }
+            None => {
+                self.meta().state.lock().hooks.push((id, hook));
+                let tensor = Arc::downgrade(&self.0);
+                Ok(HookHandle(Box::new(move || {
+                    if let Some(t) = tensor.upgrade() {
+                        Tensor(t).meta().state.lock().hooks.retain(|(i, _)| *i != id);
+                    }
+                })))
+            }
+        }
+    }
+
+    /// The same data without history: gradients do not flow through it. Writes to either are seen by both.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn detach(&self) -> Result<Tensor> {
+        let t = self.shallow_detached(true);
+        if let (Some(tangent), true) = (self.tangent(), true) {
+            t.set_tangent(Some(tangent));
+        }
+        Ok(t)
+    }
+
+    /// The same data without history, and with a version count of its own: writes to it go unnoticed by autograd.
+    #[must_use]
+    pub fn data(&self) -> Tensor {
+        self.shallow_detached(false)
+    }
+
+    /// Computes the gradients of this tensor with respect to the graph's leaves and adds them to the leaves' `grad`.
+    ///
+    /// # Errors
+    /// When it has more than one element (use [`backward`] with a gradient), no graph, or an operator's gradient fails.
+    pub fn backward(&self) -> Result<()> {
+        backward(std::slice::from_ref(self), &[None], false, false, None)
+    }
+
+    /// Like [`Tensor::backward`], starting from `gradient` instead of one.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`].
+    pub fn backward_with(&self, gradient: &Tensor, retain_graph: bool, create_graph: bool) -> Result<()> {
+        backward(std::slice::from_ref(self), &[Some(gradient.clone())], retain_graph, create_graph, None)
+    }
+}
+
+/// Removes a hook when asked; dropping the handle keeps the hook.
+pub struct HookHandle(Box<dyn FnOnce() + Send + Sync>);
+
+impl HookHandle {
+    /// Removes the hook.
+    pub fn remove(self) {
+        (self.0)()
+    }
+}
+
+// ---- modes --------------------------------------------------------------------------------------
+
+thread_local! {
+    static GRAD_MODE: Cell<bool> = const { Cell::new(true) };
+    static INFERENCE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Puts a thread's gradient mode back when dropped.
+#[must_use = "the mode changes back when the guard is dropped"]
+pub struct GradModeGuard {
+    mode: bool,
+    inference: bool,
+    _keys: KeyGuard,
+}
+
+impl Drop for GradModeGuard {
+    fn drop(&mut self) {
+        GRAD_MODE.set(self.mode);
+        INFERENCE.set(self.inference);
+    }
+}
+
+/// Records history while the guard lives, or not.
+pub fn set_grad_enabled(enabled: bool) -> GradModeGuard {
+    let keys = KeySet::of(Key::AUTOGRAD);
+    let guard = if enabled { KeyGuard::allow(keys) } else { KeyGuard::exclude(keys) };
+    GradModeGuard { mode: GRAD_MODE.replace(enabled), inference: INFERENCE.get(), _keys: guard }
+}
+
+/// Records no history while the guard lives.
+pub fn no_grad() -> GradModeGuard {
+    set_grad_enabled(false)
+}
+
+/// Records history while the guard lives, also inside [`no_grad`].
+pub fn enable_grad() -> GradModeGuard {
+    set_grad_enabled(true)
+}
+
+/// Records no history while the guard lives, and says so through [`is_inference_mode_enabled`].
+pub fn inference_mode() -> GradModeGuard {
+    let mut guard = set_grad_enabled(false);
+    guard.inference = INFERENCE.replace(true);
+    guard
+}
+
+/// Whether history is being recorded.
+#[inline]
+pub fn is_grad_enabled() -> bool {
+    GRAD_MODE.get()
+}
+
+/// Whether an [`inference_mode`] guard is alive on this thread.
+pub fn is_inference_mode_enabled() -> bool {
+    INFERENCE.get()
+}
+
+static ANOMALY: AtomicBool = AtomicBool::new(false);
+
+/// Anomaly mode: forward calls remember where they were made, and backward stops at the first gradient with a NaN,
+/// naming that place.
+pub fn set_anomaly_enabled(enabled: bool) {
+    ANOMALY.store(enabled, Relaxed);
+}
+
+/// Whether anomaly mode is on.
+#[inline]
+pub fn is_anomaly_enabled() -> bool {
+    ANOMALY.load(Relaxed)
+}

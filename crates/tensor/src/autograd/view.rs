@@ -1,0 +1,150 @@
+//! Views and in-place writes: keeping history right when several tensors share memory.
+//!
+//! Every view knows its base (never itself a view). An in-place write through a view makes a new history for the base:
+//! a `CopySlices` node, which routes the written part's gradient through the operator and the rest straight on. Other
+//! views of that base then have an outdated `grad_fn`; they notice by their version and take a new one from the base,
+//! as an `as_strided` of it. (The scheme is PyTorch's.)
+
+use super::Grads;
+use super::node::{Expected, Kind, Node};
+use super::saved::{Geometry, Saved};
+use crate::op::Op;
+use crate::tensor::ViewKind;
+use crate::{Error, Result, Tensor};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Whether `t` may be written in place while history is recorded.
+pub(super) fn check_in_place(t: &Tensor, op: &'static Op) -> Result<()> {
+    if !super::is_grad_enabled() {
+        return Ok(());
+    }
+    let multi = |what: &str| {
+        Error::runtime(format!(
+            "{}: a view is being modified inplace, but {what}. If you are using this view only for reading, or want the \
+             change to stay local, clone() it first.",
+            op.name()
+        ))
+    };
+    if let Some(base) = t.base() {
+        match t.0.view_kind {
+            ViewKind::Ordinary => {}
+            ViewKind::NoGrad if t.requires_grad() || base.requires_grad() => {
+                return Err(multi("it was created in no_grad mode and grad mode is enabled now"));
+            }
+            ViewKind::MultiOutput => {
+                return Err(multi("it is the output of a function that returns multiple views"));
+            }
+            ViewKind::CustomFunction => {
+                return Err(multi("it was created inside a custom Function"));
+            }
+            ViewKind::NoGrad => {}
+        }
+        if base.requires_grad() && base.is_leaf() {
+            return Err(Error::runtime("a view of a leaf Variable that requires grad is being used in an in-place operation."));
+        }
+    } else if t.requires_grad() && t.is_leaf() {
+        return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
+    }
+    Ok(())
+}
+
+/// Gives a tensor that `node` has just written its new history.
+pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>) -> Result<()> {
+    let Some(base) = t.base() else {
+        t.set_history(node, 0);
+        return Ok(());
+    };
+    // The written view's edge is the node's first; the base takes its place.
+    let mut edges = node.edges.clone();
+    if edges.is_empty() {
+        edges.push(None);
+    }
+    edges[0] = base.gradient_edge();
+    let expected = SmallVec::from_iter([Expected::of(base)]);
+    let body = CopySlices { base: Geometry::of(base), view: Geometry::of(t), node };
+    let copy = Arc::new(Node::new(Kind::CopySlices(Box::new(body)), edges, expected, Saved::default()));
+    base.set_history(copy, 0);
+    // The view's own history now comes from the base.
+    if let Some(meta) = t.0.autograd.get() {
+        meta.state.lock().grad_fn = None;
+    }
+    t.set_key(crate::Key::AUTOGRAD, true);
+    t.0.view_version.store(t.version().wrapping_sub(1), Relaxed);
+    Ok(())
+}
+
+impl Tensor {
+    /// Brings the history of a view up to date with its base's.
+    pub(crate) fn refresh_view(&self) {
+        let Some(base) = self.base() else { return };
+        let version = self.version();
+        if self.0.view_version.load(Relaxed) == version || self.0.view_kind == ViewKind::NoGrad || !base.requires_grad() {
+            return;
+        }
+        let _grad = super::enable_grad();
+        let again = self.dtype().is_differentiable().then(|| slice_of(base, &Geometry::of(self)));
+        if let Some(Ok(view)) = again {
+            let edge = view.0.autograd.get().map(|m| {
+                let state = m.state.lock();
+                (state.grad_fn.clone(), state.output_number)
+            });
+            if let Some((Some(node), number)) = edge {
+                self.set_history(node, number);
+            }
+        }
+        self.0.view_version.store(version, Relaxed);
+    }
+}
+
+/// The part of `base` that a view of the given geometry covers, as a recorded view.
+fn slice_of(base: &Tensor, view: &Geometry) -> Result<Tensor> {
+    let base = match (base.dtype().is_complex(), view.dtype.is_complex()) {
+        (true, false) => base.view_as_real()?,
+        (false, true) => base.view_as_complex()?,
+        _ => base.clone(),
+    };
+    base.as_strided(&view.sizes, &view.strides, Some(view.storage_offset))
+}
+
+/// See the module's first lines.
+pub(crate) struct CopySlices {
+    base: Geometry,
+    view: Geometry,
+    /// The operator that wrote, as if the view were all there is.
+    node: Arc<Node>,
+}
+
+impl CopySlices {
+    pub fn apply(&self, me: &Arc<Node>, grads: &Grads, keep: bool) -> Result<Grads> {
+        let mut out: Grads = SmallVec::from_elem(None, me.edges.len());
+        let Some(g) = &grads[0] else { return Ok(out) };
+        // A copy of the gradient in the base's own geometry, so that the view's strides fit it.
+        let whole = Tensor::empty_strided(&self.base.sizes, &self.base.strides, (g.dtype(), g.device()))?;
+        whole.copy_(g)?;
+        let mut view = self.view.clone();
+        // The copy's storage starts where the base does.
+        let scale = |offset: i64, from: crate::DType| offset * from.size() as i64;
+        let bytes = scale(view.storage_offset, view.dtype) - scale(self.base.storage_offset, self.base.dtype);
+        view.storage_offset = bytes / view.dtype.size() as i64;
+        let part = slice_of(&whole, &view)?;
+        let mut inner: Grads = SmallVec::from_elem(None, self.node.expected.len().max(1));
+        inner[0] = Some(part.clone_in(crate::MemoryFormat::Contiguous)?);
+        let results = self.node.apply(&inner, keep)?;
+        for (i, r) in results.into_iter().enumerate() {
+            if i == 0 {
+                match r {
+                    Some(r) => part.copy_(&r)?,
+                    None => part.zero_()?,
+                };
+            } else {
+                out[i] = r;
+            }
+        }
+        if me.edges[0].is_some() {
+            out[0] = Some(whole);
+        }
+        Ok(out)
+    }
+}

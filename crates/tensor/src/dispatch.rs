@@ -1,0 +1,282 @@
+//! What fills an operator's kernel table: backends' kernels from the operator's body, functionality layers, fall-backs.
+
+use crate::keys::{Key, KeyGuard, KeySet};
+use crate::op::{Body, DynKernel, Form, KernelFn, Op, Plan};
+use crate::value::{Outputs, Value};
+use crate::{Error, Result, Tensor, ensure};
+use parking_lot::RwLock;
+use std::cell::RefCell;
+
+/// Fall-back kernels by key: newest last.
+pub(crate) static FALLBACKS: RwLock<Vec<(Key, u64, &'static DynKernel)>> = RwLock::new(Vec::new());
+
+/// The kernel of a functionality key that an operator does not override.
+pub(crate) fn functionality_kernel(key: Key) -> KernelFn {
+    if FALLBACKS.read().iter().any(|(k, ..)| *k == key) {
+        return run_fallback;
+    }
+    match key {
+        Key::AUTOGRAD | Key::FORWARD => crate::autograd::kernel::autograd_kernel,
+        Key::TRACE => trace_kernel,
+        _ => fall_through,
+    }
+}
+
+/// Passes a call on to the next key: for a layer that has nothing to do for an operator.
+///
+/// # Errors
+/// As the kernel that runs.
+pub fn fall_through(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    match keys.highest() {
+        Some(key) => op.redispatch(keys.below(key), args),
+        None => op.redispatch(keys, args),
+    }
+}
+
+fn run_fallback(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let key = keys.highest();
+    let kernel = FALLBACKS.read().iter().rev().find(|(k, ..)| Some(*k) == key).map(|(.., kernel)| *kernel);
+    match kernel {
+        Some(kernel) => kernel(op, keys, args),
+        None => op.redispatch(keys, args),
+    }
+}
+
+/// The kernel that an operator's body gives for a backend.
+pub(crate) fn backend_kernel(op: &'static Op, key: Key) -> Option<KernelFn> {
+    let meta = key == Key::META;
+    let fallback = || FALLBACKS.read().iter().any(|(k, ..)| *k == key).then_some(run_fallback as KernelFn);
+    match op.body {
+        Body::AnyBackend(kernel) | Body::Composite(kernel) | Body::Explicit(kernel) => Some(kernel),
+        // Pointwise, structured and plain kernels of other backends come by registration; forms derived from them
+        // need only the functional one and `copy_`.
+        Body::Variant(Form::Overload, base) => base.resolve(key),
+        Body::Variant(form, base) => match key {
+            Key::CPU | Key::META => Some(match (form, base.body) {
+                (_, Body::Pointwise(_)) => crate::pointwise::kernel,
+                (_, Body::Structured { .. }) => structured_variant,
+                _ => derived_variant,
+            }),
+            _ => base.resolve(key).map(|_| derived_variant as KernelFn),
+        },
+        Body::Pointwise(_) if key == Key::CPU || meta => Some(crate::pointwise::kernel),
+        Body::Structured { .. } if key == Key::CPU || meta => Some(structured),
+        Body::Kernels { meta: kernel, .. } if meta => Some(kernel),
+        Body::Kernels { cpu: kernel, .. } if key == Key::CPU => Some(kernel),
+        _ => fallback(),
+    }
+}
+
+/// Every backend there is.
+pub(crate) fn known_backends() -> Vec<Key> {
+    crate::DeviceKind::all().into_iter().map(Key::backend).collect()
+}
+
+fn outputs_of(mut tensors: Vec<Tensor>) -> Outputs {
+    match tensors.len() {
+        1 => tensors.pop().map_or(Outputs::None, Outputs::One),
+        _ => tensors.into(),
+    }
+}
+
+fn structured_parts(op: &'static Op) -> Result<(crate::op::PlanFn, crate::op::RunFn)> {
+    match op.functional().body {
+        Body::Structured { plan, run } => Ok((plan, run)),
+        _ => Err(Error::runtime(format!("{} is not structured", op.full_name()))),
+    }
+}
+
+/// The functional form of a structured operator on the CPU or Meta: plan, allocate, run.
+fn structured(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let (plan, run) = structured_parts(op)?;
+    let mut specs = plan(args)?;
+    let data = !keys.has(Key::META);
+    if specs.len() == 1 {
+        let out = match specs.pop() {
+            Some(spec) => on_backend(spec, keys).allocate()?,
+            None => return Ok(Outputs::None),
+        };
+        if data {
+            run(args, std::slice::from_ref(&out))?;
+        }
+        return Ok(Outputs::One(out));
+    }
+    let outs = specs.into_iter().map(|s| on_backend(s, keys).allocate()).collect::<Result<Vec<_>>>()?;
+    if data {
+        run(args, &outs)?;
+    }
+    Ok(outputs_of(outs))
+}
+
+/// A call with any meta tensor gives meta results.
+fn on_backend(mut spec: crate::op::TensorSpec, keys: KeySet) -> crate::op::TensorSpec {
+    if keys.has(Key::META) {
+        spec.device = crate::Device::META;
+    }
+    spec
+}
+
+/// The in-place and `out=` forms of a structured operator on the CPU or Meta.
+fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let Body::Variant(form, _) = op.body else { return structured(op, keys, args) };
+    let (plan, run) = structured_parts(op)?;
+    let (inputs, targets) = split_arguments(op, form, args)?;
+    let specs: Plan = plan(inputs)?;
+    let targets = prepare_targets(op, form, &targets, specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref())))?;
+    if keys.has(Key::META) {
+        return Ok(outputs_of(targets));
+    }
+    // The kernel may write where it still has to read, unless outputs and inputs are apart and dtypes agree.
+    let apart = |t: &Tensor| {
+        inputs.iter().all(|a| match a {
+            Value::Tensor(x) => !x.shares_storage_with(t),
+            Value::Tensors(xs) => xs.iter().all(|x| !x.shares_storage_with(t)),
+            Value::OptionalTensors(xs) => xs.iter().flatten().all(|x| !x.shares_storage_with(t)),
+            _ => true,
+        })
+    };
+    let direct = targets.iter().zip(&specs).all(|(t, s)| t.dtype() == s.dtype && apart(t));
+    if direct {
+        run(inputs, &targets)?;
+        return Ok(outputs_of(targets));
+    }
+    let results = specs.into_iter().map(|s| s.allocate()).collect::<Result<Vec<_>>>()?;
+    run(inputs, &results)?;
+    for (t, r) in targets.iter().zip(&results) {
+        t.copy_(r)?;
+    }
+    Ok(outputs_of(targets))
+}
+
+/// The in-place and `out=` forms of any operator on any backend: the functional form, then a copy.
+fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let Body::Variant(form, base) = op.body else {
+        return Err(Error::runtime(format!("{} has no functional form", op.full_name())));
+    };
+    let (inputs, targets) = split_arguments(op, form, args)?;
+    let results = base.redispatch(keys, inputs)?.list()?;
+    let targets = prepare_targets(op, form, &targets, results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides()))))?;
+    for (t, r) in targets.iter().zip(&results) {
+        if !t.is_set_to(r) {
+            t.copy_(r)?;
+        }
+    }
+    Ok(outputs_of(targets))
+}
+
+/// The functional form's arguments, and the tensors to write.
+fn split_arguments<'a, 'v>(
+    op: &'static Op,
+    form: Form,
+    args: &'a [Value<'v>],
+) -> Result<(&'a [Value<'v>], Vec<&'v Tensor>)> {
+    let tensor = |v: &Value<'v>| match v {
+        Value::Tensor(t) => Ok(*t),
+        v => Err(Error::type_(format!("{}(): argument to write must be Tensor, not {}", op.name(), v.kind_name()))),
+    };
+    match form {
+        Form::InPlace => {
+            let first = args.first().ok_or_else(|| Error::type_(format!("{}() needs an argument", op.name())))?;
+            Ok((args, vec![tensor(first)?]))
+        }
+        Form::Overload => Ok((args, Vec::new())),
+        Form::Out => {
+            let outs = op.mutated().count_ones() as usize;
+            ensure!(args.len() >= outs, "{}() needs {outs} outputs", op.name());
+            let (inputs, outs) = args.split_at(args.len() - outs);
+            Ok((inputs, outs.iter().map(tensor).collect::<Result<_>>()?))
+        }
+    }
+}
+
+/// Checks that results of the given sizes and dtypes may be written to the targets, and resizes `out=` ones.
+pub(crate) fn prepare_targets<'a>(
+    op: &'static Op,
+    form: Form,
+    targets: &[&Tensor],
+    results: impl Iterator<Item = (&'a [i64], crate::DType, Option<&'a [i64]>)>,
+) -> Result<Vec<Tensor>> {
+    let mut out = Vec::with_capacity(targets.len());
+    for (&target, (sizes, dtype, strides)) in targets.iter().zip(results) {
+        check_writable(op, target, dtype)?;
+        out.push(match form {
+            _ if target.sizes() == sizes => target.clone(),
+            Form::InPlace | Form::Overload => {
+                return Err(Error::runtime(format!(
+                    "output with shape {:?} doesn't match the broadcast shape {sizes:?}",
+                    target.sizes()
+                )));
+            }
+            Form::Out => resize_output(target, sizes, strides)?,
+        });
+    }
+    Ok(out)
+}
+
+/// Whether a result of `dtype` may be written to `target`.
+pub(crate) fn check_writable(op: &'static Op, target: &Tensor, dtype: crate::DType) -> Result<()> {
+    if !dtype.can_cast(target.dtype()) {
+        return Err(Error::runtime(format!(
+            "result type {} can't be cast to the desired output type {}",
+            dtype.scalar_type_name(),
+            target.dtype().scalar_type_name()
+        )));
+    }
+    if crate::dims::may_overlap(target.sizes(), target.strides()) {
+        return Err(Error::runtime(format!(
+            "{}: unsupported operation: more than one element of the written-to tensor refers to a single memory \
+             location. Please clone() the tensor before performing the operation.",
+            op.name()
+        )));
+    }
+    Ok(())
+}
+
+/// An `out=` tensor given new sizes: a new handle over the same storage, grown if need be.
+pub(crate) fn resize_output(target: &Tensor, sizes: &[i64], strides: Option<&[i64]>) -> Result<Tensor> {
+    let sizes = crate::Dims::from_slice(sizes);
+    let strides = strides.map_or_else(|| crate::dims::contiguous_strides(&sizes), crate::Dims::from_slice);
+    let extent = crate::dims::storage_extent(&sizes, &strides)?;
+    let bytes = crate::tensor::nbytes(&[extent + target.storage_offset()], target.dtype())?;
+    if bytes > target.storage().nbytes() {
+        target.storage().resize(bytes)?;
+    }
+    Ok(Tensor::from_parts(target.storage().clone(), target.dtype(), sizes, strides, target.storage_offset()))
+}
+
+// ---- tracing ------------------------------------------------------------------------------------
+
+thread_local! {
+    static TRACE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static DEPTH: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Runs `f` and gives, beside its result, one line for every operator call that it made on this thread: the operator,
+/// the keys it passed through, and the arguments' shapes; calls made by a call are indented.
+pub fn trace<T>(f: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let outer = TRACE.take();
+    let guard = KeyGuard::include(KeySet::of(Key::TRACE));
+    let value = f();
+    drop(guard);
+    (value, TRACE.replace(outer))
+}
+
+fn trace_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let below = keys.below(Key::TRACE);
+    let describe = |a: &Value<'_>| match a {
+        Value::Tensor(t) => format!("{}{:?}", t.dtype(), t.sizes()),
+        Value::Scalar(s) => s.to_string(),
+        Value::Int(i) => i.to_string(),
+        Value::Ints(i) => format!("{i:?}"),
+        Value::Bool(b) => b.to_string(),
+        other => other.kind_name().to_string(),
+    };
+    let args_text: Vec<String> = args.iter().map(describe).collect();
+    let keys_text: Vec<String> = below.iter().map(Key::name).collect();
+    let line = format!("{}{}({}) [{}]", "  ".repeat(DEPTH.get()), op.full_name(), args_text.join(", "), keys_text.join(" > "));
+    TRACE.with_borrow_mut(|t| t.push(line));
+    DEPTH.set(DEPTH.get() + 1);
+    let result = op.redispatch(below, args);
+    DEPTH.set(DEPTH.get() - 1);
+    result
+}

@@ -1,0 +1,308 @@
+//! The macros operators are written with. They expand to static table entries and one-line shims; logic lives in
+//! ordinary functions.
+//!
+//! `op!` is the general form; `unary!`, `binary!` and `compare!` are families of pointwise operators, whose schemas
+//! follow from their names; `strips!` writes a pointwise operator's expression once for each group of dtypes.
+
+/// Declares one operator: a module of its name with the statics `OP` (and one per further form) and `ALL`, and methods
+/// of `Tensor`.
+///
+/// ```ignore
+/// op! {
+///     /// The documentation, of the operator and of the methods.
+///     flip: "flip(Tensor self, int[] dims) -> Tensor", Out OUT: "flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)";
+///     Body::Structured { plan: flip_plan, run: flip_run };      // any `Body`
+///     derivative: backward! { self_(g, dims: Dims) => g.flip(&dims)? };   // builder methods of `Op`
+///     forward: Forward::Linear;
+///     samples: |m| vec![sample![m.any(&[2, 3]), vec![0i64]]];
+///     fn flip(&self, dims: &[i64]) -> Tensor [self, dims];       // method: signature, result, arguments in schema order
+/// }
+/// ```
+/// A method may name another static with `in INPLACE`; `out fn` makes one that writes into `out: &mut Tensor`.
+#[macro_export]
+macro_rules! op {
+    (
+        $(#[doc = $doc:expr])*
+        $name:ident: $schema:expr $(, $form:ident $variant:ident: $variant_schema:expr)*;
+        $body:expr;
+        $(derivative: $derivative:expr;)?
+        $(forward: $forward:expr;)?
+        $(samples: $samples:expr;)?
+        $(ulp: $ulp:expr;)?
+        $(fn $method:ident $sig:tt -> $ret:ty [$($arg:expr),* $(,)?] $(in $which:ident)?;)*
+        $(out fn $out_method:ident $out_sig:tt [$($out_arg:expr),* $(,)?] in $out_which:ident;)*
+    ) => {
+        $(#[doc = $doc])*
+        pub mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            /// The operator.
+            pub static OP: $crate::Op = $crate::Op::new($schema, $body)
+                .doc(concat!($($doc, "\n"),*))
+                .at(file!(), line!())
+                $(.derivative($derivative))?
+                $(.forward($forward))?
+                $(.samples($samples))?
+                $(.ulp($ulp))?;
+            $(
+                /// A further form.
+                pub static $variant: $crate::Op =
+                    $crate::Op::new($variant_schema, $crate::Body::Variant($crate::Form::$form, &OP)).at(file!(), line!());
+            )*
+            /// All forms.
+            pub static ALL: &[&$crate::Op] = &[&OP $(, &$variant)*];
+        }
+        $crate::op! { @methods [$(#[doc = $doc])*] $name
+            $(fn $method $sig -> $ret [$($arg),*] $(in $which)?;)*
+            $(out fn $out_method $out_sig [$($out_arg),*] in $out_which;)*
+        }
+    };
+    (@methods $docs:tt $name:ident) => {};
+    (@methods $docs:tt $name:ident
+        $(fn $method:ident $sig:tt -> $ret:ty [$($arg:expr),*] $(in $which:ident)?;)*
+        $(out fn $out_method:ident $out_sig:tt [$($out_arg:expr),*] in $out_which:ident;)*
+    ) => {
+        #[allow(clippy::should_implement_trait, clippy::wrong_self_convention)]
+        impl $crate::Tensor {
+            $( $crate::op!(@method $name $docs $method $sig $ret [$($arg),*] $($which)?); )*
+            $( $crate::op!(@out $name $docs $out_method $out_sig [$($out_arg),*] $out_which); )*
+        }
+    };
+    (@method $name:ident [$($doc:tt)*] $method:ident (&$self:ident $(, $a:ident: $t:ty)* $(,)?) $ret:ty [$($arg:expr),*] $($which:ident)?) => {
+        $($doc)*
+        ///
+        /// # Errors
+        /// When the arguments do not fit the operator, or memory runs out.
+        pub fn $method(&$self $(, $a: $t)*) -> $crate::Result<$ret> {
+            $crate::value::FromOutputs::from_outputs(
+                $crate::op!(@static $name $($which)?).call(&[$($crate::Value::from($arg)),*])?)
+        }
+    };
+    (@method $name:ident [$($doc:tt)*] $method:ident ($($a:ident: $t:ty),* $(,)?) $ret:ty [$($arg:expr),*] $($which:ident)?) => {
+        $($doc)*
+        ///
+        /// # Errors
+        /// When the arguments do not fit the operator, or memory runs out.
+        pub fn $method($($a: $t),*) -> $crate::Result<$ret> {
+            $crate::value::FromOutputs::from_outputs(
+                $crate::op!(@static $name $($which)?).call(&[$($crate::Value::from($arg)),*])?)
+        }
+    };
+    (@out $name:ident [$($doc:tt)*] $method:ident (&$self:ident $(, $a:ident: $t:ty)* $(,)?) [$($arg:expr),*] $which:ident) => {
+        $($doc)*
+        ///
+        /// The result is written to `out`, which takes its shape.
+        ///
+        /// # Errors
+        /// When the arguments do not fit the operator, the result cannot be cast to `out`'s dtype, or memory runs out.
+        pub fn $method(&$self $(, $a: $t)*, out: &mut $crate::Tensor) -> $crate::Result<()> {
+            let result = $name::$which.call(&[$($crate::Value::from($arg),)* $crate::Value::Tensor(out)])?.one()?;
+            if !result.is_same(out) { *out = result; }
+            Ok(())
+        }
+    };
+    (@static $name:ident) => { $name::OP };
+    (@static $name:ident $which:ident) => { $name::$which };
+}
+
+/// Wraps an ordinary function as a kernel: `kernel!(softmax_cpu(x, dim, dtype))` takes that many arguments out of their
+/// boxed form. The function returns a `Result` of anything that [`Outputs`](crate::Outputs) is made from.
+#[macro_export]
+macro_rules! kernel {
+    ($function:path; $($arg:ident),* $(,)?) => {
+        |op: &'static $crate::Op, _keys: $crate::KeySet, args: &[$crate::Value<'_>]| -> $crate::Result<$crate::Outputs> {
+            let mut _next = 0usize;
+            $(
+                let $arg = $crate::value::take(op, args, _next)?;
+                _next += 1;
+            )*
+            $function($($arg),*).map($crate::Outputs::from)
+        }
+    };
+}
+
+/// Wraps an ordinary function as a structured operator's shape rule: it returns a [`TensorSpec`](crate::TensorSpec) or
+/// several.
+#[macro_export]
+macro_rules! plan {
+    ($function:path; $($arg:ident),* $(,)?) => {
+        |args: &[$crate::Value<'_>]| -> $crate::Result<$crate::Plan> {
+            let mut _next = 0usize;
+            $(
+                let $arg = $crate::value::take_plain(args, _next)?;
+                _next += 1;
+            )*
+            $function($($arg),*).map($crate::value::IntoPlan::into_plan)
+        }
+    };
+}
+
+/// Wraps an ordinary function as a structured operator's CPU kernel: its last parameter is the outputs, `&[Tensor]`.
+#[macro_export]
+macro_rules! run {
+    ($function:path; $($arg:ident),* $(,)?) => {
+        |args: &[$crate::Value<'_>], outs: &[$crate::Tensor]| -> $crate::Result<()> {
+            let mut _next = 0usize;
+            $(
+                let $arg = $crate::value::take_plain(args, _next)?;
+                _next += 1;
+            )*
+            $function($($arg,)* outs)
+        }
+    };
+}
+
+/// A pointwise expression for each group of dtypes, as the function that finds a dtype's strip. Groups: `bools`, `ints`
+/// (`T: Integer`), `floats` (`T: Float`: f32 and f64; halves are computed in f32), `complexes` (`Complex<R>`, `R:
+/// Float`), `numbers` (ints, floats and complexes, `T: Number`). `I` is the instruction set. `|x, y; p|` also binds the
+/// scalar parameters, converted to `T`. `-> Bool` (or another type) says what it gives, if not its input's type.
+#[macro_export]
+macro_rules! strips {
+    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $e:expr;)*) => {
+        |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
+            let _ = level;
+            $( $crate::strips!(@$group dtype, level, [$($out)?], [$($x),+], [$($p)?], $e); )*
+            None
+        }
+    };
+    (@numbers $($rest:tt)*) => {
+        $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [ints, reals, complexes], $($rest)*);
+    };
+    (@ints $($rest:tt)*) => { $crate::strips!(@impl [T: ::flambeau_cpu::math::Integer] T, [ints], $($rest)*); };
+    (@floats $($rest:tt)*) => { $crate::strips!(@impl [T: ::flambeau_cpu::math::Float] T, [reals], $($rest)*); };
+    (@bools $($rest:tt)*) => { $crate::strips!(@impl [] $crate::Bool, [bool], $($rest)*); };
+    (@complexes $($rest:tt)*) => {
+        $crate::strips!(@impl [R: ::flambeau_cpu::math::Float] $crate::Complex<R>, [complexes], $($rest)*);
+    };
+    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $e:expr) => {{
+        struct K;
+        impl<$($param)*> ::flambeau_cpu::pointwise::Map<$t, { $crate::strips!(@count $($x)+) }> for K
+        where
+            $t: ::flambeau_base::Element + ::flambeau_cpu::math::Number,
+        {
+            type Out = $crate::strips!(@out $t, $($out)?);
+            #[inline(always)]
+            fn map<I: ::flambeau_cpu::math::Isa>(
+                [$($x),+]: [$t; { $crate::strips!(@count $($x)+) }],
+                _params: &[$t; ::flambeau_cpu::pointwise::MAX_PARAMS],
+            ) -> Self::Out {
+                #[allow(unused_imports)]
+                use ::flambeau_cpu::math::Number as _;
+                $(let $p = _params;)?
+                $e
+            }
+        }
+        let found = ::flambeau_base::dispatch!($dtype, E in [$($groups),+] => {
+            Some(::flambeau_cpu::pointwise::strip::<K, E, { $crate::strips!(@count $($x)+) }>($level))
+        }; else None);
+        if found.is_some() {
+            return found;
+        }
+    }};
+    (@out $t:ty, ) => { $t };
+    (@out $t:ty, $out:ty) => { $out };
+    (@count $a:ident) => { 1 };
+    (@count $a:ident $b:ident) => { 2 };
+    (@count $a:ident $b:ident $c:ident) => { 3 };
+    (@count $a:ident $b:ident $c:ident $d:ident) => { 4 };
+}
+
+/// Runs an expression with the Rust type of a dtype; see [`flambeau_base::dispatch!`].
+#[macro_export]
+macro_rules! dispatch_dtype {
+    ($($t:tt)*) => { ::flambeau_base::dispatch!($($t)*) };
+}
+
+/// The text of each group's expression, for kernels compiled at run time.
+#[macro_export]
+macro_rules! strip_text {
+    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $e:expr;)*) => {
+        &[$((stringify!($group), concat!($(stringify!($x), " "),+, "=> ", stringify!($e)))),*]
+    };
+}
+
+/// A pointwise operator of one tensor: functional, in-place and `out=` forms, with schemas made from the name.
+///
+/// ```ignore
+/// unary! {
+///     /// Hyperbolic tangent of each element.
+///     fn tanh, tanh_, tanh_out(x): Promotion::Float;
+///     { floats |x| x.tanh::<I>(); complexes |x| complex::tanh(x); }
+///     derivative: backward! { self_(g, result: Tensor) => ... };
+///     samples: ...;
+/// }
+/// ```
+#[macro_export]
+macro_rules! unary {
+    (
+        $(#[doc = $doc:expr])*
+        fn $name:ident, $inplace:ident, $out:ident(x): $promotion:expr;
+        { $($strips:tt)* }
+        $(derivative: $derivative:expr;)?
+        $(forward: $forward:expr;)?
+        $(samples: $samples:expr;)?
+        $(ulp: $ulp:expr;)?
+    ) => {
+        $crate::op! {
+            $(#[doc = $doc])*
+            $name: concat!(stringify!($name), "(Tensor self) -> Tensor"),
+                InPlace INPLACE: concat!(stringify!($inplace), "(Tensor(a!) self) -> Tensor(a!)"),
+                Out OUT: concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)");
+            $crate::Body::Pointwise(&$crate::pointwise::Pointwise {
+                arity: 1,
+                promotion: $promotion,
+                strips: $crate::strips! { $($strips)* },
+                params: $crate::pointwise::scalar_params,
+                text: $crate::strip_text! { $($strips)* },
+                cpu_name: "",
+            });
+            $(derivative: $derivative;)?
+            $(forward: $forward;)?
+            $(samples: $samples;)?
+            $(ulp: $ulp;)?
+            fn $name(&self) -> Tensor [self];
+            fn $inplace(&self) -> Tensor [self] in INPLACE;
+            out fn $out(&self) [self] in OUT;
+        }
+    };
+}
+
+/// A pointwise operator of two operands, the second of which may be a number: `Tensor` and `Scalar` overloads in all
+/// forms, with schemas made from the name.
+#[macro_export]
+macro_rules! binary {
+    (
+        $(#[doc = $doc:expr])*
+        fn $name:ident, $inplace:ident, $out:ident(x, y): $promotion:expr;
+        { $($strips:tt)* }
+        $(derivative: $derivative:expr;)?
+        $(forward: $forward:expr;)?
+        $(samples: $samples:expr;)?
+        $(ulp: $ulp:expr;)?
+    ) => {
+        $crate::op! {
+            $(#[doc = $doc])*
+            $name: concat!(stringify!($name), ".Tensor(Tensor self, Tensor other) -> Tensor"),
+                InPlace INPLACE: concat!(stringify!($inplace), ".Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
+                Out OUT: concat!(stringify!($name), ".Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"),
+                Overload SCALAR: concat!(stringify!($name), ".Scalar(Tensor self, Scalar other) -> Tensor"),
+                InPlace SCALAR_INPLACE: concat!(stringify!($inplace), ".Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"),
+                Out SCALAR_OUT: concat!(stringify!($name), ".Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)");
+            $crate::Body::Pointwise(&$crate::pointwise::Pointwise {
+                arity: 2,
+                promotion: $promotion,
+                strips: $crate::strips! { $($strips)* },
+                params: $crate::pointwise::scalar_params,
+                text: $crate::strip_text! { $($strips)* },
+                cpu_name: "",
+            });
+            $(derivative: $derivative;)?
+            $(forward: $forward;)?
+            $(samples: $samples;)?
+            $(ulp: $ulp;)?
+            fn $name(&self, other: impl $crate::IntoOperand) -> Tensor [self, other.operand()];
+            fn $inplace(&self, other: impl $crate::IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+            out fn $out(&self, other: impl $crate::IntoOperand) [self, other.operand()] in OUT;
+        }
+    };
+}

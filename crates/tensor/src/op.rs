@@ -1,0 +1,462 @@
+//! Operators: one static [`Op`] per overload, with everything the system knows about it.
+//!
+//! An `Op` is written by the macros of `macros.rs` in a file of `ops/`, or made at run time by another crate
+//! ([`crate::registry::Library`]). Dispatch, autograd, bindings, listings and derived tests read nothing else.
+
+use crate::autograd::{Derivative, Forward};
+use crate::keys::{KEY_COUNT, Key, KeySet};
+use crate::pointwise::Pointwise;
+use crate::schema::Schema;
+use crate::value::{Outputs, Value};
+use crate::{DType, Device, Dims, Error, ErrorKind, Result, Tensor};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The one calling convention of every kernel and layer: the operator, the keys that have not run yet, the arguments.
+pub type KernelFn = fn(&'static Op, KeySet, &[Value<'_>]) -> Result<Outputs>;
+
+/// A kernel that captures something; registered at run time.
+pub type DynKernel = dyn Fn(&'static Op, KeySet, &[Value<'_>]) -> Result<Outputs> + Send + Sync;
+
+/// What a structured operator's output will be.
+#[derive(Clone, Debug)]
+pub struct TensorSpec {
+    /// Its sizes.
+    pub sizes: Dims,
+    /// Its strides; row-major when absent.
+    pub strides: Option<Dims>,
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its device.
+    pub device: Device,
+}
+
+impl TensorSpec {
+    /// A row-major output.
+    pub fn new(sizes: impl Into<Dims>, dtype: DType, device: Device) -> TensorSpec {
+        TensorSpec { sizes: sizes.into(), strides: None, dtype, device }
+    }
+
+    /// A row-major output of dtype and device of `like`.
+    pub fn like(sizes: impl Into<Dims>, like: &Tensor) -> TensorSpec {
+        TensorSpec::new(sizes, like.dtype(), like.device())
+    }
+
+    /// The same with other strides.
+    #[must_use]
+    pub fn strided(mut self, strides: Dims) -> TensorSpec {
+        self.strides = Some(strides);
+        self
+    }
+
+    /// The same with another dtype.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> TensorSpec {
+        self.dtype = dtype;
+        self
+    }
+
+    /// Allocates it, uninitialised.
+    ///
+    /// # Errors
+    /// When the device cannot.
+    pub fn allocate(self) -> Result<Tensor> {
+        match self.strides {
+            None => Tensor::fresh(self.device, self.dtype, self.sizes),
+            Some(strides) => Tensor::fresh_strided(self.device, self.dtype, self.sizes, strides),
+        }
+    }
+}
+
+/// The outputs a structured operator will write, in order.
+pub type Plan = SmallVec<[TensorSpec; 1]>;
+/// A structured operator's shape rule: arguments in, outputs' geometry out. Reads no data.
+pub type PlanFn = fn(&[Value<'_>]) -> Result<Plan>;
+/// A structured operator's CPU kernel: writes every element of the given outputs, which have the planned sizes and
+/// dtypes and any strides, and share no memory with the inputs (unless the operator is elementwise).
+pub type RunFn = fn(&[Value<'_>], &[Tensor]) -> Result<()>;
+
+/// What an operator does, from which the kernels of all backends come.
+#[derive(Clone, Copy)]
+pub enum Body {
+    /// Written once per element; every form and backend is derived. See `pointwise.rs`.
+    Pointwise(&'static Pointwise),
+    /// A shape rule and one CPU kernel that writes into given outputs. Functional, in-place, `out=` and Meta forms are
+    /// derived.
+    Structured {
+        /// The shape rule.
+        plan: PlanFn,
+        /// The CPU kernel.
+        run: RunFn,
+    },
+    /// A CPU kernel and a Meta kernel that make their own outputs.
+    Kernels {
+        /// The CPU kernel.
+        cpu: KernelFn,
+        /// The same in shapes only.
+        meta: KernelFn,
+    },
+    /// One kernel for every backend that touches no data: views and metadata.
+    AnyBackend(KernelFn),
+    /// An expression over other operators: right on every backend, differentiable through them.
+    Composite(KernelFn),
+    /// An expression over other operators for every backend, with a derivative of its own.
+    Explicit(KernelFn),
+    /// The in-place or `out=` form of another operator, derived from it.
+    Variant(Form, &'static Op),
+    /// Nothing built in: kernels come by registration.
+    Registered,
+}
+
+/// How a derived form gives its result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Into the first argument.
+    InPlace,
+    /// Into the trailing `out` arguments, resized if need be.
+    Out,
+    /// Another overload with the same arguments in the same order (say, a number for a tensor).
+    Overload,
+}
+
+/// A kernel registered at run time, for one key.
+struct Override {
+    key: Key,
+    id: u64,
+    kernel: &'static DynKernel,
+    location: String,
+}
+
+/// One operator overload.
+pub struct Op {
+    /// The schema, in PyTorch's language.
+    pub schema_text: &'static str,
+    /// What it computes, for users.
+    pub doc: &'static str,
+    /// Where the entry stands: file and line.
+    pub location: (&'static str, u32),
+    /// What it does.
+    pub body: Body,
+    /// Reverse-mode derivative.
+    pub derivative: Derivative,
+    /// Forward-mode derivative.
+    pub forward: Forward,
+    /// Makes example arguments for the derived tests.
+    pub samples: Option<crate::samples::SamplesFn>,
+    /// The largest error of an element, in units of the last place of the output dtype, that the derived tests accept
+    /// against the reference device in double precision.
+    pub ulp: f64,
+    schema: OnceLock<Schema>,
+    mutated: OnceLock<u64>,
+    mutates: bool,
+    table: [AtomicPtr<()>; KEY_COUNT],
+    overrides: Mutex<Vec<Override>>,
+}
+
+impl Op {
+    /// A new operator; the fields are public for the macros to fill in.
+    pub const fn new(schema_text: &'static str, body: Body) -> Op {
+        Op {
+            schema_text,
+            doc: "",
+            location: ("", 0),
+            body,
+            derivative: Derivative::NonDifferentiable,
+            forward: Forward::FromBackward,
+            samples: None,
+            ulp: 2.0,
+            schema: OnceLock::new(),
+            mutated: OnceLock::new(),
+            mutates: const_contains(schema_text, "!)"),
+            table: [const { AtomicPtr::new(std::ptr::null_mut()) }; KEY_COUNT],
+            overrides: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Sets the documentation.
+    #[must_use]
+    pub const fn doc(mut self, doc: &'static str) -> Op {
+        self.doc = doc;
+        self
+    }
+    /// Sets where the entry stands.
+    #[must_use]
+    pub const fn at(mut self, file: &'static str, line: u32) -> Op {
+        self.location = (file, line);
+        self
+    }
+    /// Sets the reverse-mode derivative.
+    #[must_use]
+    pub const fn derivative(mut self, derivative: Derivative) -> Op {
+        self.derivative = derivative;
+        self
+    }
+    /// Sets the forward-mode derivative.
+    #[must_use]
+    pub const fn forward(mut self, forward: Forward) -> Op {
+        self.forward = forward;
+        self
+    }
+    /// Sets the examples for the derived tests.
+    #[must_use]
+    pub const fn samples(mut self, samples: crate::samples::SamplesFn) -> Op {
+        self.samples = Some(samples);
+        self
+    }
+    /// Sets the accuracy the derived tests ask for.
+    #[must_use]
+    pub const fn ulp(mut self, ulp: f64) -> Op {
+        self.ulp = ulp;
+        self
+    }
+
+    /// The parsed schema.
+    pub fn schema(&self) -> &Schema {
+        self.schema.get_or_init(|| match Schema::parse(self.schema_text) {
+            Ok(s) => s,
+            // A test parses every built-in schema, and run-time ones are parsed before they get here.
+            Err(e) => unreachable!("{e}"),
+        })
+    }
+
+    /// The operator's name without overload (`add_`).
+    pub fn name(&self) -> &str {
+        let text = self.schema_text;
+        let start = text.find("::").map_or(0, |i| i + 2);
+        let end = text.find(['.', '(']).unwrap_or(text.len());
+        &text[start..end]
+    }
+
+    /// The name with overload (`add_.Tensor`).
+    pub fn full_name(&self) -> &str {
+        let text = self.schema_text;
+        let start = text.find("::").map_or(0, |i| i + 2);
+        &text[start..text.find('(').unwrap_or(text.len())]
+    }
+
+    /// The operator this one is the in-place or `out=` form of, or itself.
+    pub fn functional(&'static self) -> &'static Op {
+        match self.body {
+            Body::Variant(_, base) => base,
+            _ => self,
+        }
+    }
+
+    /// Whether it writes to an argument.
+    #[inline(always)]
+    pub fn mutates(&self) -> bool {
+        self.mutates
+    }
+
+    /// Which arguments it writes, one bit each.
+    pub fn mutated(&self) -> u64 {
+        *self.mutated.get_or_init(|| {
+            let written = |p: &crate::schema::Param| p.alias.as_ref().is_some_and(|a| a.write);
+            self.schema().params.iter().enumerate().filter(|(_, p)| written(p)).fold(0, |m, (i, _)| m | 1 << i)
+        })
+    }
+
+    /// Whether its results are views of an argument.
+    pub fn is_view(&self) -> bool {
+        self.schema().is_view()
+    }
+
+    /// Whether it is differentiable through the operators it is made of.
+    #[inline]
+    pub fn is_composite(&self) -> bool {
+        match self.body {
+            Body::Composite(_) => true,
+            Body::Variant(_, base) => matches!(base.body, Body::Composite(_)),
+            _ => false,
+        }
+    }
+
+    /// Runs the operator: collects the arguments' dispatch keys and passes the call through the layers they name.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the arguments, by PyTorch's rules.
+    #[inline]
+    pub fn call(&'static self, args: &[Value<'_>]) -> Result<Outputs> {
+        let mut keys = KeySet::EMPTY;
+        for a in args {
+            keys = keys.with(match a {
+                Value::Tensor(t) => t.key_set(),
+                Value::Tensors(ts) => ts.iter().fold(KeySet::EMPTY, |k, t| k.with(t.key_set())),
+                Value::OptionalTensors(ts) => ts.iter().flatten().fold(KeySet::EMPTY, |k, t| k.with(t.key_set())),
+                _ => continue,
+            });
+        }
+        if keys.is_empty() {
+            keys = factory_keys(args);
+        }
+        let local = crate::keys::local();
+        let keys = keys.with(local.included).without(local.excluded);
+        let result = self.redispatch(keys, args);
+        // Under autograd the bump happens before outputs are saved; see `autograd::kernel`.
+        if self.mutates && !keys.has(Key::AUTOGRAD) && !keys.has(Key::FORWARD) && result.is_ok() {
+            self.bump_versions(args);
+        }
+        result
+    }
+
+    /// Runs the kernel of the highest key of `keys`: what a layer calls with `keys.below(its own key)`.
+    ///
+    /// # Errors
+    /// As [`Op::call`].
+    #[inline(always)]
+    pub fn redispatch(&'static self, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+        let Some(key) = keys.highest() else { return Err(self.no_backend(args)) };
+        let slot = self.table[key.index()].load(Ordering::Acquire);
+        if slot.is_null() {
+            return self.resolve_and_run(key, keys, args);
+        }
+        // SAFETY: slots hold null or a `KernelFn` stored by `resolve`.
+        let kernel = unsafe { std::mem::transmute::<*mut (), KernelFn>(slot) };
+        kernel(self, keys, args)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resolve_and_run(&'static self, key: Key, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+        let kernel = self.resolve(key).ok_or_else(|| self.no_kernel(key))?;
+        self.table[key.index()].store(kernel as *mut (), Ordering::Release);
+        kernel(self, keys, args)
+    }
+
+    /// The kernel of `key`, if there is one: a registered one, the backend's or functionality's fall-back, or the
+    /// built-in one.
+    pub(crate) fn resolve(&'static self, key: Key) -> Option<KernelFn> {
+        if self.overrides.lock().iter().any(|o| o.key == key) {
+            return Some(run_override);
+        }
+        if !key.is_backend() {
+            return Some(crate::dispatch::functionality_kernel(key));
+        }
+        crate::dispatch::backend_kernel(self, key)
+    }
+
+    /// Where the kernel of `key` comes from, for listings.
+    pub fn kernel_origin(&'static self, key: Key) -> Option<String> {
+        if let Some(o) = self.overrides.lock().iter().rev().find(|o| o.key == key) {
+            return Some(format!("registered at {}", o.location));
+        }
+        crate::dispatch::backend_kernel(self, key)?;
+        Some(match self.body {
+            Body::Pointwise(_) => "pointwise",
+            Body::Structured { .. } if key == Key::META => "from the shape rule",
+            Body::Structured { .. } | Body::Kernels { .. } => "built in",
+            Body::AnyBackend(_) => "any backend",
+            Body::Composite(_) => "composite",
+            Body::Explicit(_) => "composite with its own derivative",
+            Body::Variant(Form::InPlace, _) => "derived in-place form",
+            Body::Variant(Form::Out, _) => "derived out= form",
+            Body::Variant(Form::Overload, _) => "overload",
+            Body::Registered => "fall-back",
+        }
+        .into())
+    }
+
+    pub(crate) fn add_override(&self, key: Key, id: u64, kernel: &'static DynKernel, location: String) {
+        self.overrides.lock().push(Override { key, id, kernel, location });
+        self.forget(key);
+    }
+
+    pub(crate) fn remove_override(&self, id: u64) {
+        let mut overrides = self.overrides.lock();
+        if let Some(i) = overrides.iter().position(|o| o.id == id) {
+            let key = overrides.remove(i).key;
+            drop(overrides);
+            self.forget(key);
+        }
+    }
+
+    /// Makes the next call look `key` up again.
+    pub(crate) fn forget(&self, key: Key) {
+        self.table[key.index()].store(std::ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Counts a write to every argument that the schema marks.
+    pub(crate) fn bump_versions(&self, args: &[Value<'_>]) {
+        let mut mask = self.mutated();
+        while mask != 0 {
+            let i = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            match args.get(i) {
+                Some(Value::Tensor(t)) => t.bump_version(),
+                Some(Value::Tensors(ts)) => ts.iter().for_each(Tensor::bump_version),
+                _ => {}
+            }
+        }
+    }
+
+    #[cold]
+    fn no_backend(&self, _args: &[Value<'_>]) -> Error {
+        Error::new(
+            ErrorKind::NotImplemented,
+            format!("There were no tensor arguments to '{}' and no fallback is registered for it", self.full_name()),
+        )
+    }
+
+    #[cold]
+    fn no_kernel(&'static self, key: Key) -> Error {
+        let have: Vec<String> = crate::dispatch::known_backends()
+            .into_iter()
+            .filter(|k| self.resolve(*k).is_some())
+            .map(Key::name)
+            .collect();
+        Error::new(
+            ErrorKind::NotImplemented,
+            format!(
+                "Could not run '{}' with arguments from the '{}' backend. It has kernels for: {}",
+                self.full_name(),
+                key.name(),
+                have.join(", ")
+            ),
+        )
+    }
+}
+
+/// Runs the newest kernel registered for the highest key.
+fn run_override(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let key = keys.highest();
+    let kernel = op.overrides.lock().iter().rev().find(|o| Some(o.key) == key).map(|o| o.kernel);
+    match kernel {
+        Some(kernel) => kernel(op, keys, args),
+        // Unregistered between the table load and now: look again.
+        None => op.redispatch(keys, args),
+    }
+}
+
+/// The keys of a call without tensors: the backend of its `device` argument, or the default one.
+#[inline(never)]
+fn factory_keys(args: &[Value<'_>]) -> KeySet {
+    let device = args.iter().find_map(|a| match a {
+        Value::Device(d) => Some(*d),
+        _ => None,
+    });
+    KeySet::of(Key::backend(device.unwrap_or(Device::CPU).kind))
+}
+
+const fn const_contains(text: &str, needle: &str) -> bool {
+    let (t, n) = (text.as_bytes(), needle.as_bytes());
+    let mut i = 0;
+    while i + n.len() <= t.len() {
+        let mut j = 0;
+        while j < n.len() && t[i + j] == n[j] {
+            j += 1;
+        }
+        if j == n.len() {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+impl std::fmt::Debug for Op {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.full_name())
+    }
+}

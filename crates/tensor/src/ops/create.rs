@@ -1,0 +1,253 @@
+//! Making tensors: uninitialised, constant, and like another.
+
+use crate::{Body, DType, Device, Dims, Layout, MemoryFormat, Op, Result, Scalar, Tensor, Value, default_dtype};
+use crate::{dims, sample};
+
+/// The dtype and device of a tensor to make; what is left open takes the default (or the model's, in the `_like`s).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TensorOptions {
+    /// The dtype.
+    pub dtype: Option<DType>,
+    /// The device.
+    pub device: Option<Device>,
+}
+
+impl From<DType> for TensorOptions {
+    fn from(dtype: DType) -> Self {
+        TensorOptions { dtype: Some(dtype), device: None }
+    }
+}
+impl From<Device> for TensorOptions {
+    fn from(device: Device) -> Self {
+        TensorOptions { dtype: None, device: Some(device) }
+    }
+}
+impl From<(DType, Device)> for TensorOptions {
+    fn from((dtype, device): (DType, Device)) -> Self {
+        TensorOptions { dtype: Some(dtype), device: Some(device) }
+    }
+}
+impl From<()> for TensorOptions {
+    fn from(_: ()) -> Self {
+        TensorOptions::default()
+    }
+}
+
+/// What factory schemas call `layout`, `pin_memory`: accepted, and refused where they ask for what is not there.
+pub(crate) fn check_layout(layout: Option<Layout>) -> Result<()> {
+    crate::ensure!(layout.is_none_or(|l| l == Layout::Strided), "only the strided layout is supported here, not {layout:?}");
+    Ok(())
+}
+
+fn empty_any(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    dims::checked_numel(size)?;
+    let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or_default());
+    match format {
+        None | Some(MemoryFormat::Contiguous) => Tensor::fresh(device, dtype, Dims::from_slice(size)),
+        Some(MemoryFormat::Preserve) => crate::dims::strides_for(size, MemoryFormat::Contiguous)
+            .and_then(|_| Err(crate::Error::runtime("unsupported memory format option Preserve"))),
+        Some(format) => Tensor::fresh_strided(device, dtype, Dims::from_slice(size), dims::strides_for(size, format)?),
+    }
+}
+
+op! {
+    /// An uninitialised tensor of the given sizes.
+    empty: "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
+    Body::AnyBackend(kernel!(empty_any; size, dtype, layout, device, pin_memory, format));
+}
+
+fn empty_strided_any(
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    dims::checked_numel(size)?;
+    crate::ensure!(
+        size.len() == stride.len(),
+        "dimensionality of sizes ({}) must match dimensionality of strides ({})",
+        size.len(),
+        stride.len()
+    );
+    crate::ensure!(stride.iter().all(|&s| s >= 0), "empty_strided: negative strides are not supported: {stride:?}");
+    let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or_default());
+    Tensor::fresh_strided(device, dtype, Dims::from_slice(size), Dims::from_slice(stride))
+}
+
+op! {
+    /// An uninitialised tensor of the given sizes and strides.
+    empty_strided: "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::AnyBackend(kernel!(empty_strided_any; size, stride, dtype, layout, device, pin_memory));
+}
+
+fn empty_like_any(
+    x: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    let (dtype, device) = (dtype.unwrap_or(x.dtype()), device.unwrap_or(x.device()));
+    let sizes = Dims::from_slice(x.sizes());
+    let strides = match format.unwrap_or(MemoryFormat::Preserve) {
+        MemoryFormat::Preserve => dims::preserved_strides(&sizes, x.strides()),
+        format => dims::strides_for(&sizes, format)?,
+    };
+    Tensor::fresh_strided(device, dtype, sizes, strides)
+}
+
+op! {
+    /// An uninitialised tensor with the sizes, dtype, device and memory order of another.
+    empty_like: "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
+    Body::AnyBackend(kernel!(empty_like_any; x, dtype, layout, device, pin_memory, format));
+    fn empty_like(&self) -> Tensor [self];
+}
+
+fn full_any(
+    size: &[i64],
+    value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or_else(|| DType::of_scalar(&value, default_dtype()));
+    empty_any(size, Some(dtype), layout, device, pin_memory, None)?.fill_(value)
+}
+
+op! {
+    /// A tensor of the given sizes with one value everywhere. Without a dtype it takes the value's.
+    full: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Out OUT: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(full_any; size, value, dtype, layout, device, pin_memory));
+}
+
+fn zeros_any(size: &[i64], dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>) -> Result<Tensor> {
+    empty_any(size, dtype, layout, device, pin, None)?.zero_()
+}
+
+op! {
+    /// A tensor of zeros.
+    zeros: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Out OUT: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(zeros_any; size, dtype, layout, device, pin_memory));
+}
+
+fn ones_any(size: &[i64], dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>) -> Result<Tensor> {
+    empty_any(size, dtype, layout, device, pin, None)?.fill_(Scalar::Int(1))
+}
+
+op! {
+    /// A tensor of ones.
+    ones: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Out OUT: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(ones_any; size, dtype, layout, device, pin_memory));
+}
+
+fn zeros_like_any(x: &Tensor, dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>, format: Option<MemoryFormat>) -> Result<Tensor> {
+    empty_like_any(x, dtype, layout, device, pin, format)?.zero_()
+}
+
+op! {
+    /// Zeros with the sizes, dtype, device and memory order of another tensor.
+    zeros_like: "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
+    Body::Explicit(kernel!(zeros_like_any; x, dtype, layout, device, pin_memory, format));
+    samples: |m| vec![sample![m.any(&[2, 3])]];
+    fn zeros_like(&self) -> Tensor [self];
+}
+
+fn ones_like_any(x: &Tensor, dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>, format: Option<MemoryFormat>) -> Result<Tensor> {
+    empty_like_any(x, dtype, layout, device, pin, format)?.fill_(Scalar::Int(1))
+}
+
+op! {
+    /// Ones with the sizes, dtype, device and memory order of another tensor.
+    ones_like: "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
+    Body::Explicit(kernel!(ones_like_any; x, dtype, layout, device, pin_memory, format));
+    samples: |m| vec![sample![m.any(&[2, 3])]];
+    fn ones_like(&self) -> Tensor [self];
+}
+
+fn full_like_any(x: &Tensor, value: Scalar, dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>, format: Option<MemoryFormat>) -> Result<Tensor> {
+    empty_like_any(x, dtype, layout, device, pin, format)?.fill_(value)
+}
+
+op! {
+    /// One value everywhere, with the sizes, dtype, device and memory order of another tensor.
+    full_like: "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
+    Body::Explicit(kernel!(full_like_any; x, value, dtype, layout, device, pin_memory, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), Scalar::Float(2.5)]];
+    fn full_like(&self, value: impl Into<Scalar>) -> Tensor [self, value.into()];
+}
+
+// Factories take a dtype and a device in one argument, which the schema keeps apart: their methods are written out.
+impl Tensor {
+    /// An uninitialised tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn empty(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&empty::OP, &[size.into()], options.into())
+    }
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// When a size is negative or memory runs out.
+    pub fn zeros(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&zeros::OP, &[size.into()], options.into())
+    }
+    /// A tensor of ones.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn ones(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&ones::OP, &[size.into()], options.into())
+    }
+    /// A tensor with one value everywhere.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`].
+    pub fn full(size: &[i64], value: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&full::OP, &[size.into(), value.into().into()], options.into())
+    }
+    /// An uninitialised tensor with the given strides.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`], and when a stride is negative.
+    pub fn empty_strided(size: &[i64], strides: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&empty_strided::OP, &[size.into(), strides.into()], options.into())
+    }
+}
+
+/// Calls a factory: its own arguments, then dtype, layout and device.
+pub(crate) fn factory(op: &'static Op, args: &[Value<'_>], options: TensorOptions) -> Result<Tensor> {
+    let mut all: smallvec::SmallVec<[Value<'_>; 8]> = args.iter().copied().collect();
+    all.extend([options.dtype.into(), Value::None, options.device.into()]);
+    op.call(&all)?.one()
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    empty::ALL,
+    empty_like::ALL,
+    empty_strided::ALL,
+    full::ALL,
+    full_like::ALL,
+    ones::ALL,
+    ones_like::ALL,
+    zeros::ALL,
+    zeros_like::ALL,
+];

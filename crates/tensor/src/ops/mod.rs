@@ -1,0 +1,16 @@
+//! Every operator, one entry each. A file holds a family; its `OPS` lists all entries of the file, and a test counts
+//! them. Nothing here knows about dispatch or autograd beyond what an entry declares.
+
+use crate::Op;
+
+pub mod binary;
+pub mod copy;
+pub mod create;
+pub mod view;
+mod pending;
+
+/// Every built-in operator in every form.
+pub(crate) fn all() -> Vec<&'static Op> {
+    let families: &[&[&[&'static Op]]] = &[binary::OPS, copy::OPS, create::OPS, view::OPS];
+    families.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter().copied()).collect()
+}

@@ -1,0 +1,388 @@
+//! The pointwise engine of the tensor layer: promotion, broadcasting, output allocation and overlap checks around the
+//! strips of `flambeau_cpu::pointwise`. Every pointwise operator in every form runs through [`kernel`].
+
+use crate::dims::{self, Dims};
+use crate::dispatch::{check_writable, resize_output};
+use crate::keys::{Key, KeySet};
+use crate::op::{Body, Form, Op};
+use crate::promotion::{self, Promotion};
+use crate::value::{Operand, Outputs, Value};
+use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::math::Level;
+use flambeau_cpu::pointwise::{MAX_OPERANDS, MAX_PARAMS, Strip, StripArgs};
+use smallvec::SmallVec;
+
+/// The scalar parameters of a call.
+pub type Params = [Scalar; MAX_PARAMS];
+/// No parameters.
+pub const NO_PARAMS: Params = [Scalar::Int(0); MAX_PARAMS];
+
+/// A pointwise operator: a function of `arity` elements, written once.
+pub struct Pointwise {
+    /// How many of the first arguments are operands (tensors, or numbers in their place).
+    pub arity: usize,
+    /// Which dtype it is computed in and gives.
+    pub promotion: Promotion,
+    /// The CPU strip for a compute dtype, or `None` where the operator is not defined.
+    pub strips: fn(DType, Level) -> Option<Strip>,
+    /// Scalar parameters from the arguments after the operands.
+    pub params: fn(&[Value<'_>]) -> Result<Params>,
+    /// The expression per group of dtypes, as text: for kernels that are compiled at run time.
+    pub text: &'static [(&'static str, &'static str)],
+    /// The name in PyTorch's "not implemented for" message, when it is not the operator's.
+    pub cpu_name: &'static str,
+}
+
+impl Pointwise {
+    /// The dtypes it can be computed in.
+    pub fn supported(&self) -> impl Iterator<Item = DType> + '_ {
+        DType::ALL.into_iter().filter(|d| (self.strips)(d.compute(), Level::Baseline).is_some())
+    }
+}
+
+/// Reads the arguments after the operands as numbers; absent ones are zero.
+///
+/// # Errors
+/// When one is not a number.
+pub fn scalar_params(args: &[Value<'_>]) -> Result<Params> {
+    let mut params = NO_PARAMS;
+    for (p, a) in params.iter_mut().zip(args) {
+        *p = match a {
+            Value::Scalar(s) => *s,
+            Value::Float(f) => Scalar::Float(*f),
+            Value::Int(i) => Scalar::Int(*i),
+            Value::Bool(b) => Scalar::Bool(*b),
+            Value::None => continue,
+            v => return Err(Error::type_(format!("expected a number, not {}", v.kind_name()))),
+        };
+    }
+    Ok(params)
+}
+
+/// A number in a strip's dtype, with room for any.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Slot([u8; 16]);
+
+fn slot(dtype: DType, s: Scalar) -> Slot {
+    let mut slot = Slot([0; 16]);
+    flambeau_base::dispatch!(dtype, T => {
+        let x = <T as crate::Element>::from_scalar(s);
+        // SAFETY: 16 bytes aligned to 16 hold any element.
+        unsafe { (slot.0.as_mut_ptr() as *mut T).write(x) }
+    });
+    slot
+}
+
+/// Every form of every pointwise operator on the CPU and Meta.
+pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let Body::Pointwise(pointwise) = op.functional().body else {
+        return Err(Error::runtime(format!("{} is not pointwise", op.full_name())));
+    };
+    let arity = pointwise.arity;
+    ensure!(args.len() >= arity, "{}() takes at least {arity} arguments", op.name());
+    let mut operands: SmallVec<[Operand<'_>; MAX_OPERANDS]> = SmallVec::new();
+    for a in &args[..arity] {
+        operands.push(crate::value::FromValue::from_value(*a).map_err(|e: Error| e.context(op.name()))?);
+    }
+    let form = match op.body {
+        Body::Variant(Form::Overload, _) => None,
+        Body::Variant(form, _) => Some(form),
+        _ => None,
+    };
+    let (target, rest) = match form {
+        None | Some(Form::Overload) => (None, &args[arity..]),
+        Some(Form::InPlace) => (Some(args[0]), &args[arity..]),
+        Some(Form::Out) => (args.last().copied(), &args[arity..args.len() - 1]),
+    };
+    let target = match target {
+        None => None,
+        Some(Value::Tensor(t)) => Some(t),
+        Some(v) => return Err(Error::type_(format!("{}(): cannot write to {}", op.name(), v.kind_name()))),
+    };
+    let params = (pointwise.params)(rest)?;
+    let common = promotion::common_dtype(&pointwise.promotion, &operands)?;
+    let strip = (pointwise.strips)(common.compute(), flambeau_cpu::math::level())
+        .ok_or_else(|| unsupported(op, pointwise, common))?;
+    let result_dtype = promotion::result_dtype(common, strip.out);
+
+    let shape = Shape::of(&operands)?;
+    let meta = keys.has(Key::META);
+    let out = match target {
+        None => {
+            let device = if meta { Device::META } else { device_of(&operands) };
+            match shape.output_strides(&operands) {
+                None => Tensor::fresh(device, result_dtype, shape.sizes.clone())?,
+                Some(strides) => Tensor::fresh_strided(device, result_dtype, shape.sizes.clone(), strides)?,
+            }
+        }
+        Some(t) => {
+            check_writable(op, t, result_dtype)?;
+            let t = match form {
+                _ if t.sizes() == &shape.sizes[..] => t.clone(),
+                Some(Form::Out) => resize_output(t, &shape.sizes, shape.output_strides(&operands).as_deref())?,
+                _ => {
+                    return Err(Error::runtime(format!(
+                        "output with shape {:?} doesn't match the broadcast shape {:?}",
+                        t.sizes(),
+                        &shape.sizes[..]
+                    )));
+                }
+            };
+            check_overlap(op, &t, &operands)?;
+            t
+        }
+    };
+    if meta || out.numel() == 0 {
+        return Ok(Outputs::One(out));
+    }
+    check_devices(&operands, &out)?;
+    run(strip, common.compute(), params, &shape, &operands, &out, target.is_none())?;
+    Ok(Outputs::One(out))
+}
+
+#[cold]
+fn unsupported(op: &'static Op, pointwise: &Pointwise, dtype: DType) -> Error {
+    let supported: Vec<&str> = pointwise.supported().map(|d| d.name()).collect();
+    let name = if pointwise.cpu_name.is_empty() { op.functional().name() } else { pointwise.cpu_name };
+    Error::not_implemented(format!(
+        "\"{name}\" not implemented for '{}' (it is for: {})",
+        dtype.scalar_type_name(),
+        supported.join(", ")
+    ))
+}
+
+fn device_of(operands: &[Operand<'_>]) -> Device {
+    let mut device = Device::CPU;
+    for o in operands {
+        if let Operand::Tensor(t) = o {
+            device = t.device();
+            if t.dim() > 0 {
+                break;
+            }
+        }
+    }
+    device
+}
+
+fn check_devices(operands: &[Operand<'_>], out: &Tensor) -> Result<()> {
+    for o in operands {
+        if let Operand::Tensor(t) = o {
+            if t.device().kind != out.device().kind {
+                return Err(Error::runtime(format!(
+                    "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+                    out.device(),
+                    t.device()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The broadcast shape of a call.
+struct Shape {
+    sizes: Dims,
+    /// All tensor operands have exactly these sizes.
+    same: bool,
+    /// And are row-major.
+    contiguous: bool,
+}
+
+impl Shape {
+    #[inline]
+    fn of(operands: &[Operand<'_>]) -> Result<Shape> {
+        let mut shape: Option<Shape> = None;
+        for o in operands {
+            let Operand::Tensor(t) = o else { continue };
+            match &mut shape {
+                None => {
+                    shape = Some(Shape { sizes: t.0.sizes.clone(), same: true, contiguous: t.is_contiguous() });
+                }
+                Some(s) if s.sizes == t.0.sizes => s.contiguous &= t.is_contiguous(),
+                Some(s) => {
+                    s.sizes = dims::broadcast(&s.sizes, t.sizes())?;
+                    (s.same, s.contiguous) = (false, false);
+                }
+            }
+        }
+        Ok(shape.unwrap_or(Shape { sizes: Dims::new(), same: true, contiguous: true }))
+    }
+
+    /// The strides a fresh output takes: those of dense inputs that agree, else dense in the inputs' order of dims;
+    /// `None` is row-major.
+    fn output_strides(&self, operands: &[Operand<'_>]) -> Option<Dims> {
+        if self.contiguous || self.sizes.len() < 2 {
+            return None;
+        }
+        let tensors = || {
+            operands.iter().filter_map(|o| match o {
+                Operand::Tensor(t) => Some(*t),
+                Operand::Scalar(_) => None,
+            })
+        };
+        if self.same {
+            let first = tensors().next()?;
+            if first.is_non_overlapping_and_dense() && tensors().all(|t| t.strides() == first.strides()) {
+                return Some(first.0.strides.clone());
+            }
+        }
+        let strides: SmallVec<[Dims; MAX_OPERANDS]> = tensors()
+            .filter_map(|t| dims::broadcast_strides(t.sizes(), t.strides(), &self.sizes).ok())
+            .collect();
+        let lists: SmallVec<[&[i64]; MAX_OPERANDS]> = strides.iter().map(|s| &s[..]).collect();
+        Some(dims::strides_in_order(&self.sizes, &operand_order(&self.sizes, &lists)))
+    }
+}
+
+/// The dims from innermost to outermost as several operands' strides order them: the first operand that can tell two
+/// dims apart decides.
+pub(crate) fn operand_order(sizes: &[i64], operands: &[&[i64]]) -> SmallVec<[usize; 5]> {
+    let mut order: SmallVec<[usize; 5]> = (0..sizes.len()).rev().collect();
+    // -1: `a` stays inside `b`; 1: they swap; 0: this operand cannot tell.
+    let compare = |a: usize, b: usize| -> i32 {
+        for strides in operands {
+            let (x, y) = (strides[a], strides[b]);
+            if x == 0 || y == 0 {
+                continue;
+            }
+            if x != y {
+                return if x < y { -1 } else { 1 };
+            }
+            if sizes[a] > sizes[b] {
+                return 1;
+            }
+        }
+        0
+    };
+    for i in 1..order.len() {
+        let mut at = i;
+        for j in (0..i).rev() {
+            match compare(order[j], order[at]) {
+                1 => {
+                    order.swap(j, at);
+                    at = j;
+                }
+                -1 => break,
+                _ => {}
+            }
+        }
+    }
+    order
+}
+
+/// An output may be an input exactly, or apart from it; anything between would read what it has written.
+fn check_overlap(op: &'static Op, out: &Tensor, operands: &[Operand<'_>]) -> Result<()> {
+    for o in operands {
+        let Operand::Tensor(t) = o else { continue };
+        if t.is_same(out) || !t.shares_storage_with(out) || t.numel() == 0 || out.numel() == 0 {
+            continue;
+        }
+        if t.data_ptr() == out.data_ptr() && t.strides() == out.strides() && t.sizes() == out.sizes() {
+            continue;
+        }
+        let range = |t: &Tensor| {
+            let start = t.data_ptr() as usize;
+            let extent = dims::storage_extent(t.sizes(), t.strides()).unwrap_or(i64::MAX);
+            (start, start.saturating_add((extent as usize).saturating_mul(t.element_size())))
+        };
+        let (a, b) = (range(t), range(out));
+        if a.0 >= b.1 || b.0 >= a.1 {
+            continue;
+        }
+        // Overlapping ranges with gaps may still be apart; PyTorch says "too hard" and lets them pass.
+        if !t.is_non_overlapping_and_dense() || !out.is_non_overlapping_and_dense() {
+            continue;
+        }
+        return Err(Error::runtime(format!(
+            "{}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
+             memory location. Please clone() the tensor before performing the operation.",
+            op.name()
+        )));
+    }
+    Ok(())
+}
+
+fn run(
+    strip: Strip,
+    compute: DType,
+    params: Params,
+    shape: &Shape,
+    operands: &[Operand<'_>],
+    out: &Tensor,
+    fresh: bool,
+) -> Result<()> {
+    let mut slots = [Slot([0; 16]); MAX_OPERANDS];
+    let tensors = operands.iter().filter_map(|o| match o {
+        Operand::Tensor(t) => Some((t.storage(), false)),
+        Operand::Scalar(_) => None,
+    });
+    // A fresh output is nobody else's: it needs no lock.
+    let _locks = match fresh {
+        true => LockSet::new(tensors)?,
+        false => LockSet::new(tensors.chain([(out.storage(), true)]))?,
+    };
+    let n = operands.len() + 1;
+    // Small and dense: straight to the strip.
+    if shape.contiguous && out.is_contiguous() && out.numel() <= flambeau_base::iter::GRAIN as i64 && out.dtype() == strip.out
+    {
+        let mut args = StripArgs {
+            data: [out.data_ptr(); MAX_OPERANDS],
+            strides: [strip.out.size() as isize; MAX_OPERANDS],
+            n: out.numel() as usize,
+            params,
+        };
+        let direct = operands.iter().enumerate().all(|(k, o)| match o {
+            Operand::Tensor(t) => {
+                args.data[k + 1] = t.data_ptr();
+                args.strides[k + 1] = compute.size() as isize;
+                t.dtype() == compute
+            }
+            Operand::Scalar(s) => {
+                slots[k] = slot(compute, *s);
+                args.data[k + 1] = slots[k].0.as_mut_ptr();
+                args.strides[k + 1] = 0;
+                true
+            }
+        });
+        if direct {
+            // SAFETY: every operand is dense with `n` elements of the strip's dtypes, and locked or fresh.
+            unsafe { (strip.run)(args) };
+            return Ok(());
+        }
+    }
+    let mut strides: SmallVec<[SmallVec<[isize; 5]>; MAX_OPERANDS]> = SmallVec::new();
+    let bytes = |strides: &[i64], dtype: DType| -> SmallVec<[isize; 5]> {
+        strides.iter().map(|s| *s as isize * dtype.size() as isize).collect()
+    };
+    strides.push(bytes(out.strides(), out.dtype()));
+    for o in operands {
+        strides.push(match o {
+            Operand::Tensor(t) => bytes(&dims::broadcast_strides(t.sizes(), t.strides(), &shape.sizes)?, t.dtype()),
+            Operand::Scalar(_) => SmallVec::from_elem(0, shape.sizes.len()),
+        });
+    }
+    let mut list: SmallVec<[flambeau_cpu::pointwise::Operand<'_>; MAX_OPERANDS]> = SmallVec::new();
+    list.push(flambeau_cpu::pointwise::Operand { data: out.data_ptr(), strides: &strides[0], dtype: out.dtype() });
+    for (k, o) in operands.iter().enumerate() {
+        list.push(match o {
+            Operand::Tensor(t) => {
+                flambeau_cpu::pointwise::Operand { data: t.data_ptr(), strides: &strides[k + 1], dtype: t.dtype() }
+            }
+            Operand::Scalar(s) => {
+                slots[k] = slot(compute, *s);
+                flambeau_cpu::pointwise::Operand {
+                    data: slots[k].0.as_mut_ptr(),
+                    strides: &strides[k + 1],
+                    dtype: compute,
+                }
+            }
+        });
+    }
+    debug_assert_eq!(list.len(), n);
+    // SAFETY: geometry was checked when the tensors were made, the storages are locked (or fresh), and partial overlap
+    // was refused above.
+    unsafe { flambeau_cpu::pointwise::run(strip, compute, params, &shape.sizes, &list) };
+    Ok(())
+}

@@ -1,0 +1,379 @@
+//! PyTorch's schema language: `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
+
+use crate::{Error, Result, Scalar};
+use std::fmt;
+
+/// The element type of a parameter or result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Base {
+    Tensor,
+    Scalar,
+    Int,
+    Float,
+    Bool,
+    Str,
+    ScalarType,
+    Layout,
+    Device,
+    MemoryFormat,
+    Generator,
+}
+
+/// The type of a parameter or result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// The element type.
+    pub base: Base,
+    /// `T?`: may be `None`.
+    pub optional: bool,
+    /// `T[]` or `T[2]`: a list, with its fixed length (to which a single number expands).
+    pub list: Option<Option<usize>>,
+    /// `T?[]`: the elements may be `None`.
+    pub optional_elements: bool,
+}
+
+/// What a schema's `(a!)` says: which arguments and results share memory, and whether it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The letter.
+    pub set: String,
+    /// `!`: the operator writes to it.
+    pub write: bool,
+}
+
+/// A default value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Default {
+    /// `None`.
+    None,
+    /// A number or boolean.
+    Scalar(Scalar),
+    /// A list of integers.
+    Ints(Vec<i64>),
+    /// A string, or a name such as `contiguous_format`.
+    Str(String),
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// What it is when not given.
+    pub default: Option<Default>,
+    /// Whether it can only be given by name.
+    pub keyword_only: bool,
+    /// Which memory it shares.
+    pub alias: Option<Alias>,
+}
+
+/// One result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Return {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: Type,
+    /// Which memory it shares.
+    pub alias: Option<Alias>,
+}
+
+/// A parsed schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// `aten`, or another library's name.
+    pub namespace: String,
+    /// The operator's name.
+    pub name: String,
+    /// The overload's name; empty for the default one.
+    pub overload: String,
+    /// The parameters.
+    pub params: Vec<Param>,
+    /// The results.
+    pub returns: Vec<Return>,
+}
+
+impl Schema {
+    /// Reads a schema; without a namespace it is `aten`.
+    ///
+    /// # Errors
+    /// Names the place where the text is not a schema.
+    pub fn parse(text: &str) -> Result<Schema> {
+        let mut p = Parser { text, at: 0 };
+        p.schema().map_err(|what| {
+            Error::value(format!("schema: expected {what} at position {} of '{text}'", p.at.min(text.len())))
+        })
+    }
+
+    /// The place of parameter `name`.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.params.iter().position(|p| p.name == name)
+    }
+
+    /// Whether a result is a view of an argument.
+    pub fn is_view(&self) -> bool {
+        self.returns.iter().any(|r| r.alias.as_ref().is_some_and(|a| !a.write))
+    }
+
+    /// Whether an argument is written.
+    pub fn mutates(&self) -> bool {
+        self.params.iter().any(|p| p.alias.as_ref().is_some_and(|a| a.write))
+    }
+
+    /// `name.overload`, the key in the registry's namespace.
+    pub fn full_name(&self) -> String {
+        match self.overload.as_str() {
+            "" => self.name.clone(),
+            o => format!("{}.{o}", self.name),
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+type Parsed<T> = std::result::Result<T, &'static str>;
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+    fn space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+    fn eat(&mut self, token: &str) -> bool {
+        self.space();
+        let yes = self.rest().starts_with(token);
+        if yes {
+            self.at += token.len();
+        }
+        yes
+    }
+    fn need(&mut self, token: &'static str) -> Parsed<()> {
+        if self.eat(token) { Ok(()) } else { Err(token) }
+    }
+    fn word(&mut self) -> Parsed<&'a str> {
+        self.space();
+        let rest = self.rest();
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        if end == 0 {
+            return Err("a name");
+        }
+        self.at += end;
+        Ok(&rest[..end])
+    }
+
+    fn schema(&mut self) -> Parsed<Schema> {
+        let mut name = self.word()?.to_string();
+        let mut namespace = "aten".to_string();
+        if self.eat("::") {
+            namespace = std::mem::replace(&mut name, self.word()?.to_string());
+        }
+        let overload = if self.eat(".") { self.word()?.to_string() } else { String::new() };
+        self.need("(")?;
+        let mut params = Vec::new();
+        let mut keyword_only = false;
+        while !self.eat(")") {
+            if self.eat("*") {
+                keyword_only = true;
+            } else {
+                let (ty, alias) = self.ty()?;
+                let name = self.word()?.to_string();
+                let default = if self.eat("=") { Some(self.default()?) } else { None };
+                params.push(Param { name, ty, default, keyword_only, alias });
+            }
+            if !self.eat(",") {
+                self.need(")")?;
+                break;
+            }
+        }
+        self.need("->")?;
+        let mut returns = Vec::new();
+        if self.eat("(") {
+            while !self.eat(")") {
+                returns.push(self.result()?);
+                if !self.eat(",") {
+                    self.need(")")?;
+                    break;
+                }
+            }
+        } else {
+            returns.push(self.result()?);
+        }
+        self.space();
+        if !self.rest().is_empty() {
+            return Err("the end");
+        }
+        Ok(Schema { namespace, name, overload, params, returns })
+    }
+
+    fn result(&mut self) -> Parsed<Return> {
+        let (ty, alias) = self.ty()?;
+        let name = self.word().ok().map(str::to_string);
+        Ok(Return { name, ty, alias })
+    }
+
+    fn ty(&mut self) -> Parsed<(Type, Option<Alias>)> {
+        let base = match self.word()? {
+            "Tensor" => Base::Tensor,
+            "Scalar" => Base::Scalar,
+            "int" | "SymInt" => Base::Int,
+            "float" => Base::Float,
+            "bool" | "SymBool" => Base::Bool,
+            "str" => Base::Str,
+            "ScalarType" => Base::ScalarType,
+            "Layout" => Base::Layout,
+            "Device" => Base::Device,
+            "MemoryFormat" => Base::MemoryFormat,
+            "Generator" => Base::Generator,
+            _ => return Err("a type"),
+        };
+        let mut ty = Type { base, optional: false, list: None, optional_elements: false };
+        let mut alias = None;
+        loop {
+            if self.eat("(") {
+                let set = self.word()?.to_string();
+                let write = self.eat("!");
+                if self.eat("->") {
+                    self.need("*")?;
+                }
+                self.need(")")?;
+                alias = Some(Alias { set, write });
+            } else if self.eat("[") {
+                let length = if self.eat("]") {
+                    None
+                } else {
+                    let n = self.word()?.parse().map_err(|_| "a length")?;
+                    self.need("]")?;
+                    Some(n)
+                };
+                ty.optional_elements = std::mem::take(&mut ty.optional);
+                ty.list = Some(length);
+            } else if self.eat("?") {
+                ty.optional = true;
+            } else {
+                return Ok((ty, alias));
+            }
+        }
+    }
+
+    fn default(&mut self) -> Parsed<Default> {
+        self.space();
+        if self.eat("[") {
+            let mut ints = Vec::new();
+            while !self.eat("]") {
+                match self.number()? {
+                    Scalar::Int(i) => ints.push(i),
+                    Scalar::Bool(b) => ints.push(b as i64),
+                    _ => return Err("an integer"),
+                }
+                if !self.eat(",") {
+                    self.need("]")?;
+                    break;
+                }
+            }
+            return Ok(Default::Ints(ints));
+        }
+        for quote in ["\"", "'"] {
+            if self.eat(quote) {
+                let rest = self.rest();
+                let end = rest.find(quote).ok_or("a closing quote")?;
+                self.at += end + 1;
+                return Ok(Default::Str(rest[..end].to_string()));
+            }
+        }
+        if self.rest().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+' || c == '.') {
+            return Ok(Default::Scalar(self.number()?));
+        }
+        Ok(match self.word()? {
+            "None" => Default::None,
+            "True" => Default::Scalar(Scalar::Bool(true)),
+            "False" => Default::Scalar(Scalar::Bool(false)),
+            "inf" => Default::Scalar(Scalar::Float(f64::INFINITY)),
+            "Mean" => Default::Scalar(Scalar::Int(1)),
+            name => Default::Str(name.to_string()),
+        })
+    }
+
+    fn number(&mut self) -> Parsed<Scalar> {
+        self.space();
+        let rest = self.rest();
+        let end = rest.find([',', ')', ']', ' ']).unwrap_or(rest.len());
+        let text = &rest[..end];
+        self.at += end;
+        match text {
+            "True" => return Ok(Scalar::Bool(true)),
+            "False" => return Ok(Scalar::Bool(false)),
+            _ => {}
+        }
+        if let Ok(i) = text.parse::<i64>() {
+            return Ok(Scalar::Int(i));
+        }
+        text.parse::<f64>().map(Scalar::Float).map_err(|_| "a number")
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_type(f, self, None)
+    }
+}
+
+fn write_type(f: &mut fmt::Formatter<'_>, ty: &Type, alias: Option<&Alias>) -> fmt::Result {
+    f.write_str(match ty.base {
+        Base::Tensor => "Tensor",
+        Base::Scalar => "Scalar",
+        Base::Int => "int",
+        Base::Float => "float",
+        Base::Bool => "bool",
+        Base::Str => "str",
+        Base::ScalarType => "ScalarType",
+        Base::Layout => "Layout",
+        Base::Device => "Device",
+        Base::MemoryFormat => "MemoryFormat",
+        Base::Generator => "Generator",
+    })?;
+    if let Some(a) = alias {
+        write!(f, "({}{})", a.set, if a.write { "!" } else { "" })?;
+    }
+    if ty.optional_elements {
+        f.write_str("?")?;
+    }
+    match ty.list {
+        Some(Some(n)) => write!(f, "[{n}]")?,
+        Some(None) => f.write_str("[]")?,
+        None => {}
+    }
+    if ty.optional { f.write_str("?") } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_shapes_that_schemas_take() {
+        let s = Schema::parse("aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
+            .unwrap();
+        assert_eq!((s.name.as_str(), s.overload.as_str(), s.params.len()), ("add", "out", 4));
+        assert!(s.mutates() && !s.is_view() && s.params[2].keyword_only && !s.params[1].keyword_only);
+        let s = Schema::parse("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]").unwrap();
+        assert!(s.is_view() && s.returns[0].ty.list == Some(None));
+        let s = Schema::parse("mylib::f(Tensor?[] xs, float[]? scale=None, int[2] k=[1, -1], str m=\"none\") -> ()").unwrap();
+        assert!(s.params[0].ty.optional_elements && s.params[1].ty.optional && s.returns.is_empty());
+        assert_eq!(s.params[2].default, Some(Default::Ints(vec![1, -1])));
+        assert_eq!(s.namespace, "mylib");
+    }
+
+    #[test]
+    fn says_where_it_went_wrong() {
+        for bad in ["", "f", "f(", "f(Tensor)", "f(Tensor x", "f(Tnsor x) -> Tensor", "f(int x=) -> ()", "f() -> Tensor x y"] {
+            assert!(Schema::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! The tensor: a cheap handle to sizes, strides and an offset over a shared storage.
+
+use crate::autograd::AutogradMeta;
+use crate::dims::{self, Contiguity, Dims};
+use crate::keys::{Key, KeySet};
+use crate::{DType, Device, Error, Layout, MemoryFormat, Result, Storage, ensure};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// An n-dimensional array of one dtype on one device: sizes, strides and an offset over a shared [`Storage`].
+///
+/// Cloning copies the handle, not the data. Views alias: what is written through one is seen through all. Every
+/// operator is a method (`x.add(&y)`), most also in place (`x.add_(&y)`) and into a given output (`x.add_out(&y, &mut
+/// out)`).
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Arc<TensorImpl>);
+
+/// What a handle points to. Sizes, strides and offset never change after construction.
+pub struct TensorImpl {
+    /// Backend and functionality keys; only the autograd bits change.
+    keys: AtomicU64,
+    pub(crate) dtype: DType,
+    pub(crate) device: Device,
+    contiguity: Contiguity,
+    pub(crate) view_kind: ViewKind,
+    pub(crate) sizes: Dims,
+    pub(crate) strides: Dims,
+    pub(crate) storage_offset: i64,
+    numel: i64,
+    pub(crate) storage: Storage,
+    /// What this is a differentiable view of; never a view itself.
+    pub(crate) base: Option<Tensor>,
+    /// The storage's version when `grad_fn` was last known to be right (views only). See `autograd::view`.
+    pub(crate) view_version: AtomicU32,
+    /// A version counter of its own, for tensors cut off from history that share memory (`.data`).
+    own_version: Option<Arc<AtomicU32>>,
+    pub(crate) autograd: OnceLock<Box<AutogradMeta>>,
+}
+
+/// How a view came to be; decides what an in-place write to it means for autograd.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ViewKind {
+    /// Not a view, or one that autograd can follow.
+    Ordinary,
+    /// Made while `no_grad` was on.
+    NoGrad,
+    /// One of several views that one operator returned.
+    MultiOutput,
+    /// Made inside a custom function.
+    CustomFunction,
+}
+
+impl Tensor {
+    /// A tensor over `storage` with checked geometry.
+    ///
+    /// # Errors
+    /// When a size or the offset is negative, a stride is negative, or the geometry reaches past the storage.
+    pub fn from_storage(
+        storage: Storage,
+        dtype: DType,
+        sizes: &[i64],
+        strides: &[i64],
+        storage_offset: i64,
+    ) -> Result<Tensor> {
+        check_geometry(&storage, dtype, sizes, strides, storage_offset)?;
+        Ok(Self::from_parts(storage, dtype, Dims::from_slice(sizes), Dims::from_slice(strides), storage_offset))
+    }
+
+    /// A tensor from parts already known to fit.
+    #[inline]
+    pub(crate) fn from_parts(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, storage_offset: i64) -> Tensor {
+        let contiguity = Contiguity::of(&sizes, &strides);
+        Self::with_contiguity(storage, dtype, sizes, strides, storage_offset, contiguity)
+    }
+
+    #[inline(always)]
+    fn with_contiguity(
+        storage: Storage,
+        dtype: DType,
+        sizes: Dims,
+        strides: Dims,
+        storage_offset: i64,
+        contiguity: Contiguity,
+    ) -> Tensor {
+        let device = storage.device();
+        Tensor(Arc::new(TensorImpl {
+            keys: AtomicU64::new(1 << device.kind.number()),
+            dtype,
+            device,
+            contiguity,
+            view_kind: ViewKind::Ordinary,
+            numel: dims::numel(&sizes),
+            sizes,
+            strides,
+            storage_offset,
+            storage,
+            base: None,
+            view_version: AtomicU32::new(0),
+            own_version: None,
+            autograd: OnceLock::new(),
+        }))
+    }
+
+    /// A fresh row-major tensor, uninitialised. `sizes` must be checked.
+    #[inline]
+    pub(crate) fn fresh(device: Device, dtype: DType, sizes: Dims) -> Result<Tensor> {
+        let strides = dims::contiguous_strides(&sizes);
+        let storage = Storage::new(device, nbytes(&sizes, dtype)?)?;
+        if sizes.len() < 4 {
+            return Ok(Self::with_contiguity(storage, dtype, sizes, strides, 0, Contiguity::FRESH));
+        }
+        Ok(Self::from_parts(storage, dtype, sizes, strides, 0))
+    }
+
+    /// A fresh tensor with the given strides, uninitialised.
+    pub(crate) fn fresh_strided(device: Device, dtype: DType, sizes: Dims, strides: Dims) -> Result<Tensor> {
+        let extent = dims::storage_extent(&sizes, &strides)?;
+        let storage = Storage::new(device, nbytes(&[extent], dtype)?)?;
+        Ok(Self::from_parts(storage, dtype, sizes, strides, 0))
+    }
+
+    /// A differentiable view of this tensor with another geometry, already known to fit the storage.
+    #[inline]
+    pub(crate) fn make_view(&self, sizes: Dims, strides: Dims, storage_offset: i64) -> Tensor {
+        self.make_view_as(self.dtype(), sizes, strides, storage_offset)
+    }
+
+    /// Like [`Tensor::make_view`], reading the memory as `dtype`.
+    pub(crate) fn make_view_as(&self, dtype: DType, sizes: Dims, strides: Dims, storage_offset: i64) -> Tensor {
+        let contiguity = Contiguity::of(&sizes, &strides);
+        let base = self.0.base.as_ref().unwrap_or(self);
+        let view_kind = match self.0.view_kind {
+            ViewKind::Ordinary if self.requires_grad() && !crate::autograd::is_grad_enabled() => ViewKind::NoGrad,
+            kind => kind,
+        };
+        Tensor(Arc::new(TensorImpl {
+            keys: AtomicU64::new(1 << self.0.device.kind.number()),
+            dtype,
+            device: self.0.device,
+            contiguity,
+            view_kind,
+            numel: dims::numel(&sizes),
+            sizes,
+            strides,
+            storage_offset,
+            storage: self.0.storage.clone(),
+            base: Some(base.clone()),
+            view_version: AtomicU32::new(self.version()),
+            own_version: self.0.own_version.clone(),
+            autograd: OnceLock::new(),
+        }))
+    }
+
+    /// The same data cut off from history and from view tracking; with `share_version`, writes still count for both.
+    pub(crate) fn shallow_detached(&self, share_version: bool) -> Tensor {
+        let t = &*self.0;
+        let own_version = match share_version {
+            true => t.own_version.clone(),
+            false => Some(Arc::new(AtomicU32::new(0))),
+        };
+        Tensor(Arc::new(TensorImpl {
+            keys: AtomicU64::new(1 << t.device.kind.number()),
+            dtype: t.dtype,
+            device: t.device,
+            contiguity: t.contiguity,
+            view_kind: ViewKind::Ordinary,
+            numel: t.numel,
+            sizes: t.sizes.clone(),
+            strides: t.strides.clone(),
+            storage_offset: t.storage_offset,
+            storage: t.storage.clone(),
+            base: None,
+            view_version: AtomicU32::new(0),
+            own_version,
+            autograd: OnceLock::new(),
+        }))
+    }
+
+    /// Marks a view just made; the handle must be the only one.
+    pub(crate) fn with_view_kind(mut self, kind: ViewKind) -> Tensor {
+        if let Some(t) = Arc::get_mut(&mut self.0) {
+            t.view_kind = kind;
+        }
+        self
+    }
+
+    /// The dtype of the elements.
+    #[inline(always)]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Where the data lives.
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        self.0.device
+    }
+
+    /// How the elements are stored.
+    pub fn layout(&self) -> Layout {
+        Layout::Strided
+    }
+
+    /// The sizes, one per dimension.
+    #[inline(always)]
+    pub fn sizes(&self) -> &[i64] {
+        &self.0.sizes
+    }
+
+    /// The strides, in elements, one per dimension.
+    #[inline(always)]
+    pub fn strides(&self) -> &[i64] {
+        &self.0.strides
+    }
+
+    /// How many dimensions.
+    #[inline(always)]
+    pub fn dim(&self) -> usize {
+        self.0.sizes.len()
+    }
+
+    /// The size of dimension `dim`, counted from the end when negative.
+    ///
+    /// # Errors
+    /// When there is no such dimension.
+    #[inline]
+    pub fn size(&self, dim: i64) -> Result<i64> {
+        let d = dims::wrap_dim(dim, self.dim())?;
+        self.0.sizes.get(d).copied().ok_or_else(|| {
+            Error::index(format!("Dimension specified as {dim} but tensor has no dimensions"))
+        })
+    }
+
+    /// How many elements.
+    #[inline(always)]
+    pub fn numel(&self) -> i64 {
+        self.0.numel
+    }
+
+    /// Bytes per element.
+    #[inline(always)]
+    pub fn element_size(&self) -> usize {
+        self.0.dtype.size()
+    }
+
+    /// The first element's place in the storage, in elements.
+    #[inline(always)]
+    pub fn storage_offset(&self) -> i64 {
+        self.0.storage_offset
+    }
+
+    /// The storage this tensor is a view of.
+    #[inline(always)]
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// The address of the first element. The memory may be read or written only under the storage's lock; see
+    /// [`Tensor::accessor`] and [`Tensor::to_vec`] for safe ways.
+    #[inline(always)]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.0.storage.data_ptr().wrapping_offset(self.0.storage_offset as isize * self.element_size() as isize)
+    }
+
+    /// Whether both tensors are over the same storage.
+    pub fn shares_storage_with(&self, other: &Tensor) -> bool {
+        self.0.storage.same(&other.0.storage)
+    }
+
+    /// Whether both are the same elements: same storage, offset, sizes, strides and dtype.
+    pub fn is_set_to(&self, other: &Tensor) -> bool {
+        self.shares_storage_with(other)
+            && self.storage_offset() == other.storage_offset()
+            && self.sizes() == other.sizes()
+            && self.strides() == other.strides()
+            && self.dtype() == other.dtype()
+    }
+
+    /// Whether both are handles to the very same tensor.
+    #[inline(always)]
+    pub fn is_same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A number that is the same for handles of one tensor and different for tensors alive at once.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// Whether it is row-major.
+    #[inline(always)]
+    pub fn is_contiguous(&self) -> bool {
+        self.0.contiguity.has(Contiguity::CONTIGUOUS)
+    }
+
+    /// Whether it is dense in the order of `format` (`Preserve` counts as row-major).
+    pub fn is_contiguous_in(&self, format: MemoryFormat) -> bool {
+        self.0.contiguity.has(match format {
+            MemoryFormat::Contiguous | MemoryFormat::Preserve => Contiguity::CONTIGUOUS,
+            MemoryFormat::ChannelsLast => Contiguity::CHANNELS_LAST,
+            MemoryFormat::ChannelsLast3d => Contiguity::CHANNELS_LAST_3D,
+        })
+    }
+
+    /// Whether the elements fill a block without gaps or overlaps, in any order of dims.
+    #[inline(always)]
+    pub fn is_non_overlapping_and_dense(&self) -> bool {
+        self.0.contiguity.has(Contiguity::DENSE)
+    }
+
+    /// The memory format results should take from this input: channels-last if it is that and not also row-major.
+    pub fn suggested_memory_format(&self) -> MemoryFormat {
+        if self.is_contiguous() {
+            return MemoryFormat::Contiguous;
+        }
+        if self.is_contiguous_in(MemoryFormat::ChannelsLast) {
+            return MemoryFormat::ChannelsLast;
+        }
+        if self.is_contiguous_in(MemoryFormat::ChannelsLast3d) {
+            return MemoryFormat::ChannelsLast3d;
+        }
+        MemoryFormat::Contiguous
+    }
+
+    /// Whether it is a differentiable view of another tensor.
+    pub fn is_view(&self) -> bool {
+        self.0.base.is_some()
+    }
+
+    /// The tensor this is a view of, if autograd tracks one.
+    pub fn base(&self) -> Option<&Tensor> {
+        self.0.base.as_ref()
+    }
+
+    /// How many writes the memory has seen; saved tensors compare it.
+    #[inline(always)]
+    pub fn version(&self) -> u32 {
+        match &self.0.own_version {
+            None => self.0.storage.version(),
+            Some(v) => v.load(Relaxed),
+        }
+    }
+
+    /// Counts a write.
+    #[inline(always)]
+    pub(crate) fn bump_version(&self) {
+        match &self.0.own_version {
+            None => self.0.storage.bump_version(),
+            Some(v) => {
+                v.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// The dispatch keys this tensor brings to a call.
+    #[inline(always)]
+    pub fn key_set(&self) -> KeySet {
+        let keys = KeySet(self.0.keys.load(Relaxed));
+        if self.0.base.is_none() { keys } else { keys.with(self.stale_view_keys()) }
+    }
+
+    /// The autograd key of a view whose base gained history after the view was made. See `autograd::view`.
+    #[inline]
+    fn stale_view_keys(&self) -> KeySet {
+        match &self.0.base {
+            Some(base)
+                if self.0.view_kind == ViewKind::Ordinary
+                    && self.0.view_version.load(Relaxed) != self.version()
+                    && KeySet(base.0.keys.load(Relaxed)).has(Key::AUTOGRAD)
+                    && self.dtype().is_differentiable() =>
+            {
+                KeySet::of(Key::AUTOGRAD)
+            }
+            _ => KeySet::EMPTY,
+        }
+    }
+
+    /// Sets or clears a functionality key.
+    pub(crate) fn set_key(&self, key: Key, on: bool) {
+        match on {
+            true => self.0.keys.fetch_or(KeySet::of(key).0, Relaxed),
+            false => self.0.keys.fetch_and(!KeySet::of(key).0, Relaxed),
+        };
+    }
+}
+
+/// Bytes of a dense tensor.
+///
+/// # Errors
+/// When they do not fit `isize`.
+#[inline]
+pub(crate) fn nbytes(sizes: &[i64], dtype: DType) -> Result<usize> {
+    let n = dims::checked_numel(sizes)?;
+    match n.checked_mul(dtype.size() as i64) {
+        Some(bytes) if bytes < isize::MAX as i64 - 4096 => Ok(bytes as usize),
+        _ => Err(Error::runtime(format!(
+            "Storage size calculation overflowed with sizes={sizes:?}: {n} elements of {} bytes",
+            dtype.size()
+        ))),
+    }
+}
+
+/// Whether the geometry is valid over `storage`.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub(crate) fn check_geometry(
+    storage: &Storage,
+    dtype: DType,
+    sizes: &[i64],
+    strides: &[i64],
+    storage_offset: i64,
+) -> Result<()> {
+    ensure!(
+        sizes.len() == strides.len(),
+        "mismatch in length of strides and shape: sizes {sizes:?} and strides {strides:?}"
+    );
+    dims::checked_numel(sizes)?;
+    ensure!(
+        strides.iter().all(|&s| s >= 0),
+        "as_strided: Negative strides are not supported at the moment, got strides: {strides:?}"
+    );
+    ensure!(storage_offset >= 0, "Tensor: invalid storage offset {storage_offset}");
+    let extent = dims::storage_extent(sizes, strides)?;
+    let end = match extent {
+        0 => 0,
+        n => n.checked_add(storage_offset).unwrap_or(i64::MAX),
+    };
+    let bytes = end.saturating_mul(dtype.size() as i64);
+    ensure!(
+        bytes as u64 <= storage.nbytes() as u64,
+        "setStorage: sizes {sizes:?}, strides {strides:?}, storage offset {storage_offset}, and itemsize {} requiring a \
+         storage size of {bytes} are out of bounds for storage of size {}",
+        dtype.size(),
+        storage.nbytes()
+    );
+    Ok(())
+}

@@ -1,0 +1,522 @@
+//! Arguments and results of operators in boxed form: what every kernel takes and gives.
+
+use crate::random::Generator;
+use crate::{DType, Device, Error, Layout, MemoryFormat, Result, Scalar, Tensor};
+
+/// One argument, borrowed for the duration of a call: passing it costs no reference count.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub enum Value<'a> {
+    /// An optional argument that is not given.
+    None,
+    Tensor(&'a Tensor),
+    Tensors(&'a [Tensor]),
+    OptionalTensors(&'a [Option<Tensor>]),
+    /// A number; where the schema says `Tensor`, a number that takes part in promotion as a scalar.
+    Scalar(Scalar),
+    Scalars(&'a [Scalar]),
+    Int(i64),
+    Ints(&'a [i64]),
+    Float(f64),
+    Floats(&'a [f64]),
+    Bool(bool),
+    Bools(&'a [bool]),
+    DType(DType),
+    Device(Device),
+    Layout(Layout),
+    MemoryFormat(MemoryFormat),
+    Str(&'a str),
+    Generator(&'a Generator),
+}
+
+/// An argument that owns what it names: kept by autograd nodes, samples and bindings.
+#[derive(Clone)]
+#[allow(missing_docs)]
+pub enum OwnedValue {
+    None,
+    Tensor(Tensor),
+    Tensors(Vec<Tensor>),
+    OptionalTensors(Vec<Option<Tensor>>),
+    Scalar(Scalar),
+    Scalars(Vec<Scalar>),
+    Int(i64),
+    Ints(Vec<i64>),
+    Float(f64),
+    Floats(Vec<f64>),
+    Bool(bool),
+    Bools(Vec<bool>),
+    DType(DType),
+    Device(Device),
+    Layout(Layout),
+    MemoryFormat(MemoryFormat),
+    Str(String),
+    Generator(Generator),
+}
+
+macro_rules! owned_and_borrowed {
+    (copy: $($copy:ident)*; slice: $($slice:ident)*; reference: $($reference:ident)*) => {
+        impl OwnedValue {
+            /// The same value, borrowed.
+            pub fn borrow(&self) -> Value<'_> {
+                match self {
+                    OwnedValue::None => Value::None,
+                    $(OwnedValue::$copy(x) => Value::$copy(*x),)*
+                    $(OwnedValue::$slice(x) => Value::$slice(x),)*
+                    $(OwnedValue::$reference(x) => Value::$reference(x),)*
+                }
+            }
+        }
+        impl Value<'_> {
+            /// The same value, owned: tensors gain a handle, lists are copied.
+            pub fn to_owned(&self) -> OwnedValue {
+                match *self {
+                    Value::None => OwnedValue::None,
+                    $(Value::$copy(x) => OwnedValue::$copy(x),)*
+                    $(Value::$slice(x) => OwnedValue::$slice(x.into()),)*
+                    $(Value::$reference(x) => OwnedValue::$reference(x.clone()),)*
+                }
+            }
+        }
+    };
+}
+owned_and_borrowed! {
+    copy: Scalar Int Float Bool DType Device Layout MemoryFormat;
+    slice: Tensors OptionalTensors Scalars Ints Floats Bools Str;
+    reference: Tensor Generator
+}
+
+/// A tensor or a number: what stands on either side of an arithmetic operator.
+#[derive(Clone, Copy)]
+pub enum Operand<'a> {
+    /// A tensor.
+    Tensor(&'a Tensor),
+    /// A number, which takes part in promotion with its category only.
+    Scalar(Scalar),
+}
+
+/// What an arithmetic method takes beside `self`: a tensor by reference, or a number.
+pub trait IntoOperand {
+    /// As an operand.
+    fn operand(&self) -> Operand<'_>;
+}
+impl IntoOperand for &Tensor {
+    #[inline(always)]
+    fn operand(&self) -> Operand<'_> {
+        Operand::Tensor(self)
+    }
+}
+impl IntoOperand for Operand<'_> {
+    #[inline(always)]
+    fn operand(&self) -> Operand<'_> {
+        *self
+    }
+}
+impl IntoOperand for &OwnedOperand {
+    #[inline(always)]
+    fn operand(&self) -> Operand<'_> {
+        match self {
+            OwnedOperand::Tensor(t) => Operand::Tensor(t),
+            OwnedOperand::Scalar(s) => Operand::Scalar(*s),
+        }
+    }
+}
+macro_rules! number_operand {
+    ($($t:ty)*) => { $(
+        impl IntoOperand for $t {
+            #[inline(always)]
+            fn operand(&self) -> Operand<'_> {
+                Operand::Scalar(Scalar::from(*self))
+            }
+        }
+    )* };
+}
+number_operand! { Scalar bool u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 crate::Complex32 crate::Complex64 }
+
+/// An [`Operand`] that owns its tensor: what a derivative formula gets for an argument that may be a number.
+#[derive(Clone)]
+pub enum OwnedOperand {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number.
+    Scalar(Scalar),
+}
+
+impl OwnedOperand {
+    /// The complex conjugate.
+    ///
+    /// # Errors
+    /// As [`Tensor::conj`].
+    pub fn conj(&self) -> Result<OwnedOperand> {
+        Ok(match self {
+            OwnedOperand::Tensor(t) => OwnedOperand::Tensor(t.conj()?),
+            OwnedOperand::Scalar(s) => OwnedOperand::Scalar(s.conj()),
+        })
+    }
+
+    /// As a tensor: a number becomes a 0-d one of the dtype and device of `like`.
+    ///
+    /// # Errors
+    /// When it cannot be allocated.
+    pub fn to_tensor(&self, like: &Tensor) -> Result<Tensor> {
+        match self {
+            OwnedOperand::Tensor(t) => Ok(t.clone()),
+            OwnedOperand::Scalar(s) => Tensor::full(&[], *s, (like.dtype(), like.device())),
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($t:ty => |$x:ident| $e:expr;)*) => { $(
+        impl<'a> From<$t> for Value<'a> {
+            #[inline(always)]
+            fn from($x: $t) -> Value<'a> { $e }
+        }
+    )* };
+}
+value_from! {
+    &'a Tensor => |x| Value::Tensor(x);
+    Option<&'a Tensor> => |x| x.map_or(Value::None, Value::Tensor);
+    &'a Option<Tensor> => |x| x.as_ref().map_or(Value::None, Value::Tensor);
+    &'a [Tensor] => |x| Value::Tensors(x);
+    &'a Vec<Tensor> => |x| Value::Tensors(x);
+    &'a [Option<Tensor>] => |x| Value::OptionalTensors(x);
+    Operand<'a> => |x| match x { Operand::Tensor(t) => Value::Tensor(t), Operand::Scalar(s) => Value::Scalar(s) };
+    Scalar => |x| Value::Scalar(x);
+    Option<Scalar> => |x| x.map_or(Value::None, Value::Scalar);
+    i64 => |x| Value::Int(x);
+    Option<i64> => |x| x.map_or(Value::None, Value::Int);
+    &'a [i64] => |x| Value::Ints(x);
+    &'a crate::Dims => |x| Value::Ints(x);
+    Option<&'a [i64]> => |x| x.map_or(Value::None, Value::Ints);
+    f64 => |x| Value::Float(x);
+    Option<f64> => |x| x.map_or(Value::None, Value::Float);
+    &'a [f64] => |x| Value::Floats(x);
+    Option<&'a [f64]> => |x| x.map_or(Value::None, Value::Floats);
+    &'a [Scalar] => |x| Value::Scalars(x);
+    bool => |x| Value::Bool(x);
+    Option<bool> => |x| x.map_or(Value::None, Value::Bool);
+    &'a [bool] => |x| Value::Bools(x);
+    DType => |x| Value::DType(x);
+    Option<DType> => |x| x.map_or(Value::None, Value::DType);
+    Device => |x| Value::Device(x);
+    Option<Device> => |x| x.map_or(Value::None, Value::Device);
+    Layout => |x| Value::Layout(x);
+    MemoryFormat => |x| Value::MemoryFormat(x);
+    Option<MemoryFormat> => |x| x.map_or(Value::None, Value::MemoryFormat);
+    &'a str => |x| Value::Str(x);
+    Option<&'a str> => |x| x.map_or(Value::None, Value::Str);
+    &'a Generator => |x| Value::Generator(x);
+    Option<&'a Generator> => |x| x.map_or(Value::None, Value::Generator);
+}
+
+impl Value<'_> {
+    /// What sort of argument it is, for messages.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Value::None => "None",
+            Value::Tensor(_) => "Tensor",
+            Value::Tensors(_) | Value::OptionalTensors(_) => "list of Tensors",
+            Value::Scalar(_) => "Number",
+            Value::Scalars(_) => "list of Numbers",
+            Value::Int(_) => "int",
+            Value::Ints(_) => "list of ints",
+            Value::Float(_) => "float",
+            Value::Floats(_) => "list of floats",
+            Value::Bool(_) => "bool",
+            Value::Bools(_) => "list of bools",
+            Value::DType(_) => "dtype",
+            Value::Device(_) => "device",
+            Value::Layout(_) => "layout",
+            Value::MemoryFormat(_) => "memory_format",
+            Value::Str(_) => "str",
+            Value::Generator(_) => "Generator",
+        }
+    }
+}
+
+/// Takes a typed argument out of a [`Value`]; implemented for every type that a kernel's parameter can have.
+pub trait FromValue<'a>: Sized {
+    /// The typed argument, or what was expected instead.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Type`] when the value is of another sort.
+    fn from_value(v: Value<'a>) -> Result<Self>;
+}
+
+#[cold]
+fn expected(what: &str, got: Value<'_>) -> Error {
+    Error::type_(format!("argument must be {what}, not {}", got.kind_name()))
+}
+
+macro_rules! from_value {
+    ($($t:ty, $what:literal, $($pattern:pat => $e:expr),+;)*) => { $(
+        impl<'a> FromValue<'a> for $t {
+            #[inline(always)]
+            fn from_value(v: Value<'a>) -> Result<Self> {
+                match v { $($pattern => Ok($e),)+ v => Err(expected($what, v)) }
+            }
+        }
+        impl<'a> FromValue<'a> for Option<$t> {
+            #[inline(always)]
+            fn from_value(v: Value<'a>) -> Result<Self> {
+                match v { Value::None => Ok(None), $($pattern => Ok(Some($e)),)+ v => Err(expected($what, v)) }
+            }
+        }
+    )* };
+}
+from_value! {
+    &'a Tensor, "Tensor", Value::Tensor(t) => t;
+    &'a [Tensor], "list of Tensors", Value::Tensors(t) => t;
+    &'a [Option<Tensor>], "list of optional Tensors", Value::OptionalTensors(t) => t;
+    Scalar, "Number", Value::Scalar(s) => s, Value::Int(i) => Scalar::Int(i), Value::Float(f) => Scalar::Float(f),
+        Value::Bool(b) => Scalar::Bool(b);
+    Operand<'a>, "Tensor or Number", Value::Tensor(t) => Operand::Tensor(t), Value::Scalar(s) => Operand::Scalar(s),
+        Value::Int(i) => Operand::Scalar(Scalar::Int(i)), Value::Float(f) => Operand::Scalar(Scalar::Float(f)),
+        Value::Bool(b) => Operand::Scalar(Scalar::Bool(b));
+    &'a [Scalar], "list of Numbers", Value::Scalars(s) => s;
+    i64, "int", Value::Int(i) => i, Value::Scalar(Scalar::Int(i)) => i;
+    &'a [i64], "list of ints", Value::Ints(i) => i;
+    f64, "float", Value::Float(f) => f, Value::Int(i) => i as f64, Value::Scalar(s) => s.to_f64();
+    &'a [f64], "list of floats", Value::Floats(f) => f;
+    bool, "bool", Value::Bool(b) => b, Value::Scalar(Scalar::Bool(b)) => b;
+    &'a [bool], "list of bools", Value::Bools(b) => b;
+    DType, "dtype", Value::DType(d) => d;
+    Device, "device", Value::Device(d) => d;
+    Layout, "layout", Value::Layout(l) => l;
+    MemoryFormat, "memory_format", Value::MemoryFormat(m) => m;
+    &'a str, "str", Value::Str(s) => s;
+    &'a Generator, "Generator", Value::Generator(g) => g;
+}
+
+/// What an operator gives back, in the order of its schema. A result that was not asked for is `None`.
+#[derive(Clone)]
+pub enum Outputs {
+    /// Nothing.
+    None,
+    /// One tensor.
+    One(Tensor),
+    /// Several tensors, or a list of them.
+    Many(Vec<Option<Tensor>>),
+    /// A number that left the device.
+    Scalar(Scalar),
+}
+
+impl Outputs {
+    /// The one tensor.
+    ///
+    /// # Errors
+    /// When the operator gave something else.
+    #[inline]
+    pub fn one(self) -> Result<Tensor> {
+        match self {
+            Outputs::One(t) => Ok(t),
+            _ => Err(Error::runtime("the operator did not return one tensor")),
+        }
+    }
+
+    /// All tensors; absent ones are an error.
+    ///
+    /// # Errors
+    /// When one is absent.
+    pub fn list(self) -> Result<Vec<Tensor>> {
+        match self {
+            Outputs::One(t) => Ok(vec![t]),
+            Outputs::Many(v) => v
+                .into_iter()
+                .map(|t| t.ok_or_else(|| Error::runtime("the operator left a result undefined")))
+                .collect(),
+            _ => Ok(vec![]),
+        }
+    }
+
+    /// Exactly `N` tensors.
+    ///
+    /// # Errors
+    /// When there are not so many.
+    pub fn array<const N: usize>(self) -> Result<[Tensor; N]> {
+        self.list()?.try_into().map_err(|_| Error::runtime(format!("the operator did not return {N} tensors")))
+    }
+
+    /// The number.
+    ///
+    /// # Errors
+    /// When the operator gave something else.
+    pub fn scalar(self) -> Result<Scalar> {
+        match self {
+            Outputs::Scalar(s) => Ok(s),
+            _ => Err(Error::runtime("the operator did not return a number")),
+        }
+    }
+
+    /// How many tensors.
+    pub fn len(&self) -> usize {
+        match self {
+            Outputs::None | Outputs::Scalar(_) => 0,
+            Outputs::One(_) => 1,
+            Outputs::Many(v) => v.len(),
+        }
+    }
+
+    /// Whether there is no tensor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tensor `i`, if it is there.
+    #[inline]
+    pub fn get(&self, i: usize) -> Option<&Tensor> {
+        match self {
+            Outputs::One(t) if i == 0 => Some(t),
+            Outputs::Many(v) => v.get(i)?.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<()> for Outputs {
+    fn from(_: ()) -> Outputs {
+        Outputs::None
+    }
+}
+impl From<Tensor> for Outputs {
+    #[inline(always)]
+    fn from(t: Tensor) -> Outputs {
+        Outputs::One(t)
+    }
+}
+impl From<Vec<Tensor>> for Outputs {
+    fn from(v: Vec<Tensor>) -> Outputs {
+        Outputs::Many(v.into_iter().map(Some).collect())
+    }
+}
+impl From<Vec<Option<Tensor>>> for Outputs {
+    fn from(v: Vec<Option<Tensor>>) -> Outputs {
+        Outputs::Many(v)
+    }
+}
+impl From<Scalar> for Outputs {
+    fn from(s: Scalar) -> Outputs {
+        Outputs::Scalar(s)
+    }
+}
+impl From<bool> for Outputs {
+    fn from(b: bool) -> Outputs {
+        Outputs::Scalar(Scalar::Bool(b))
+    }
+}
+impl From<(Tensor, Tensor)> for Outputs {
+    fn from((a, b): (Tensor, Tensor)) -> Outputs {
+        Outputs::Many(vec![Some(a), Some(b)])
+    }
+}
+impl From<(Tensor, Tensor, Tensor)> for Outputs {
+    fn from((a, b, c): (Tensor, Tensor, Tensor)) -> Outputs {
+        Outputs::Many(vec![Some(a), Some(b), Some(c)])
+    }
+}
+impl<const N: usize> From<[Option<Tensor>; N]> for Outputs {
+    fn from(v: [Option<Tensor>; N]) -> Outputs {
+        Outputs::Many(v.into())
+    }
+}
+
+/// Takes argument `i` of a call out of its box, naming the operator and argument if it is of the wrong sort.
+///
+/// # Errors
+/// [`crate::ErrorKind::Type`].
+#[inline(always)]
+pub fn take<'a, T: FromValue<'a>>(op: &'static crate::Op, args: &[Value<'a>], i: usize) -> Result<T> {
+    let v = args.get(i).copied().unwrap_or(Value::None);
+    T::from_value(v).map_err(|e| wrong_argument(op, i, e))
+}
+
+#[cold]
+fn wrong_argument(op: &'static crate::Op, i: usize, e: Error) -> Error {
+    let name = op.schema().params.get(i).map_or("?", |p| &p.name);
+    let rest = e.message().strip_prefix("argument ").unwrap_or(e.message());
+    Error::type_(format!("{}(): argument '{name}' (position {}) {rest}", op.name(), i + 1))
+}
+
+/// Like [`take`] where the operator is not at hand.
+///
+/// # Errors
+/// [`crate::ErrorKind::Type`].
+#[inline(always)]
+pub fn take_plain<'a, T: FromValue<'a>>(args: &[Value<'a>], i: usize) -> Result<T> {
+    T::from_value(args.get(i).copied().unwrap_or(Value::None))
+}
+
+/// What a method may return.
+pub trait FromOutputs: Sized {
+    /// Takes it out of an operator's results.
+    ///
+    /// # Errors
+    /// When the operator gave something else.
+    fn from_outputs(o: Outputs) -> Result<Self>;
+}
+impl FromOutputs for Tensor {
+    #[inline(always)]
+    fn from_outputs(o: Outputs) -> Result<Tensor> {
+        o.one()
+    }
+}
+impl FromOutputs for Vec<Tensor> {
+    fn from_outputs(o: Outputs) -> Result<Self> {
+        o.list()
+    }
+}
+impl FromOutputs for Vec<Option<Tensor>> {
+    fn from_outputs(o: Outputs) -> Result<Self> {
+        Ok(match o {
+            Outputs::One(t) => vec![Some(t)],
+            Outputs::Many(v) => v,
+            _ => vec![],
+        })
+    }
+}
+impl FromOutputs for (Tensor, Tensor) {
+    fn from_outputs(o: Outputs) -> Result<Self> {
+        o.array::<2>().map(|[a, b]| (a, b))
+    }
+}
+impl FromOutputs for (Tensor, Tensor, Tensor) {
+    fn from_outputs(o: Outputs) -> Result<Self> {
+        o.array::<3>().map(|[a, b, c]| (a, b, c))
+    }
+}
+impl FromOutputs for Scalar {
+    fn from_outputs(o: Outputs) -> Result<Self> {
+        o.scalar()
+    }
+}
+impl FromOutputs for bool {
+    fn from_outputs(o: Outputs) -> Result<Self> {
+        o.scalar().map(Scalar::to_bool)
+    }
+}
+impl FromOutputs for () {
+    fn from_outputs(_: Outputs) -> Result<Self> {
+        Ok(())
+    }
+}
+
+/// What a shape rule may return.
+pub trait IntoPlan {
+    /// As a list.
+    fn into_plan(self) -> crate::Plan;
+}
+impl IntoPlan for crate::TensorSpec {
+    fn into_plan(self) -> crate::Plan {
+        crate::Plan::from_iter([self])
+    }
+}
+impl<const N: usize> IntoPlan for [crate::TensorSpec; N] {
+    fn into_plan(self) -> crate::Plan {
+        self.into_iter().collect()
+    }
+}
+impl IntoPlan for Vec<crate::TensorSpec> {
+    fn into_plan(self) -> crate::Plan {
+        self.into()
+    }
+}
