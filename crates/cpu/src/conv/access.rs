@@ -1,0 +1,418 @@
+//! Reading and writing tensors of a dtype in the type that is computed in, and the staging of padded tiles.
+
+use super::geometry::{Axis, TileRange};
+use super::simd::{Number, Simd};
+use flambeau_base::{Element, bf16, f16};
+
+/// How runs of a tensor's elements are read and written as numbers of type `E`.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<E> {
+    /// Reads `len` elements that are `stride` elements apart.
+    pub load: unsafe fn(*const u8, usize, usize, *mut E),
+    /// Writes `len` numbers to places `stride` elements apart.
+    pub store: unsafe fn(*const E, *mut u8, usize, usize),
+    /// Bytes of an element.
+    pub size: usize,
+    /// Whether the elements are of type `E` themselves.
+    pub same: bool,
+}
+
+/// Element types and the number they are computed in.
+pub(crate) trait Stored: Element {
+    /// The type of the arithmetic: integers use one that wraps to the same bits.
+    type Number: Number;
+    /// Reads.
+    fn widen(self) -> Self::Number;
+    /// Writes.
+    fn narrow(x: Self::Number) -> Self;
+    /// Reads a contiguous run.
+    #[inline]
+    fn widen_run(source: &[Self], target: &mut [Self::Number]) {
+        target.iter_mut().zip(source).for_each(|(t, s)| *t = s.widen());
+    }
+    /// Writes a contiguous run.
+    #[inline]
+    fn narrow_run(source: &[Self::Number], target: &mut [Self]) {
+        target.iter_mut().zip(source).for_each(|(t, s)| *t = Self::narrow(*s));
+    }
+}
+
+macro_rules! stored {
+    ($($t:ty, $number:ty, |$x:ident| $widen:expr, |$y:ident| $narrow:expr;)*) => { $(
+        impl Stored for $t {
+            type Number = $number;
+            #[inline(always)]
+            fn widen(self) -> $number { let $x = self; $widen }
+            #[inline(always)]
+            fn narrow($y: $number) -> $t { $narrow }
+        }
+    )* };
+}
+stored! {
+    u8, i64, |x| x as i64, |y| y as u8;
+    u16, i64, |x| x as i64, |y| y as u16;
+    u32, i64, |x| x as i64, |y| y as u32;
+    u64, i64, |x| x as i64, |y| y as u64;
+    i8, i64, |x| x as i64, |y| y as i8;
+    i16, i64, |x| x as i64, |y| y as i16;
+    i32, i64, |x| x as i64, |y| y as i32;
+    i64, i64, |x| x, |y| y;
+    f32, f32, |x| x, |y| y;
+    f64, f64, |x| x, |y| y;
+    bf16, f32, |x| x.to_f32(), |y| bf16::from_f32(y);
+}
+
+impl Stored for f16 {
+    type Number = f32;
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    #[inline(always)]
+    fn narrow(x: f32) -> f16 {
+        f16::from_f32(x)
+    }
+    fn widen_run(source: &[f16], target: &mut [f32]) {
+        half::slice::HalfFloatSliceExt::convert_to_f32_slice(source, target);
+    }
+    fn narrow_run(source: &[f32], target: &mut [f16]) {
+        half::slice::HalfFloatSliceExt::convert_from_f32_slice(target, source);
+    }
+}
+
+unsafe fn load<T: Stored>(source: *const u8, stride: usize, len: usize, target: *mut T::Number) {
+    let source = source.cast::<T>();
+    // SAFETY: the caller's runs have `len` elements; the numbers are plain values, written before they are read.
+    unsafe {
+        if stride == 1 {
+            T::widen_run(std::slice::from_raw_parts(source, len), std::slice::from_raw_parts_mut(target, len));
+        } else {
+            for i in 0..len {
+                *target.add(i) = (*source.add(i * stride)).widen();
+            }
+        }
+    }
+}
+
+unsafe fn store<T: Stored>(source: *const T::Number, target: *mut u8, stride: usize, len: usize) {
+    let target = target.cast::<T>();
+    // SAFETY: the caller's runs have `len` elements.
+    unsafe {
+        if stride == 1 {
+            T::narrow_run(std::slice::from_raw_parts(source, len), std::slice::from_raw_parts_mut(target, len));
+        } else {
+            for i in 0..len {
+                *target.add(i * stride) = T::narrow(*source.add(i));
+            }
+        }
+    }
+}
+
+impl<E: Number> Access<E> {
+    /// Access to elements of type `T`.
+    pub(crate) fn of<T: Stored<Number = E>>() -> Access<E> {
+        Access {
+            load: load::<T>,
+            store: store::<T>,
+            size: size_of::<T>(),
+            same: std::any::TypeId::of::<T>() == std::any::TypeId::of::<E>(),
+        }
+    }
+}
+
+/// Where the positions of a staged tile lie. All distances are in elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Staged {
+    /// Between channels.
+    pub channel: usize,
+    /// Between images.
+    pub image: usize,
+    /// Between neighbours along each axis.
+    pub axis: [usize; 3],
+    /// Between the runs of neighbouring residues of each axis (planes only).
+    pub residue: [usize; 3],
+}
+
+/// The staging of a gather's source for planes: each channel of a tile becomes one zero-padded plane per combination
+/// of residues, so that every tap of every position is at a fixed distance and rows are contiguous for any stride.
+#[derive(Clone, Copy)]
+pub(crate) struct PlaneStage {
+    /// Whether the source is used where it is.
+    pub in_place: bool,
+    /// The distances.
+    pub staged: Staged,
+}
+
+impl PlaneStage {
+    /// For tiles of at most `images` images and `size` positions.
+    pub(crate) fn new(
+        axes: &[Axis; 3],
+        images: usize,
+        size: [usize; 3],
+        same: bool,
+        channels: usize,
+        image_stride: usize,
+    ) -> PlaneStage {
+        let source = axes[1].source * axes[2].source;
+        let plane = source * axes[0].source;
+        let in_place = same
+            && axes.iter().all(|a| a.inside() && a.step == 1)
+            && channels * plane + images * image_stride < u32::MAX as usize;
+        if in_place {
+            let axis = [source, axes[2].source, 1];
+            return PlaneStage {
+                in_place,
+                staged: Staged { channel: plane, image: image_stride, axis, residue: [0; 3] },
+            };
+        }
+        let places: [usize; 3] = std::array::from_fn(|a| size[a] + axes[a].reach);
+        let run = places[0] * places[1] * places[2];
+        let residues: [usize; 3] = std::array::from_fn(|a| axes[a].residues.len().max(1));
+        let image = run * residues[0] * residues[1] * residues[2];
+        let staged = Staged {
+            channel: image * images,
+            image,
+            axis: [places[1] * places[2], places[2], 1],
+            residue: [run * residues[1] * residues[2], run * residues[2], run],
+        };
+        PlaneStage { in_place, staged }
+    }
+
+    /// Stages `channels` channels of a tile; `source` is the first of them in the tile's first image. Returns where
+    /// tap distances start from.
+    ///
+    /// # Safety
+    /// `scratch` holds `channels * self.staged.channel` numbers; `source` is valid for the tile's images.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<S: Simd>(
+        &self,
+        axes: &[Axis; 3],
+        tile: &TileRange,
+        access: &Access<S::Element>,
+        source: *const u8,
+        image_stride: usize,
+        channels: usize,
+        scratch: *mut S::Element,
+    ) -> *const S::Element {
+        let [depth, height, width] = axes;
+        let plane = depth.source * height.source * width.source;
+        if self.in_place {
+            let first: [usize; 3] = std::array::from_fn(|a| axes[a].low as usize + tile.first[a]);
+            let offset = (first[0] * height.source + first[1]) * width.source + first[2];
+            return source.cast::<S::Element>().wrapping_add(offset);
+        }
+        let st = &self.staged;
+        let position =
+            |a: usize, residue: usize| axes[a].low + residue as isize + (tile.first[a] * axes[a].step) as isize;
+        let places: [usize; 3] = std::array::from_fn(|a| tile.size[a] + axes[a].reach);
+        for (wi, &w) in width.residues.iter().enumerate() {
+            let left = position(2, w);
+            let (begin, end) = width.valid(left, width.step, places[2]);
+            let skip = left + (begin * width.step) as isize;
+            for channel in 0..channels {
+                for image in 0..tile.images {
+                    let from = (image * image_stride + channel * plane) as isize;
+                    // SAFETY: inside this channel and image's part of the scratch memory.
+                    let into = unsafe { scratch.add(channel * st.channel + image * st.image + wi * st.residue[2]) };
+                    for (di, &d) in depth.residues.iter().enumerate() {
+                        for i in 0..places[0] {
+                            let z = position(0, d) + (i * depth.step) as isize;
+                            for (hi, &h) in height.residues.iter().enumerate() {
+                                // SAFETY: as above; residues and places are inside the image's part.
+                                let into =
+                                    unsafe { into.add(di * st.residue[0] + hi * st.residue[1] + i * st.axis[0]) };
+                                let outside = z < 0 || z >= depth.source as isize || end == begin;
+                                for j in 0..places[1] {
+                                    let y = position(1, h) + (j * height.step) as isize;
+                                    // SAFETY: `places[2]` numbers from here are this row; the source run
+                                    // `begin..end` was clipped to the source's row.
+                                    unsafe {
+                                        let row = into.add(j * st.axis[1]);
+                                        if outside || y < 0 || y >= height.source as isize {
+                                            S::clear(row, places[2]);
+                                            continue;
+                                        }
+                                        if begin > 0 {
+                                            S::clear(row, begin);
+                                        }
+                                        let offset =
+                                            from + (z * height.source as isize + y) * width.source as isize + skip;
+                                        let run = source.offset(offset * access.size as isize);
+                                        load_run::<S>(access, run, width.step, end - begin, row.add(begin));
+                                        if end < places[2] {
+                                            S::clear(row.add(end), places[2] - end);
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        scratch
+    }
+
+    /// The distance of each tap from a position of channel 0.
+    pub(crate) fn tap(&self, taps: &[super::geometry::Tap; 3]) -> usize {
+        let st = &self.staged;
+        (0..3)
+            .map(|a| {
+                let place = if self.in_place { taps[a].shift } else { taps[a].place };
+                taps[a].residue * st.residue[a] + place * st.axis[a]
+            })
+            .sum()
+    }
+}
+
+/// Reads a run, in line when no conversion is needed.
+///
+/// # Safety
+/// As for `Access::load`.
+#[inline(always)]
+pub(crate) unsafe fn load_run<S: Simd>(
+    access: &Access<S::Element>,
+    source: *const u8,
+    stride: usize,
+    len: usize,
+    target: *mut S::Element,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        if access.same && stride == 1 {
+            S::copy(source.cast(), target, len);
+        } else if access.same && stride == 2 {
+            let source = source.cast::<S::Element>();
+            for i in 0..len {
+                *target.add(i) = *source.add(2 * i);
+            }
+        } else {
+            (access.load)(source, stride, len, target);
+        }
+    }
+}
+
+/// Writes a run, in line when no conversion is needed.
+///
+/// # Safety
+/// As for `Access::store`.
+#[inline(always)]
+pub(crate) unsafe fn store_run<S: Simd>(
+    access: &Access<S::Element>,
+    source: *const S::Element,
+    target: *mut u8,
+    stride: usize,
+    len: usize,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        if access.same && stride == 1 {
+            S::copy(source, target.cast(), len);
+        } else {
+            (access.store)(source, target, stride, len);
+        }
+    }
+}
+
+/// The staging of a gather's source for channels last: zero-padded tiles of pixels.
+#[derive(Clone, Copy)]
+pub(crate) struct PixelStage {
+    /// Whether the source is used where it is.
+    pub in_place: bool,
+    /// Channels kept of each pixel.
+    pub channels: usize,
+    /// The distances; a position's neighbour is `step` pixels further.
+    pub staged: Staged,
+}
+
+impl PixelStage {
+    /// For tiles of at most `images` images and `size` positions, of which `channels` of `all` channels are read.
+    pub(crate) fn new(
+        axes: &[Axis; 3],
+        images: usize,
+        size: [usize; 3],
+        same: bool,
+        channels: usize,
+        all: usize,
+    ) -> PixelStage {
+        let source: usize = axes.iter().map(|a| a.source).product();
+        let in_place = same && axes.iter().all(Axis::inside) && images * source * all < u32::MAX as usize;
+        let (extent, pixel): ([usize; 3], usize) = if in_place {
+            (std::array::from_fn(|a| axes[a].source), all)
+        } else {
+            (std::array::from_fn(|a| (size[a] - 1) * axes[a].step + axes[a].span + 1), channels)
+        };
+        let row = extent[2] * pixel;
+        let plane = extent[1] * row;
+        let staged = Staged { channel: 1, image: extent[0] * plane, axis: [plane, row, pixel], residue: [0; 3] };
+        PixelStage { in_place, channels, staged }
+    }
+
+    /// Stages a tile; `source` is its first image's first pixel, at the first channel that is read. Returns where tap
+    /// distances start from.
+    ///
+    /// # Safety
+    /// `scratch` holds `tile.images * self.staged.image` numbers; `source` is valid for the tile's images.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<S: Simd>(
+        &self,
+        axes: &[Axis; 3],
+        tile: &TileRange,
+        access: &Access<S::Element>,
+        source: *const u8,
+        all: usize,
+        scratch: *mut S::Element,
+    ) -> *const S::Element {
+        let [depth, height, width] = axes;
+        let st = &self.staged;
+        let first: [isize; 3] = std::array::from_fn(|a| axes[a].low + (tile.first[a] * axes[a].step) as isize);
+        if self.in_place {
+            let offset: usize = (0..3).map(|a| first[a] as usize * st.axis[a]).sum();
+            return source.cast::<S::Element>().wrapping_add(offset);
+        }
+        let extent: [usize; 3] = std::array::from_fn(|a| (tile.size[a] - 1) * axes[a].step + axes[a].span + 1);
+        let (begin, end) = width.valid(first[2], 1, extent[2]);
+        let (channels, kept) = (st.axis[2], self.channels);
+        for image in 0..tile.images {
+            for i in 0..extent[0] {
+                let z = first[0] + i as isize;
+                for j in 0..extent[1] {
+                    let y = first[1] + j as isize;
+                    // SAFETY: the row is inside the image's part of the scratch memory; the source pixels
+                    // `begin..end` were clipped to the source's row.
+                    unsafe {
+                        let row = scratch.add(image * st.image + i * st.axis[0] + j * st.axis[1]);
+                        if z < 0 || z >= depth.source as isize || y < 0 || y >= height.source as isize || begin == end {
+                            S::clear(row, extent[2] * channels);
+                            continue;
+                        }
+                        if begin > 0 {
+                            S::clear(row, begin * channels);
+                        }
+                        let pixel = ((image * depth.source + z as usize) * height.source + y as usize) * width.source
+                            + (first[2] + begin as isize) as usize;
+                        let run = source.add(pixel * all * access.size);
+                        let target = row.add(begin * channels);
+                        if channels == all && kept == all {
+                            load_run::<S>(access, run, 1, (end - begin) * channels, target);
+                        } else {
+                            for x in 0..end - begin {
+                                let run = run.add(x * all * access.size);
+                                load_run::<S>(access, run, 1, kept, target.add(x * channels));
+                            }
+                        }
+                        if end < extent[2] {
+                            S::clear(row.add(end * channels), (extent[2] - end) * channels);
+                        }
+                    }
+                }
+            }
+        }
+        scratch
+    }
+
+    /// The distance of each tap from a position.
+    pub(crate) fn tap(&self, taps: &[super::geometry::Tap; 3]) -> usize {
+        (0..3).map(|a| taps[a].shift * self.staged.axis[a]).sum()
+    }
+}

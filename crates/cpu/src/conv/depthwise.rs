@@ -1,0 +1,528 @@
+//! Gathers with one result channel per group, where packing would cost as much as computing: vectors run over the
+//! positions of a staged plane, or with channels last over the channels.
+
+use super::access::{Access, PixelStage, PlaneStage, load_run, store_run};
+use super::geometry::{Gather, Tiling};
+use super::pixels;
+use super::planes::{Operands, TASK_WORK};
+use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
+use flambeau_base::parallel::parallel_for;
+
+/// Terms of a sum for which this is used: longer ones reuse packed panels well enough.
+pub(crate) const MOST_TERMS: usize = 512;
+/// Staged numbers of a tile: half of a 48 KiB first-level cache with its sums.
+const TILE_NUMBERS: usize = 4096;
+/// Sums held in registers at once.
+const BATCH: usize = 8;
+
+struct Plan<'a, E> {
+    gather: &'a Gather,
+    operands: Operands<E>,
+    tiling: Tiling,
+    planes: PlaneStage,
+    pixels: PixelStage,
+    /// Distances of the terms from a position.
+    offsets: Vec<usize>,
+    /// Weights by group and term (planes), or by tap and channel (channels last).
+    weight: *const E,
+}
+// SAFETY: its pointers are only read, except the result, of which each task writes its own part.
+unsafe impl<E> Sync for Plan<'_, E> {}
+
+struct PlaneTask<'a, E> {
+    plan: &'a Plan<'a, E>,
+    units: std::ops::Range<usize>,
+}
+
+impl<E: Number> Task for PlaneTask<'_, E> {
+    type Element = E;
+    #[inline(always)]
+    unsafe fn run<S: Simd<Element = E>>(&self) {
+        let plan = self.plan;
+        let g = plan.gather;
+        let op = &plan.operands;
+        let st = &plan.planes.staged;
+        let stage_len = if plan.planes.in_place { 0 } else { g.source_channels * st.channel };
+        let stage = Scratch::<E>::new(stage_len);
+        let size = plan.tiling.size;
+        let most = (size[0] - 1) * st.axis[0] + (size[1] - 1) * st.axis[1] + size[2];
+        let sums = Scratch::<E>::new(most);
+        let depth = g.depth();
+        for unit in self.units.clone() {
+            let (tile, group) = (plan.tiling.get(unit / g.groups, g.batch, &g.axes), unit % g.groups);
+            let plane = tile.image * g.groups + group;
+            // SAFETY: staged positions cover every read up to `len`; the tile's positions are this task's alone.
+            unsafe {
+                let source = op.source.add(plane * g.source_channels * g.source_positions() * op.access.size);
+                let base = plan.planes.fill::<S>(&g.axes, &tile, &op.access, source, 0, g.source_channels, stage.get());
+                let weight = plan.weight.add(group * depth);
+                let zero = if op.bias.is_null() { E::default() } else { *op.bias.add(group) };
+                // Positions between rows are computed too and thrown away: the vectors stay full.
+                let len = (tile.size[0] - 1) * st.axis[0] + (tile.size[1] - 1) * st.axis[1] + tile.size[2];
+                let mut i = 0;
+                while i + BATCH * S::LANES <= len {
+                    stretch::<S, BATCH>(base.add(i), &plan.offsets, weight, zero, sums.get().add(i));
+                    i += BATCH * S::LANES;
+                }
+                while i + 2 * S::LANES <= len {
+                    stretch::<S, 2>(base.add(i), &plan.offsets, weight, zero, sums.get().add(i));
+                    i += 2 * S::LANES;
+                }
+                while i < len {
+                    let n = (len - i).min(S::LANES);
+                    let mut sum = S::splat(zero);
+                    for (k, &offset) in plan.offsets.iter().enumerate() {
+                        let x = S::load_first(base.add(i + offset), n);
+                        sum = S::multiply_add(S::splat(*weight.add(k)), x, sum);
+                    }
+                    S::store_first(sums.get().add(i), sum, n);
+                    i += n;
+                }
+                let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
+                for d in 0..tile.size[0] {
+                    for h in 0..tile.size[1] {
+                        let row = (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0);
+                        let to = op.result.add((plane * g.result_positions() + row) * op.access.size);
+                        let from = sums.get().add(d * st.axis[0] + h * st.axis[1]);
+                        store_run::<S>(&op.access, from, to, g.axes[2].spacing, tile.size[2]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `V` vectors of sums side by side.
+#[inline(always)]
+unsafe fn stretch<S: Simd, const V: usize>(
+    base: *const S::Element,
+    offsets: &[usize],
+    weight: *const S::Element,
+    zero: S::Element,
+    sums: *mut S::Element,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut acc = [S::splat(zero); V];
+        for (k, &offset) in offsets.iter().enumerate() {
+            let w = S::splat(*weight.add(k));
+            let x = base.add(offset);
+            for (v, sum) in acc.iter_mut().enumerate() {
+                *sum = S::multiply_add(w, S::load(x.add(v * S::LANES)), *sum);
+            }
+        }
+        for (v, sum) in acc.into_iter().enumerate() {
+            S::store(sums.add(v * S::LANES), sum);
+        }
+    }
+}
+
+struct PixelTask<'a, E> {
+    plan: &'a Plan<'a, E>,
+    tile: usize,
+}
+
+impl<E: Number> Task for PixelTask<'_, E> {
+    type Element = E;
+    #[inline(always)]
+    unsafe fn run<S: Simd<Element = E>>(&self) {
+        let plan = self.plan;
+        let g = plan.gather;
+        let op = &plan.operands;
+        let tile = plan.tiling.get(self.tile, g.batch, &g.axes);
+        let st = &plan.pixels.staged;
+        let channels = g.groups;
+        let stage = Scratch::<E>::new(if plan.pixels.in_place { 0 } else { tile.images * st.image });
+        let row = Scratch::<E>::new(if op.access.same { 0 } else { 4 * channels });
+        // SAFETY: the tile's images exist; the scratch memory was sized for them.
+        let base = unsafe {
+            let source = op.source.add(tile.image * g.source_positions() * channels * op.access.size);
+            plan.pixels.fill::<S>(&g.axes, &tile, &op.access, source, channels, stage.get())
+        };
+        let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
+        let step = g.axes[2].step * st.axis[2];
+        for image in 0..tile.images {
+            for d in 0..tile.size[0] {
+                for h in 0..tile.size[1] {
+                    let read = image * st.image + d * g.axes[0].step * st.axis[0] + h * g.axes[1].step * st.axis[1];
+                    let plane = (tile.image + image) * g.result[0] + at(0, d);
+                    let write = (plane * g.result[1] + at(1, h)) * g.result[2];
+                    let mut w = 0;
+                    while w < tile.size[2] {
+                        let n = if tile.size[2] - w >= 4 { 4 } else { 1 };
+                        // SAFETY: staged positions cover every read; the tile's positions are this task's alone.
+                        unsafe {
+                            let from = base.add(read + w * step);
+                            let place = |i: usize| (write + at(2, w + i)) * channels;
+                            let (to, spacing) = if op.access.same {
+                                (op.result.cast::<E>().add(place(0)), g.axes[2].spacing * channels)
+                            } else {
+                                (row.get(), channels)
+                            };
+                            if n == 4 {
+                                across::<S, 4>(plan, from, step, to, spacing, channels);
+                            } else {
+                                across::<S, 1>(plan, from, step, to, spacing, channels);
+                            }
+                            if !op.access.same {
+                                for i in 0..n {
+                                    let to = op.result.add(place(i) * op.access.size);
+                                    (op.access.store)(row.get().add(i * channels), to, 1, channels);
+                                }
+                            }
+                        }
+                        w += n;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All channels of `N` neighbouring positions.
+#[inline(always)]
+unsafe fn across<S: Simd, const N: usize>(
+    plan: &Plan<S::Element>,
+    from: *const S::Element,
+    step: usize,
+    to: *mut S::Element,
+    spacing: usize,
+    channels: usize,
+) {
+    let bias = plan.operands.bias;
+    let mut c = 0;
+    // SAFETY: the caller's.
+    unsafe {
+        while c < channels {
+            let n = (channels - c).min(S::LANES);
+            let zero = if bias.is_null() { S::splat(Default::default()) } else { S::load_first(bias.add(c), n) };
+            let mut sums = [zero; N];
+            if n == S::LANES {
+                for (t, &offset) in plan.offsets.iter().enumerate() {
+                    let w = S::load(plan.weight.add(t * channels + c));
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::multiply_add(w, S::load(from.add(i * step + offset + c)), *sum);
+                    }
+                }
+            } else {
+                for (t, &offset) in plan.offsets.iter().enumerate() {
+                    let w = S::load_first(plan.weight.add(t * channels + c), n);
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::multiply_add(w, S::load_first(from.add(i * step + offset + c), n), *sum);
+                    }
+                }
+            }
+            for (i, sum) in sums.into_iter().enumerate() {
+                S::store_first(to.add(i * spacing + c), sum, n);
+            }
+            c += n;
+        }
+    }
+}
+
+/// Computes a gather with one result channel per group.
+///
+/// # Safety
+/// The operands are valid for the gather's sizes, the result is nobody else's.
+pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) {
+    if channels_last && g.source_channels != 1 {
+        // SAFETY: the caller's.
+        return unsafe { pixels::gather(g, operands) };
+    }
+    if g.batch * g.groups * g.positions() == 0 {
+        return;
+    }
+    let same = operands.access.same;
+    let taps = g.taps.len();
+    let depth = g.depth();
+    let memory = Scratch::<E>::new(g.groups * depth);
+    for group in 0..g.groups {
+        for c in 0..g.source_channels {
+            for (t, tap) in g.taps.iter().enumerate() {
+                // SAFETY: indices are inside the weight and its copy.
+                unsafe {
+                    let from = group * g.weight_group_stride + c * g.weight_source_stride + tap.0;
+                    let to = if channels_last { t * g.groups + group } else { group * depth + c * taps + t };
+                    *memory.get().add(to) = *operands.weight.add(from);
+                }
+            }
+        }
+    }
+    let target = if channels_last { 256 } else { (TILE_NUMBERS / g.source_channels.max(1)).max(256) };
+    let mut tiling = Tiling::new(g.batch, &g.axes, target);
+    if !channels_last && tiling.images > 1 {
+        tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
+    }
+    let planes = PlaneStage::new(&g.axes, 1, tiling.size, same, g.source_channels, 0);
+    let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, same, g.groups, g.groups);
+    let offsets = if channels_last {
+        g.taps.iter().map(|t| pixels.tap(&t.1)).collect()
+    } else {
+        let channel = planes.staged.channel;
+        (0..g.source_channels).flat_map(|c| g.taps.iter().map(move |t| c * channel + planes.tap(&t.1))).collect()
+    };
+    let plan = Plan { gather: g, operands, tiling, planes, pixels, offsets, weight: memory.get() };
+    let plan = &plan;
+    let work = tiling.positions() * depth.max(4);
+    if channels_last {
+        parallel_for(tiling.len(), (TASK_WORK / 2).div_ceil(work * g.groups), &|range| {
+            for tile in range {
+                // SAFETY: the caller's.
+                unsafe { E::dispatch(&PixelTask { plan, tile }) };
+            }
+        });
+    } else {
+        parallel_for(tiling.len() * g.groups, (TASK_WORK / 2).div_ceil(work), &|units| {
+            // SAFETY: the caller's.
+            unsafe { E::dispatch(&PlaneTask { plan, units }) };
+        });
+    }
+}
+
+struct GradientPlan<'a, E> {
+    gather: &'a Gather,
+    channels_last: bool,
+    access: Access<E>,
+    input: *const u8,
+    gradient: *const u8,
+    tiling: Tiling,
+    planes: PlaneStage,
+    pixels: PixelStage,
+    offsets: Vec<usize>,
+    weight: *mut E,
+}
+// SAFETY: its pointers are only read, except the weight, of which each task writes its own part.
+unsafe impl<E> Sync for GradientPlan<'_, E> {}
+
+struct GradientTask<'a, E> {
+    plan: &'a GradientPlan<'a, E>,
+    /// Channels, or with channels last vectors of channels.
+    units: std::ops::Range<usize>,
+}
+
+impl<E: Number> Task for GradientTask<'_, E> {
+    type Element = E;
+    #[inline(always)]
+    unsafe fn run<S: Simd<Element = E>>(&self) {
+        for unit in self.units.clone() {
+            // SAFETY: the caller's.
+            unsafe {
+                if self.plan.channels_last {
+                    self.pixels::<S>(unit * S::LANES);
+                } else {
+                    self.planes::<S>(unit);
+                }
+            }
+        }
+    }
+}
+
+impl<E: Number> GradientTask<'_, E> {
+    /// All taps of one channel: sums over rows, a vector of positions at a time.
+    #[inline(always)]
+    unsafe fn planes<S: Simd<Element = E>>(&self, channel: usize) {
+        let plan = self.plan;
+        let g = plan.gather;
+        let st = &plan.planes.staged;
+        let taps = plan.offsets.len();
+        let stage = Scratch::<E>::new(if plan.planes.in_place { 0 } else { st.channel });
+        let row_memory = Scratch::<E>::new(if plan.access.same { 0 } else { plan.tiling.positions() });
+        let sums = Scratch::<E>::new(taps * S::LANES);
+        // SAFETY: staged positions cover every read; rows of the gradient exist; this channel's weight is this task's.
+        unsafe {
+            S::clear(sums.get(), taps * S::LANES);
+            for t in 0..plan.tiling.len() {
+                let tile = plan.tiling.get(t, g.batch, &g.axes);
+                let plane = tile.image * g.groups + channel;
+                let source = plan.input.add(plane * g.source_positions() * plan.access.size);
+                let base = plan.planes.fill::<S>(&g.axes, &tile, &plan.access, source, 0, 1, stage.get());
+                let first = (tile.first[0] * g.result[1] + tile.first[1]) * g.result[2] + tile.first[2];
+                let gradient = plan.gradient.add((plane * g.result_positions() + first) * plan.access.size);
+                // A tile is contiguous in the gradient's plane.
+                let mut rows = gradient.cast::<E>();
+                if !plan.access.same {
+                    (plan.access.load)(gradient, 1, tile.size.iter().product(), row_memory.get());
+                    rows = row_memory.get();
+                }
+                let mut tap = 0;
+                while tap < taps {
+                    let place = sums.get().add(tap * S::LANES);
+                    let offsets = &plan.offsets[tap..];
+                    if taps - tap >= BATCH {
+                        correlate::<S, BATCH>(base, st.axis, tile.size, offsets, rows, place);
+                        tap += BATCH;
+                    } else {
+                        correlate::<S, 1>(base, st.axis, tile.size, offsets, rows, place);
+                        tap += 1;
+                    }
+                }
+            }
+            for tap in 0..taps {
+                let lanes = sums.get().add(tap * S::LANES);
+                *plan.weight.add(channel * taps + tap) = (1..S::LANES).fold(*lanes, |sum, i| sum.plus(*lanes.add(i)));
+            }
+        }
+    }
+
+    /// All taps of a vector of channels.
+    #[inline(always)]
+    unsafe fn pixels<S: Simd<Element = E>>(&self, first: usize) {
+        let plan = self.plan;
+        let g = plan.gather;
+        let channels = (g.groups - first).min(S::LANES);
+        let st = &plan.pixels.staged;
+        let taps = plan.offsets.len();
+        let stage = Scratch::<E>::new(if plan.pixels.in_place { 0 } else { plan.tiling.images * st.image });
+        let rows = Scratch::<E>::new(plan.tiling.positions() * S::LANES);
+        let sums = Scratch::<E>::new(taps * S::LANES);
+        let mut reads = Vec::with_capacity(plan.tiling.positions());
+        // SAFETY: staged positions cover every read; pixels of the gradient exist; these channels' weights are this
+        // task's.
+        unsafe {
+            S::clear(sums.get(), taps * S::LANES);
+            for t in 0..plan.tiling.len() {
+                let tile = plan.tiling.get(t, g.batch, &g.axes);
+                let place = tile.image * g.source_positions() * g.groups + first;
+                let source = plan.input.add(place * plan.access.size);
+                let mut stage_pixels = plan.pixels;
+                stage_pixels.channels = channels;
+                let base = stage_pixels.fill::<S>(&g.axes, &tile, &plan.access, source, g.groups, stage.get());
+                reads.clear();
+                for image in 0..tile.images {
+                    for d in 0..tile.size[0] {
+                        for h in 0..tile.size[1] {
+                            let row =
+                                image * st.image + d * g.axes[0].step * st.axis[0] + h * g.axes[1].step * st.axis[1];
+                            reads.extend((0..tile.size[2]).map(|w| row + w * g.axes[2].step * st.axis[2]));
+                        }
+                    }
+                }
+                // A tile is contiguous in the gradient: whole images, or one image's slice.
+                let position = (tile.first[0] * g.result[1] + tile.first[1]) * g.result[2] + tile.first[2];
+                let pixel = tile.image * g.result_positions() + position;
+                for i in 0..reads.len() {
+                    let from = plan.gradient.add(((pixel + i) * g.groups + first) * plan.access.size);
+                    load_run::<S>(&plan.access, from, 1, channels, rows.get().add(i * S::LANES));
+                }
+                let mut tap = 0;
+                while tap < taps {
+                    let place = sums.get().add(tap * S::LANES);
+                    let offsets = &plan.offsets[tap..];
+                    if taps - tap >= BATCH {
+                        accumulate::<S, BATCH>(base, &reads, channels, offsets, rows.get(), place);
+                        tap += BATCH;
+                    } else {
+                        accumulate::<S, 1>(base, &reads, channels, offsets, rows.get(), place);
+                        tap += 1;
+                    }
+                }
+            }
+            for c in 0..channels {
+                for tap in 0..taps {
+                    *plan.weight.add((first + c) * taps + tap) = *sums.get().add(tap * S::LANES + c);
+                }
+            }
+        }
+    }
+}
+
+/// Adds to `T` vectors of sums the products of a tile's rows with its source under `T` taps.
+#[inline(always)]
+unsafe fn correlate<S: Simd, const T: usize>(
+    base: *const S::Element,
+    axis: [usize; 3],
+    size: [usize; 3],
+    offsets: &[usize],
+    mut rows: *const S::Element,
+    place: *mut S::Element,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sums: [S::Vector; T] = std::array::from_fn(|t| S::load(place.add(t * S::LANES)));
+        for d in 0..size[0] {
+            for h in 0..size[1] {
+                let source = base.add(d * axis[0] + h * axis[1]);
+                let mut w = 0;
+                while w + S::LANES <= size[2] {
+                    let y = S::load(rows.add(w));
+                    for (t, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::multiply_add(y, S::load(source.add(offsets[t] + w)), *sum);
+                    }
+                    w += S::LANES;
+                }
+                if w < size[2] {
+                    let n = size[2] - w;
+                    let y = S::load_first(rows.add(w), n);
+                    for (t, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::multiply_add(y, S::load_first(source.add(offsets[t] + w), n), *sum);
+                    }
+                }
+                rows = rows.add(size[2]);
+            }
+        }
+        for (t, sum) in sums.into_iter().enumerate() {
+            S::store(place.add(t * S::LANES), sum);
+        }
+    }
+}
+
+/// Adds to `T` vectors of sums, one lane per channel, the products of gradients and pixels under `T` taps.
+#[inline(always)]
+unsafe fn accumulate<S: Simd, const T: usize>(
+    base: *const S::Element,
+    reads: &[usize],
+    channels: usize,
+    offsets: &[usize],
+    rows: *const S::Element,
+    place: *mut S::Element,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sums: [S::Vector; T] = std::array::from_fn(|t| S::load(place.add(t * S::LANES)));
+        for (i, &read) in reads.iter().enumerate() {
+            let y = S::load_first(rows.add(i * S::LANES), channels);
+            for (t, sum) in sums.iter_mut().enumerate() {
+                *sum = S::multiply_add(y, S::load_first(base.add(read + offsets[t]), channels), *sum);
+            }
+        }
+        for (t, sum) in sums.into_iter().enumerate() {
+            S::store(place.add(t * S::LANES), sum);
+        }
+    }
+}
+
+/// The gradient of the weight when every group has one input and one output channel.
+///
+/// # Safety
+/// The arrays are valid for the gather's sizes; `weight` is nobody else's.
+pub(crate) unsafe fn weight_gradient<E: Dispatch>(
+    g: &Gather,
+    channels_last: bool,
+    access: Access<E>,
+    input: *const u8,
+    gradient: *const u8,
+    weight: *mut E,
+) {
+    if g.batch * g.positions() == 0 {
+        let weight = Shared(weight);
+        // SAFETY: the weight holds that many numbers.
+        return (0..g.groups * g.taps.len()).for_each(|i| unsafe { *weight.get().add(i) = E::default() });
+    }
+    let mut tiling = Tiling::new(g.batch, &g.axes, if channels_last { 512 } else { TILE_NUMBERS });
+    if !channels_last && tiling.images > 1 {
+        tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
+    }
+    let lanes = E::lanes().min(g.groups);
+    let planes = PlaneStage::new(&g.axes, 1, tiling.size, access.same, 1, 0);
+    let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, access.same, lanes, g.groups);
+    let offsets = g.taps.iter().map(|t| if channels_last { pixels.tap(&t.1) } else { planes.tap(&t.1) }).collect();
+    let plan =
+        GradientPlan { gather: g, channels_last, access, input, gradient, tiling, planes, pixels, offsets, weight };
+    let plan = &plan;
+    let (units, width) = if channels_last { (g.groups.div_ceil(E::lanes()), E::lanes()) } else { (g.groups, 1) };
+    let work = g.batch * g.positions() * g.taps.len() * width;
+    parallel_for(units, (TASK_WORK / 2).div_ceil(work), &|units| {
+        // SAFETY: the caller's.
+        unsafe { E::dispatch(&GradientTask { plan, units }) };
+    });
+}

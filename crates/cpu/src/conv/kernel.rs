@@ -1,0 +1,96 @@
+//! The micro-kernel behind every convolution: a register tile of `rows x (vectors * lanes)` sums of products.
+//!
+//! `C[i][j] (+)= sum over k of A[row(i) + offset(k)] * B[k][j]`. B is a packed panel; A is read in place through two
+//! tables of offsets, one number at a time. What plays A and B differs by driver: weights times packed pixels
+//! (planes), pixels times packed weights (channels last), pixels times packed output gradients (weight gradient).
+
+use super::simd::Simd;
+
+/// What a tile starts from.
+#[derive(Clone, Copy)]
+pub(crate) enum Start<E> {
+    /// Zero.
+    Zero,
+    /// What C holds.
+    Accumulate,
+    /// One number per row.
+    RowBias(*const E),
+    /// One number per column.
+    ColumnBias(*const E),
+}
+
+/// The largest number of rows of any instruction set.
+pub(crate) const MOST_ROWS: usize = 8;
+
+/// The arguments of a micro-kernel.
+pub(crate) struct Call<E> {
+    /// Length of the sums.
+    pub depth: usize,
+    /// A.
+    pub a: *const E,
+    /// Where each row of A starts.
+    pub a_rows: [usize; MOST_ROWS],
+    /// Where each of the `depth` terms lies, from the row's start.
+    pub a_offsets: *const u32,
+    /// `depth` rows of `vectors * LANES` numbers.
+    pub b: *const E,
+    /// C.
+    pub c: *mut E,
+    /// Where each row of C starts.
+    pub c_rows: [usize; MOST_ROWS],
+    /// Columns of C to write: more than `(vectors - 1) * LANES`, at most `vectors * LANES`.
+    pub columns: usize,
+    /// What the sums start from.
+    pub start: Start<E>,
+}
+
+/// A micro-kernel for a fixed number of rows and vectors.
+pub(crate) type Tile<E> = unsafe fn(&Call<E>);
+
+/// The micro-kernel.
+///
+/// # Safety
+/// The tables and pointers of `call` cover what the module says is read and written.
+#[inline(always)]
+pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S::Element>) {
+    // SAFETY: the caller's.
+    unsafe {
+        let zero = S::splat(Default::default());
+        let mut sums = [[zero; V]; R];
+        let rows: [*const S::Element; R] = std::array::from_fn(|i| call.a.add(call.a_rows[i]));
+        let mut b = call.b;
+        for k in 0..call.depth {
+            let offset = *call.a_offsets.add(k) as usize;
+            let right: [S::Vector; V] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
+            for i in 0..R {
+                let left = S::splat(*rows[i].add(offset));
+                for v in 0..V {
+                    sums[i][v] = S::multiply_add(left, right[v], sums[i][v]);
+                }
+            }
+            b = b.add(V * S::LANES);
+        }
+        let last = call.columns - (V - 1) * S::LANES;
+        for i in 0..R {
+            let row = call.c.add(call.c_rows[i]);
+            for v in 0..V {
+                let width = if v + 1 == V { last } else { S::LANES };
+                let place = row.add(v * S::LANES);
+                let sum = match call.start {
+                    Start::Zero => sums[i][v],
+                    Start::Accumulate => S::plus(sums[i][v], S::load_first(place, width)),
+                    Start::RowBias(bias) => S::plus(sums[i][v], S::splat(*bias.add(i))),
+                    Start::ColumnBias(bias) => S::plus(sums[i][v], S::load_first(bias.add(v * S::LANES), width)),
+                };
+                S::store_first(place, sum, width);
+            }
+        }
+    }
+}
+
+/// The number of rows of the next tile when `left` remain: a power of two, at most `S::ROWS`.
+#[inline(always)]
+pub(crate) fn rows_of<S: Simd>(left: usize) -> (usize, usize) {
+    let log = left.min(S::ROWS).ilog2() as usize;
+    (1 << log, log)
+}

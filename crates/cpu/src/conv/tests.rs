@@ -1,0 +1,285 @@
+use super::*;
+use flambeau_base::{Element, bf16, f16};
+
+/// A small generator of numbers, exact in every dtype (xorshift, Marsaglia 2003).
+struct Numbers(u64);
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 11
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+    fn small<T: Element>(&mut self, len: usize) -> Vec<T> {
+        let mut part = || self.below(7) as f64 - 3.0;
+        (0..len).map(|_| T::from_c128(Complex::new(part(), part()))).collect()
+    }
+}
+
+fn index(shape: [usize; 3], channels: usize, last: bool, n: usize, c: usize, p: [usize; 3]) -> usize {
+    let position = (p[0] * shape[1] + p[1]) * shape[2] + p[2];
+    let positions: usize = shape.iter().product();
+    if last { (n * positions + position) * channels + c } else { (n * channels + c) * positions + position }
+}
+
+/// Calls `f(input index, weight index, output index, output channel)` for every product of the definition.
+fn products(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
+    let (inputs, outputs) = (s.in_channels / s.groups, s.out_channels / s.groups);
+    let each = |sizes: [usize; 3]| {
+        (0..sizes[0]).flat_map(move |d| (0..sizes[1]).flat_map(move |h| (0..sizes[2]).map(move |w| [d, h, w])))
+    };
+    for n in 0..s.batch {
+        for o in 0..s.out_channels {
+            for p in each(s.output) {
+                let y = index(s.output, s.out_channels, s.channels_last, n, o, p);
+                for c in 0..inputs {
+                    for k in each(s.kernel) {
+                        let at: [isize; 3] = std::array::from_fn(|a| {
+                            (p[a] * s.stride[a] + k[a] * s.dilation[a]) as isize - s.padding[a] as isize
+                        });
+                        if (0..3).any(|a| at[a] < 0 || at[a] >= s.input[a] as isize) {
+                            continue;
+                        }
+                        let at = at.map(|x| x as usize);
+                        let x = index(s.input, s.in_channels, s.channels_last, n, o / outputs * inputs + c, at);
+                        let w = (((o * inputs + c) * s.kernel[0] + k[0]) * s.kernel[1] + k[1]) * s.kernel[2] + k[2];
+                        f(x, w, y);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bytes<T>(x: &[T]) -> *const u8 {
+    x.as_ptr().cast()
+}
+fn bytes_mut<T>(x: &mut [T]) -> *mut u8 {
+    x.as_mut_ptr().cast()
+}
+
+/// Checks all six functions against the definition, on integers that every dtype holds exactly.
+fn check_all<T: Element>(s: &ConvShape, seed: u64) {
+    let mut numbers = Numbers(seed.wrapping_mul(2654435761) | 1);
+    let x: Vec<T> = numbers.small(s.input_len());
+    let w: Vec<T> = numbers.small(s.weight_len());
+    let b: Vec<T> = numbers.small(s.out_channels);
+    let tb: Vec<T> = numbers.small(s.in_channels);
+    let y: Vec<T> = numbers.small(s.output_len());
+    let c = |x: &[T]| x.iter().map(|x| x.to_c128()).collect::<Vec<_>>();
+    let (xc, wc, yc) = (c(&x), c(&w), c(&y));
+    let zero = Complex::new(0.0, 0.0);
+    let mut forward_ = vec![zero; y.len()];
+    let mut back = vec![zero; x.len()];
+    let mut outer_ = vec![zero; w.len()];
+    let mut transposed_ = vec![zero; x.len()];
+    let mut transposed_back = vec![zero; y.len()];
+    let mut transposed_outer = vec![zero; w.len()];
+    let positions: usize = s.output.iter().product();
+    let in_positions: usize = s.input.iter().product();
+    let channel = |i: usize, positions: usize, channels: usize| {
+        if s.channels_last { i % channels } else { i / positions % channels }
+    };
+    for (i, f) in forward_.iter_mut().enumerate() {
+        *f = b[channel(i, positions, s.out_channels)].to_c128();
+    }
+    for (i, f) in transposed_.iter_mut().enumerate() {
+        *f = tb[channel(i, in_positions, s.in_channels)].to_c128();
+    }
+    products(s, |xi, wi, yi| {
+        forward_[yi] += xc[xi] * wc[wi];
+        back[xi] += yc[yi] * wc[wi].conj();
+        outer_[wi] += xc[xi].conj() * yc[yi];
+        transposed_[xi] += yc[yi] * wc[wi];
+        transposed_back[yi] += xc[xi] * wc[wi].conj();
+        transposed_outer[wi] += xc[xi] * yc[yi].conj();
+    });
+    let expect = |name: &str, got: &[T], want: &[Complex<f64>]| {
+        for (i, (g, e)) in got.iter().zip(want).enumerate() {
+            let e = T::from_c128(*e);
+            assert!(*g == e, "{name} of {} at {i}: {g:?}, not {e:?}; level {} {s:?}", T::DTYPE, simd::level());
+        }
+    };
+    let poison = T::from_i64(77);
+    let mut out = vec![poison; y.len()];
+    // SAFETY: the arrays have the shape's sizes.
+    unsafe {
+        forward(T::DTYPE, s, bytes(&x), bytes(&w), Some(bytes(&b)), bytes_mut(&mut out));
+        expect("forward", &out, &forward_);
+        transposed_backward_input(T::DTYPE, s, bytes(&x), bytes(&w), bytes_mut(&mut out));
+        expect("transposed_backward_input", &out, &transposed_back);
+        let mut out = vec![poison; x.len()];
+        backward_input(T::DTYPE, s, bytes(&y), bytes(&w), bytes_mut(&mut out));
+        expect("backward_input", &out, &back);
+        transposed(T::DTYPE, s, bytes(&y), bytes(&w), Some(bytes(&tb)), bytes_mut(&mut out));
+        expect("transposed", &out, &transposed_);
+        let mut out = vec![poison; w.len()];
+        backward_weight(T::DTYPE, s, bytes(&x), bytes(&y), bytes_mut(&mut out));
+        expect("backward_weight", &out, &outer_);
+        transposed_backward_weight(T::DTYPE, s, bytes(&y), bytes(&x), bytes_mut(&mut out));
+        expect("transposed_backward_weight", &out, &transposed_outer);
+    }
+}
+
+/// Tests run one at a time: the widest level is of the whole process.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn at_every_level(f: impl Fn()) {
+    for level in [0, 1, 2] {
+        simd::WIDEST.store(level, std::sync::atomic::Ordering::Relaxed);
+        f();
+    }
+}
+
+fn random_shape(numbers: &mut Numbers) -> Option<ConvShape> {
+    let dims = 1 + numbers.below(3);
+    let mut axis = |low: usize, high: usize, other: usize| -> [usize; 3] {
+        std::array::from_fn(|a| if a < 3 - dims { other } else { low + numbers.below(high - low + 1) })
+    };
+    let input = axis(1, [40, 20, 9][dims - 1], 1);
+    let kernel = axis(1, 5, 1);
+    let stride = axis(1, 4, 1);
+    let padding = axis(0, 4, 0);
+    let dilation = axis(1, 3, 1);
+    let groups = [1, 1, 2, 3][numbers.below(4)];
+    let (inputs, outputs) = (1 + numbers.below(6), 1 + numbers.below(20));
+    let (inputs, outputs) = if numbers.below(4) == 0 { (1, 1) } else { (inputs, outputs) };
+    let groups = if inputs == 1 && outputs == 1 { 1 + numbers.below(20) } else { groups };
+    let batch = numbers.below(4);
+    let shape =
+        ConvShape::new(batch, inputs * groups, outputs * groups, groups, input, kernel, stride, padding, dilation)
+            .ok()?;
+    Some(if numbers.below(2) == 0 { shape.channels_last() } else { shape })
+}
+
+#[test]
+fn random_shapes_equal_the_definition() {
+    let _alone = alone();
+    at_every_level(|| {
+        let mut numbers = Numbers(12345);
+        let mut done = 0;
+        while done < 150 {
+            if let Some(shape) = random_shape(&mut numbers) {
+                check_all::<f32>(&shape, done);
+                done += 1;
+            }
+        }
+    });
+}
+
+#[test]
+fn every_dtype_equals_the_definition() {
+    let _alone = alone();
+    let mut numbers = Numbers(999);
+    let mut done = 0;
+    while done < 25 {
+        if let Some(shape) = random_shape(&mut numbers) {
+            check_all::<f64>(&shape, done);
+            check_all::<Complex<f32>>(&shape, done);
+            check_all::<Complex<f64>>(&shape, done);
+            check_all::<i64>(&shape, done);
+            check_all::<i32>(&shape, done);
+            if done < 8 {
+                check_all::<bf16>(&shape, done);
+                check_all::<f16>(&shape, done);
+                check_all::<i16>(&shape, done);
+            }
+            done += 1;
+        }
+    }
+    at_every_level(|| {
+        let shape = ConvShape::new(2, 6, 12, 2, [1, 9, 11], [1, 3, 3], [1, 2, 1], [0, 1, 2], [1, 1, 2]).unwrap();
+        check_all::<f64>(&shape, 1);
+        check_all::<f16>(&shape, 2);
+        check_all::<f64>(&shape.channels_last(), 3);
+        check_all::<bf16>(&shape.channels_last(), 4);
+    });
+}
+
+/// Shapes that reach every branch of the tilings: many channels (several blocks of terms and of rows), wide rows,
+/// large planes, huge kernels, wide padding.
+#[test]
+fn large_shapes_equal_the_definition() {
+    let _alone = alone();
+    let shapes = [
+        ConvShape::new(3, 70, 40, 1, [1, 7, 7], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        ConvShape::new(1, 3, 9, 1, [1, 1, 4000], [1, 1, 5], [1, 1, 2], [0, 0, 2], [1; 3]),
+        ConvShape::new(1, 2, 3, 1, [1, 60, 61], [1, 7, 7], [1, 2, 2], [0, 3, 3], [1; 3]),
+        ConvShape::new(1, 2, 2, 1, [1, 40, 40], [1, 33, 33], [1; 3], [0, 2, 2], [1; 3]),
+        ConvShape::new(2, 5, 4, 1, [12, 12, 12], [3, 3, 3], [1; 3], [1; 3], [1; 3]),
+        ConvShape::new(1, 4, 4, 4, [1, 90, 70], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        ConvShape::new(1, 19, 19, 19, [1, 30, 33], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1; 3]),
+        ConvShape::new(1, 40, 40, 1, [1, 30, 30], [1, 1, 1], [1; 3], [0; 3], [1; 3]),
+        ConvShape::new(1, 40, 300, 1, [1, 6, 6], [1, 1, 1], [1, 2, 2], [0; 3], [1; 3]),
+        ConvShape::new(1, 1, 1, 1, [1, 1, 1], [1, 5, 5], [1, 3, 3], [0, 9, 9], [1; 3]),
+        ConvShape::new(2, 300, 1, 1, [1, 9, 9], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        ConvShape::new(1, 4, 4, 1, [1, 5, 5], [1, 1, 1], [1, 7, 7], [0; 3], [1; 3]),
+    ];
+    for (i, shape) in shapes.into_iter().enumerate() {
+        let shape = shape.unwrap();
+        check_all::<f32>(&shape, i as u64);
+        check_all::<f32>(&shape.channels_last(), i as u64);
+    }
+}
+
+/// A zero of the padding or between rows must not turn an infinity elsewhere into NaN.
+#[test]
+fn infinities_stay_where_they_are() {
+    let _alone = alone();
+    let s = ConvShape::new(1, 2, 2, 2, [1, 5, 5], [1, 3, 3], [1; 3], [0; 3], [1; 3]).unwrap();
+    for s in [s, s.channels_last()] {
+        let mut x = vec![1f32; s.input_len()];
+        let corner = index(s.input, 2, s.channels_last, 0, 0, [0, 0, 4]);
+        x[corner] = f32::INFINITY;
+        let y = vec![1f32; s.output_len()];
+        let mut w = vec![0f32; s.weight_len()];
+        // SAFETY: the arrays have the shape's sizes.
+        unsafe { backward_weight(DType::F32, &s, bytes(&x), bytes(&y), bytes_mut(&mut w)) };
+        assert!(w.iter().enumerate().all(|(i, &v)| if i == 2 { v == f32::INFINITY } else { v == 9.0 }), "{w:?}");
+    }
+}
+
+#[test]
+fn the_thread_count_changes_no_bit() {
+    let _alone = alone();
+    let s = ConvShape::new(4, 24, 32, 1, [1, 20, 20], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]).unwrap();
+    let mut numbers = Numbers(7);
+    let mut random = |n: usize| (0..n).map(|_| numbers.next() as f32 / 1e15 - 4.0).collect::<Vec<f32>>();
+    let (x, w, y) = (random(s.input_len()), random(s.weight_len()), random(s.output_len()));
+    let run = |threads: usize| {
+        let before = flambeau_base::parallel::num_threads();
+        flambeau_base::parallel::set_num_threads(threads);
+        let mut out = [vec![0f32; y.len()], vec![0f32; x.len()], vec![0f32; w.len()]];
+        // SAFETY: the arrays have the shape's sizes.
+        unsafe {
+            forward(DType::F32, &s, bytes(&x), bytes(&w), None, bytes_mut(&mut out[0]));
+            backward_input(DType::F32, &s, bytes(&y), bytes(&w), bytes_mut(&mut out[1]));
+            backward_weight(DType::F32, &s, bytes(&x), bytes(&y), bytes_mut(&mut out[2]));
+        }
+        flambeau_base::parallel::set_num_threads(before);
+        out
+    };
+    assert_eq!(run(1), run(3));
+}
+
+#[test]
+fn impossible_shapes_are_refused() {
+    let new = |groups, kernel, stride, input| {
+        ConvShape::new(1, 4, 6, groups, [1, 1, input], [1, 1, kernel], [1, 1, stride], [0; 3], [1; 3])
+    };
+    assert!(new(2, 3, 1, 5).is_ok());
+    for bad in [new(3, 3, 1, 5), new(0, 3, 1, 5), new(1, 0, 1, 5), new(1, 3, 0, 5), new(1, 6, 1, 5)] {
+        assert!(bad.is_err());
+    }
+    let transposed = |output_padding| {
+        ConvShape::transposed(1, 4, 6, 2, [1, 1, 5], [1, 1, 3], [1, 1, 2], [0, 0, 1], [0, 0, output_padding], [1; 3])
+    };
+    assert_eq!(transposed(1).unwrap().input, [1, 1, 10]);
+    assert!(transposed(2).is_err());
+}
