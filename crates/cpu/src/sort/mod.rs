@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Rows at least this long are sorted by several threads each; shorter ones are shared out whole.
 const LONG: usize = 1 << 16;
 /// Buckets up to this many elements go to the standard library's sort, which inserts them one by one.
-const LEAF: usize = 24;
-/// Bits of the key that one split looks at, at most. 2048 counters fit in L1, and 2048 open pages in a second-level TLB.
-const DIGIT: u32 = 11;
+const LEAF: usize = 16;
+/// Bits of the key that one split looks at, at most. 4096 counters fit in L1, and 4096 open pages in a second-level TLB.
+const DIGIT: u32 = 12;
 /// Elements in one piece of a parallel split.
 const PIECE: usize = 1 << 16;
 
@@ -219,6 +219,12 @@ impl Row {
             // SAFETY: the caller's outputs.
             return unsafe { self.emit(data, start) };
         }
+        if data.len() > u32::MAX as usize {
+            // More than the counters below can count.
+            data.sort_unstable();
+            // SAFETY: the caller's outputs.
+            return unsafe { self.emit(data, start) };
+        }
         let (mut min, mut max) = (u64::MAX, 0);
         for x in data.iter() {
             min = min.min(x.key());
@@ -233,11 +239,11 @@ impl Row {
         let digit = data.len().ilog2().min(DIGIT);
         let shift = (64 - (max - min).leading_zeros()).saturating_sub(digit);
         let buckets = ((max - min) >> shift) as usize + 1;
-        let mut ends = [const { MaybeUninit::<usize>::uninit() }; 1 << DIGIT];
+        let mut ends = [const { MaybeUninit::<u32>::uninit() }; 1 << DIGIT];
         let ends = &mut ends[..buckets];
         ends.fill(MaybeUninit::new(0));
         // SAFETY: just filled.
-        let ends = unsafe { &mut *(ends as *mut [MaybeUninit<usize>] as *mut [usize]) };
+        let ends = unsafe { &mut *(ends as *mut [MaybeUninit<u32>] as *mut [u32]) };
         for x in data.iter() {
             ends[((x.key() - min) >> shift) as usize] += 1;
         }
@@ -248,7 +254,7 @@ impl Row {
         for &x in data.iter() {
             let end = &mut ends[((x.key() - min) >> shift) as usize];
             // SAFETY: the counts add up to the length, so each element has its own place.
-            unsafe { free.add(*end).write(x) };
+            unsafe { free.add(*end as usize).write(x) };
             *end += 1;
         }
         // SAFETY: every place was just written.
@@ -256,6 +262,7 @@ impl Row {
         // Runs of small buckets are nearly sorted; a large bucket is split again.
         let (mut run, mut from) = (0, 0);
         for &end in ends.iter() {
+            let end = end as usize;
             if end - from > LEAF {
                 insert(&mut free[run..from]);
                 // SAFETY: the caller's outputs.
