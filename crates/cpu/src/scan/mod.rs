@@ -1,7 +1,7 @@
 //! Running totals: cumsum, cumprod, logcumsumexp, cummax, cummin.
 //!
-//! The source is cast into the destination (or a block on the stack, when that is strided) and scanned in place there,
-//! so the kernels see contiguous data of one dtype. Lines that lie next to each other are scanned side by side, a row
+//! A source of another dtype or with gaps is cast into the destination (or a block on the stack, when that is strided)
+//! and scanned in place there, so the kernels see contiguous data of one dtype. Lines that lie next to each other are scanned side by side, a row
 //! of accumulators at a time; a long line alone is cut into fixed pieces whose totals are carried in order. Both
 //! depend on sizes only.
 //!
@@ -34,8 +34,9 @@ const BLOCK: usize = 512;
 /// Elements of one piece of a long line.
 const PIECE: usize = 1 << 16;
 
-/// In place: element `i` becomes the accumulator combined with elements `..= i`, for `n` contiguous elements.
-type Line = unsafe fn(data: *mut u8, n: usize, accumulator: *mut u8);
+/// Element `i` of `dst` becomes the accumulator combined with elements `..= i` of `src`, for `n` contiguous elements of
+/// one dtype; the two may be the same.
+type Line = unsafe fn(src: *const u8, dst: *mut u8, n: usize, accumulator: *mut u8);
 
 /// The kernels of one (operator, dtype).
 #[derive(Clone, Copy)]
@@ -45,7 +46,7 @@ struct Kernels {
     /// Across lines, one accumulator each.
     row: Line,
     /// Only the accumulator.
-    total: Line,
+    total: unsafe fn(src: *const u8, n: usize, accumulator: *mut u8),
     /// Combines the second accumulator into the first.
     join: unsafe fn(*mut u8, *const u8),
     /// Writes the neutral accumulator.
@@ -69,7 +70,7 @@ pub unsafe fn scan(
         return;
     }
     let kernels = kernels(op, dst.2);
-    let job = Job { kernels, cast: cast_strip(src.2, dst.2), size: dst.2.size() };
+    let job = Job { kernels, cast: cast_strip(src.2, dst.2), same: src.2 == dst.2, size: dst.2.size() };
     let lines = Lines::new(sizes, dim, &[(dst.0, dst.1), (src.0.cast_mut(), src.1)]);
     let n = lines.length;
     // A product's pieces might overflow where the whole does not.
@@ -146,11 +147,23 @@ impl Room {
 struct Job {
     kernels: Kernels,
     cast: CastStrip,
+    /// Whether the source has the destination's dtype already.
+    same: bool,
     /// Bytes of a destination element.
     size: usize,
 }
 
 impl Job {
+    /// `n` elements of the source as contiguous ones of the destination's dtype: the source itself, or cast into `room`.
+    unsafe fn contiguous(&self, src: *const u8, stride: isize, room: *mut u8, n: usize) -> *const u8 {
+        if self.same && stride == self.size as isize {
+            return src;
+        }
+        // SAFETY: the caller's elements and room for them.
+        unsafe { (self.cast)(src, stride, room, self.size as isize, n) };
+        room
+    }
+
     /// One line of `n` elements, continuing from the accumulator.
     unsafe fn line(&self, dst: *mut u8, src: *const u8, along: &[isize], n: usize, accumulator: *mut u8) {
         let size = self.size as isize;
@@ -163,12 +176,10 @@ impl Job {
                 (dst.wrapping_offset(start as isize * along[0]), src.wrapping_offset(start as isize * along[1]));
             // SAFETY: part of the caller's line; the block holds BLOCK elements.
             unsafe {
-                if along[0] == size {
-                    (self.cast)(src, along[1], dst, size, count);
-                    (self.kernels.line)(dst, count, accumulator);
-                } else {
-                    (self.cast)(src, along[1], block, size, count);
-                    (self.kernels.line)(block, count, accumulator);
+                let work = if along[0] == size { dst } else { block };
+                let from = self.contiguous(src, along[1], work, count);
+                (self.kernels.line)(from, work, count, accumulator);
+                if along[0] != size {
                     store(block, size, dst, along[0], count);
                 }
             }
@@ -195,12 +206,10 @@ impl Job {
             for _ in 0..n {
                 // SAFETY: one row of the caller's lines.
                 unsafe {
-                    if s[0] == size {
-                        (self.cast)(src, s[1], dst, size, width);
-                        (self.kernels.row)(dst, width, accumulators);
-                    } else {
-                        (self.cast)(src, s[1], block, size, width);
-                        (self.kernels.row)(block, width, accumulators);
+                    let work = if s[0] == size { dst } else { block };
+                    let from = self.contiguous(src, s[1], work, width);
+                    (self.kernels.row)(from, work, width, accumulators);
+                    if s[0] != size {
                         store(block, size, dst, s[0], width);
                     }
                 }
@@ -216,7 +225,7 @@ impl Job {
         let pieces = n.div_ceil(PIECE);
         let mut totals: Vec<Room> = (0..=pieces).map(|_| Room([0; 2])).collect();
         let shared = Shared(totals.as_mut_ptr());
-        let (kernels, cast, size) = (self.kernels, self.cast, self.size as isize);
+        let kernels = self.kernels;
         parallel_for(n, PIECE, &|r| {
             let mut block = [0u64; 2 * BLOCK];
             let block = block.as_mut_ptr().cast::<u8>();
@@ -226,8 +235,8 @@ impl Job {
                 (kernels.start)(total);
                 for start in r.clone().step_by(BLOCK) {
                     let count = BLOCK.min(r.end - start);
-                    cast(src.get().offset(start as isize * along[1]), along[1], block, size, count);
-                    (kernels.total)(block, count, total);
+                    let from = self.contiguous(src.get().offset(start as isize * along[1]), along[1], block, count);
+                    (kernels.total)(from, count, total);
                 }
             }
         });
@@ -393,65 +402,71 @@ fn kernels_of<T: Scanned, O: Operator<T::Accumulator>>() -> Kernels {
 }
 
 /// Elements combined among themselves before the carry joins them: the carry's chain of dependent operations is then
-/// this much shorter. Not for `f64` and complex numbers, whose partial results might overflow where the whole does not
-/// (no eight smaller floats overflow their `f64` accumulator).
+/// this much shorter. Not for integers, whose operations take one cycle, nor for `f64` and complex numbers, whose
+/// partial results might overflow where the whole does not (no eight smaller floats overflow their `f64` accumulator).
 const CHUNK: usize = 8;
 
-unsafe fn line<T: Scanned, O: Operator<T::Accumulator>>(data: *mut u8, n: usize, accumulator: *mut u8) {
-    let data = data.cast::<T>();
+unsafe fn line<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mut u8, n: usize, accumulator: *mut u8) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
     // SAFETY: `n` elements and one accumulator by the caller's contract.
     unsafe {
         let mut carry = accumulator.cast::<T::Accumulator>().read();
         let mut done = 0;
-        let chunks = !matches!(T::DTYPE, DType::F64 | DType::Complex64 | DType::Complex128);
-        if chunks {
+        if matches!(T::DTYPE, DType::F16 | DType::BF16 | DType::F32) {
             while done + CHUNK <= n {
                 let mut part = [O::NEUTRAL; CHUNK];
                 for (i, part) in part.iter_mut().enumerate() {
-                    *part = data.add(done + i).read_unaligned().widen();
+                    *part = src.add(done + i).read_unaligned().widen();
                 }
                 for i in 1..CHUNK {
                     part[i] = O::combine(part[i - 1], part[i]);
                 }
                 for (i, &part) in part.iter().enumerate() {
-                    data.add(done + i).write_unaligned(T::narrow(O::combine(carry, part)));
+                    dst.add(done + i).write_unaligned(T::narrow(O::combine(carry, part)));
                 }
                 carry = O::combine(carry, part[CHUNK - 1]);
                 done += CHUNK;
             }
         }
         for i in done..n {
-            carry = O::combine(carry, data.add(i).read_unaligned().widen());
-            data.add(i).write_unaligned(T::narrow(carry));
+            carry = O::combine(carry, src.add(i).read_unaligned().widen());
+            dst.add(i).write_unaligned(T::narrow(carry));
         }
         accumulator.cast::<T::Accumulator>().write(carry);
     }
 }
 
-unsafe fn row<T: Scanned, O: Operator<T::Accumulator>>(data: *mut u8, n: usize, accumulators: *mut u8) {
-    let data = data.cast::<T>();
+unsafe fn row<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mut u8, n: usize, accumulators: *mut u8) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
     let step = accumulator_size(size_of::<T>());
     // SAFETY: `n` elements and accumulators by the caller's contract.
     unsafe {
         for i in 0..n {
             let slot = accumulators.add(i * step).cast::<T::Accumulator>();
-            let next = O::combine(slot.read(), data.add(i).read_unaligned().widen());
+            let next = O::combine(slot.read(), src.add(i).read_unaligned().widen());
             slot.write(next);
-            data.add(i).write_unaligned(T::narrow(next));
+            dst.add(i).write_unaligned(T::narrow(next));
         }
     }
 }
 
-unsafe fn total<T: Scanned, O: Operator<T::Accumulator>>(data: *mut u8, n: usize, accumulator: *mut u8) {
+unsafe fn total<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, n: usize, accumulator: *mut u8) {
+    let src = src.cast::<T>();
     // SAFETY: `n` elements and one accumulator by the caller's contract.
     unsafe {
         let mut part = [O::NEUTRAL; CHUNK];
-        for i in 0..n {
-            let slot = &mut part[i % CHUNK];
-            *slot = O::combine(*slot, data.cast::<T>().add(i).read_unaligned().widen());
+        let full = n / CHUNK * CHUNK;
+        for start in (0..full).step_by(CHUNK) {
+            for (i, part) in part.iter_mut().enumerate() {
+                *part = O::combine(*part, src.add(start + i).read_unaligned().widen());
+            }
         }
         let slot = accumulator.cast::<T::Accumulator>();
-        slot.write(part.iter().fold(slot.read(), |a, &b| O::combine(a, b)));
+        let mut sum = part.iter().fold(slot.read(), |a, &b| O::combine(a, b));
+        for i in full..n {
+            sum = O::combine(sum, src.add(i).read_unaligned().widen());
+        }
+        slot.write(sum);
     }
 }
 
