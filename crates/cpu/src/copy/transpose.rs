@@ -45,7 +45,7 @@ pub(super) unsafe fn transpose(size: usize, m: Matrix) {
 unsafe fn blocks<T: Copy>(m: Matrix) {
     let size = size_of::<T>() as isize;
     let side = block_side(size_of::<T>());
-    let square = 16 / size_of::<T>();
+    let (square, turn) = square_kernel::<T>();
     let unit = m.dst_stride.0 == size && m.src_stride.1 == size;
     let simd = cfg!(target_arch = "x86_64") && unit && square > 1 && m.size.0 >= square && m.size.1 >= square;
     if !simd {
@@ -66,11 +66,20 @@ unsafe fn blocks<T: Copy>(m: Matrix) {
         for a in (0..m.size.0).step_by(side) {
             let columns = side.min(m.size.0 - a);
             let (full_a, full_b) = (columns / square * square, rows / square * square);
+            let lines = rows * size_of::<T>();
             for i in (0..full_b).step_by(square) {
+                // The next block's rows start lines that no hardware prefetcher can guess: ask for a share of them here.
+                let next = a + side + i * columns / rows;
+                for row in next..(next + square).min(m.size.0) {
+                    let p = m.src.wrapping_offset(row as isize * m.src_stride.0 + b as isize * m.src_stride.1);
+                    for line in (0..lines).step_by(64) {
+                        prefetch(p.wrapping_add(line));
+                    }
+                }
                 for j in (0..full_a).step_by(square) {
                     let part = sub(&m, a + j, b + i, square, square);
                     // SAFETY: a full square inside the caller's matrix, unit strides checked above.
-                    unsafe { square_of::<T>(part.src, m.src_stride.0, part.dst, m.dst_stride.1) };
+                    unsafe { turn(part.src, m.src_stride.0, part.dst, m.dst_stride.1) };
                 }
             }
             // SAFETY: parts of the caller's matrix.
@@ -110,9 +119,91 @@ unsafe fn plain<T: Copy>(m: Matrix) {
     }
 }
 
+/// Transposes one square: source, its row stride, destination, its row stride.
+type Square = unsafe fn(*const u8, isize, *mut u8, isize);
+
+/// The widest square for elements of a size on this processor, and its side.
+fn square_kernel<T: Copy>() -> (usize, Square) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        match size_of::<T>() {
+            4 => return (8, x86::square_of_words),
+            8 => return (4, x86::square_of_doubles),
+            _ => {}
+        }
+    }
+    (16 / size_of::<T>(), square_of::<T>)
+}
+
+#[inline(always)]
+fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast())
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// Eight rows of eight 4-byte elements.
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn square_of_words(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
+        // Rows `i` and `i + 4` share a register, so that only moves within halves are left to do.
+        let load = |i: isize, at: isize| {
+            // SAFETY: half a row of the caller's square.
+            unsafe {
+                let low = _mm_loadu_ps(src.offset(i * src_stride + at).cast());
+                let high = _mm_loadu_ps(src.offset((i + 4) * src_stride + at).cast());
+                _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
+            }
+        };
+        for half in 0..2 {
+            let at = half * 16;
+            let (a, b, c, d) = (load(0, at), load(1, at), load(2, at), load(3, at));
+            let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+            let (ef, gh) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+            let rows = [
+                _mm256_shuffle_ps::<0x44>(ab, cd),
+                _mm256_shuffle_ps::<0xee>(ab, cd),
+                _mm256_shuffle_ps::<0x44>(ef, gh),
+                _mm256_shuffle_ps::<0xee>(ef, gh),
+            ];
+            for (i, row) in rows.into_iter().enumerate() {
+                // SAFETY: a row of the caller's square.
+                unsafe { _mm256_storeu_ps(dst.offset((half * 4 + i as isize) * dst_stride).cast(), row) };
+            }
+        }
+    }
+
+    /// Four rows of four 8-byte elements.
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn square_of_doubles(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
+        for half in 0..2 {
+            let load = |i: isize| {
+                // SAFETY: half a row of the caller's square.
+                unsafe {
+                    let low = _mm_loadu_pd(src.offset(i * src_stride + half * 16).cast());
+                    let high = _mm_loadu_pd(src.offset((i + 2) * src_stride + half * 16).cast());
+                    _mm256_insertf128_pd::<1>(_mm256_castpd128_pd256(low), high)
+                }
+            };
+            let (a, b) = (load(0), load(1));
+            // SAFETY: two rows of the caller's square.
+            unsafe {
+                _mm256_storeu_pd(dst.offset(half * 2 * dst_stride).cast(), _mm256_unpacklo_pd(a, b));
+                _mm256_storeu_pd(dst.offset((half * 2 + 1) * dst_stride).cast(), _mm256_unpackhi_pd(a, b));
+            }
+        }
+    }
+}
+
 /// Transposes one square of `16 / size_of::<T>()` elements a side: rows of the source become columns.
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
 unsafe fn square_of<T: Copy>(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
     use std::arch::x86_64::*;
     let n = 16 / size_of::<T>();
