@@ -148,18 +148,18 @@ const PYTHON_OPERATORS: &[(&str, &str, bool)] = &[
     ("or_", "bitwise_or", false),
     ("pos", "positive", false),
     ("pow", "pow", false),
-    ("radd", "add", true),
+    ("radd", "add", false),
     ("rand", "bitwise_and", true),
     ("rfloordiv", "floor_divide", true),
     ("rlshift", "bitwise_left_shift", true),
     ("rmatmul", "matmul", true),
     ("rmod", "remainder", true),
-    ("rmul", "mul", true),
+    ("rmul", "mul", false),
     ("ror", "bitwise_or", true),
     ("rpow", "pow", true),
     ("rrshift", "bitwise_right_shift", true),
     ("rshift", "bitwise_right_shift", false),
-    ("rsub", "sub", true),
+    ("rsub", "rsub", false),
     ("rxor", "bitwise_xor", true),
     ("sub", "sub", false),
     ("truediv", "div", false),
@@ -204,6 +204,10 @@ pub fn call<T: Target>(target: &T, spelling: &str, args: &mut Arguments<T::Tenso
     }
     if let Some(name) = spelling.strip_prefix("torch.nn.functional.") {
         return functional::call(target, name, args);
+    }
+    if let (Some(name), Some(Value::Number(_))) = (spelling.strip_prefix("Tensor."), args.positional.first()) {
+        let message = format!("descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a number");
+        return Err(Failure::Raised(Error::type_(message)));
     }
     let Some(name) = operator_of(spelling) else { return missing(spelling) };
     if spelling.starts_with("operator:") {

@@ -86,10 +86,10 @@ pub(super) fn call<T: Target>(target: &T, name: &str, args: &mut Arguments<T::Te
         "dropout" => {
             let [x, p, training, in_place] = args.bind(name, ["input", "p", "training", "inplace"])?;
             let p = or(p, Value::float(0.5));
-            if let Value::Number(n) = &p {
-                if !(0.0..=1.0).contains(&n.to_f64()) {
-                    return raise(Error::value(format!("dropout probability has to be between 0 and 1, but got {n}")));
-                }
+            if let Value::Number(n) = &p
+                && !(0.0..=1.0).contains(&n.to_f64())
+            {
+                return raise(Error::value(format!("dropout probability has to be between 0 and 1, but got {n}")));
             }
             let name = if flag(Some(in_place))? { "dropout_" } else { name };
             run(name, vec![x, p, or(training, Value::bool(true))])

@@ -21,6 +21,7 @@
 mod array;
 mod call;
 mod compare;
+mod flambeau;
 mod functional;
 mod replay;
 mod report;
@@ -32,6 +33,7 @@ mod value;
 pub use array::{Array, Numbers, pseudo};
 pub use call::{Arguments, call, operator_of};
 pub use compare::{check_close, tolerance};
+pub use flambeau::Flambeau;
 pub use replay::{Selection, replay};
 pub use report::{CaseResult, Report, Status};
 pub use store::{Case, Compare, Entry, Expectation, OutMode, Sample, Section, Statistics, Step, Store};

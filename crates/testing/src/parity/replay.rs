@@ -41,7 +41,9 @@ pub fn replay<T: Target>(target: &T, store: &Store, selection: &Selection) -> Ve
     let mut results = Vec::new();
     for case in store.cases.iter().filter(|c| selection.case(c)) {
         let run = Run { target, store, case };
-        let (outcome, strides) = run.all();
+        // A panic costs the one case that caused it.
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.all()));
+        let (outcome, strides) = ended.unwrap_or_else(|cause| (wrong(format!("panicked: {}", said(&*cause))), None));
         let mut tell = |section: Section, outcome: Outcome<()>| {
             if selection.section(section) {
                 let (status, message) = outcome.err().map_or((Status::Pass, String::new()), |f| f.report());
@@ -56,6 +58,12 @@ pub fn replay<T: Target>(target: &T, store: &Store, selection: &Selection) -> Ve
         tell(case.section, outcome);
     }
     results
+}
+
+/// What a panic said.
+fn said(cause: &(dyn std::any::Any + Send)) -> &str {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// The call as a user would write it, tensors as dtype and sizes.
@@ -361,10 +369,8 @@ impl<T: Target> Run<'_, T> {
         let mut inputs = self.inputs(true);
         let mut args = inputs.arguments(&sample.args, &sample.kwargs, &[])?;
         self.seed(sample)?;
-        if in_place {
-            if let Some(first) = args.positional.first_mut() {
-                *first = self.target.call("clone", std::slice::from_mut(&mut first.clone()), &mut [])?;
-            }
+        if in_place && let Some(first) = args.positional.first_mut() {
+            *first = self.target.call("clone", std::slice::from_mut(&mut first.clone()), &mut [])?;
         }
         let out = call(self.target, self.spec(), &mut args)?;
         Ok((inputs, out.tensors().into_iter().cloned().collect()))

@@ -33,6 +33,14 @@ pub struct CaseResult {
     pub reproduce: String,
 }
 
+impl CaseResult {
+    /// Its name and section: forward cases report their strides as cases of their own.
+    pub fn name(&self) -> String {
+        let suffix = if self.section == Section::Strides { "#strides" } else { "" };
+        format!("{}{suffix}", self.id)
+    }
+}
+
 impl Failure {
     /// The status and message it is reported with.
     pub fn report(&self) -> (Status, String) {
@@ -115,13 +123,8 @@ impl fmt::Display for Report {
             writeln!(f, "missing {count:>5}  {name}")?;
         }
         for r in self.failures.iter().filter(|r| r.status == Status::Fail) {
-            writeln!(f, "FAIL {}{}: {}\n     {}", r.id, suffix(r.section), r.message, r.reproduce)?;
+            writeln!(f, "FAIL {}: {}\n     {}", r.name(), r.message, r.reproduce)?;
         }
         Ok(())
     }
-}
-
-/// Forward cases report their strides as cases of their own.
-fn suffix(section: Section) -> &'static str {
-    if section == Section::Strides { "#strides" } else { "" }
 }

@@ -374,7 +374,7 @@ impl Store {
 
 /// Puts bytes that were regrouped into planes (all lowest bytes first) back together.
 fn interleave(raw: &[u8], size: usize) -> Result<Vec<u8>> {
-    if raw.len() % size != 0 {
+    if !raw.len().is_multiple_of(size) {
         return Err(Error::io(format!("{} bytes are no whole number of elements of {size}", raw.len())));
     }
     let count = raw.len() / size;
