@@ -17,6 +17,7 @@ mod simd;
 mod tests;
 
 pub use operand::Operand;
+pub(crate) use pack::with_buffer;
 
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Scalar, dispatch};
