@@ -117,8 +117,9 @@ impl fmt::Display for Report {
             writeln!(f, "{:<10}{total:>8}{:>8}{:>8}{:>8}{:>8}", section.name(), c[0], c[1], c[2], c[3])?;
         }
         let (passed, all) = self.score();
-        let full = self.operators.values().filter(|(p, n)| p == n).count();
-        writeln!(f, "{passed} of {all} cases pass; all of {full} of {} operators", self.operators.len())?;
+        let tried = self.operators.values().filter(|(_, n)| *n > 0);
+        let full = tried.clone().filter(|(p, n)| p == n).count();
+        writeln!(f, "{passed} of {all} cases pass; all of {full} of {} operators", tried.count())?;
         for (name, count) in self.missing() {
             writeln!(f, "missing {count:>5}  {name}")?;
         }
