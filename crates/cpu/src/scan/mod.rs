@@ -2,8 +2,8 @@
 //!
 //! A source of another dtype or with gaps is cast into the destination (or a block on the stack, when that is strided)
 //! and scanned in place there, so the kernels see contiguous data of one dtype. Lines that lie next to each other are scanned side by side, a row
-//! of accumulators at a time; a long line alone is cut into fixed pieces whose totals are carried in order. Both
-//! depend on sizes only.
+//! of accumulators at a time; a long line alone is cut into fixed pieces whose totals are carried in order. No
+//! result depends on the number of threads.
 //!
 //! As in PyTorch, sums and products of `f32` (here also of halves) accumulate in `f64`, those of complex64 in complex128.
 
@@ -13,7 +13,7 @@ pub use extreme::cumulative_extreme;
 
 use crate::copy::{CastStrip, Shared, cast_strip, cast_strip_of_size};
 use flambeau_base::iter::{GRAIN, Iter};
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
 
 /// What a scan accumulates.
@@ -73,8 +73,9 @@ pub unsafe fn scan(
     let job = Job { kernels, cast: cast_strip(src.2, dst.2), same: src.2 == dst.2, size: dst.2.size() };
     let lines = Lines::new(sizes, dim, &[(dst.0, dst.1), (src.0.cast_mut(), src.1)]);
     let n = lines.length;
-    // A product's pieces might overflow where the whole does not.
-    let may_cut = op == ScanOp::Sum || dst.2.is_integral(true);
+    // Pieces cost a second pass: integers, whose bits are the same either way, need several threads to gain by it.
+    // The pieces of a floating-point product might overflow where the whole does not.
+    let may_cut = if dst.2.is_integral(true) { num_threads() >= 4 } else { op == ScanOp::Sum };
     if may_cut && n >= 4 * PIECE && lines.it.numel() < 8 && dst.2.size() as isize == lines.along[0] {
         for i in 0..lines.it.numel() {
             lines.it.range(i, i + 1, &|p, _, _| {
