@@ -86,11 +86,7 @@ impl Tensor {
     /// # Errors
     /// When there is not exactly one element, or no data.
     pub fn item(&self) -> Result<Scalar> {
-        ensure!(
-            self.numel() == 1,
-            "a Tensor with {} elements cannot be converted to Scalar",
-            self.numel()
-        );
+        ensure!(self.numel() == 1, "a Tensor with {} elements cannot be converted to Scalar", self.numel());
         ensure!(!self.device().is_meta(), "Tensor.item() cannot be called on meta tensors");
         let t = self.to_device(crate::Device::CPU)?;
         let _lock = LockSet::new([(t.storage(), false)])?;
@@ -117,7 +113,14 @@ impl Tensor {
         let (sizes, strides) = accessor_geometry::<T, N>(self)?;
         let lock = HeldLock::new(self.storage(), true)?;
         self.bump_version();
-        Ok(AccessorMut { data: self.data_ptr() as *mut T, sizes, strides, tensor: self.clone(), _lock: lock, _t: PhantomData })
+        Ok(AccessorMut {
+            data: self.data_ptr() as *mut T,
+            sizes,
+            strides,
+            tensor: self.clone(),
+            _lock: lock,
+            _t: PhantomData,
+        })
     }
 }
 
@@ -207,4 +210,3 @@ impl<T: Element, const N: usize> AccessorMut<T, N> {
         &self.tensor
     }
 }
-

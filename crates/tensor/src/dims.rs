@@ -348,12 +348,15 @@ pub fn infer_size(sizes: &[i64], numel: i64) -> Result<Dims> {
         match s {
             -1 if hole.is_some() => return Err(Error::runtime("only one dimension can be inferred")),
             -1 => hole = Some(i),
-            s if s < 0 => return Err(Error::runtime(format!("invalid shape dimension {s} at index {i} of shape {sizes:?}"))),
+            s if s < 0 => {
+                return Err(Error::runtime(format!("invalid shape dimension {s} at index {i} of shape {sizes:?}")));
+            }
             s => known = known.saturating_mul(s),
         }
     }
     let bad = || Error::runtime(format!("shape '{sizes:?}' is invalid for input of size {numel}"));
     match hole {
+        Some(_) if known == 0 && numel != 0 => Err(bad()),
         Some(_) if known == 0 => Err(Error::runtime(format!(
             "cannot reshape tensor of 0 elements into shape {sizes:?} because the unspecified dimension size -1 can be \
              any value and is ambiguous"

@@ -51,6 +51,8 @@ pub(crate) fn backend_kernel(op: &'static Op, key: Key) -> Option<KernelFn> {
         // Pointwise, structured and plain kernels of other backends come by registration; forms derived from them
         // need only the functional one and `copy_`.
         Body::Variant(Form::Overload, base) => base.resolve(key),
+        Body::InPlace(kernel, _) if key == Key::CPU => Some(kernel),
+        Body::InPlace(_, base) => base.resolve(key).map(|_| derived_variant as KernelFn),
         Body::Variant(form, base) => match key {
             Key::CPU | Key::META => Some(match (form, base.body) {
                 (_, Body::Pointwise(_)) => crate::pointwise::kernel,
@@ -122,7 +124,8 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
     let (plan, run) = structured_parts(op)?;
     let (inputs, targets) = split_arguments(op, form, args)?;
     let specs: Plan = plan(inputs)?;
-    let targets = prepare_targets(op, form, &targets, specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref())))?;
+    let targets =
+        prepare_targets(op, form, &targets, specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref())))?;
     if keys.has(Key::META) {
         return Ok(outputs_of(targets));
     }
@@ -150,12 +153,15 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
 
 /// The in-place and `out=` forms of any operator on any backend: the functional form, then a copy.
 fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
-    let Body::Variant(form, base) = op.body else {
-        return Err(Error::runtime(format!("{} has no functional form", op.full_name())));
+    let (form, base) = match op.body {
+        Body::Variant(form, base) => (form, base),
+        Body::InPlace(_, base) => (Form::InPlace, base),
+        _ => return Err(Error::runtime(format!("{} has no functional form", op.full_name()))),
     };
     let (inputs, targets) = split_arguments(op, form, args)?;
     let results = base.redispatch(keys, inputs)?.list()?;
-    let targets = prepare_targets(op, form, &targets, results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides()))))?;
+    let targets =
+        prepare_targets(op, form, &targets, results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides()))))?;
     for (t, r) in targets.iter().zip(&results) {
         if !t.is_set_to(r) {
             t.copy_(r)?;
@@ -273,7 +279,8 @@ fn trace_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Out
     };
     let args_text: Vec<String> = args.iter().map(describe).collect();
     let keys_text: Vec<String> = below.iter().map(Key::name).collect();
-    let line = format!("{}{}({}) [{}]", "  ".repeat(DEPTH.get()), op.full_name(), args_text.join(", "), keys_text.join(" > "));
+    let line =
+        format!("{}{}({}) [{}]", "  ".repeat(DEPTH.get()), op.full_name(), args_text.join(", "), keys_text.join(" > "));
     TRACE.with_borrow_mut(|t| t.push(line));
     DEPTH.set(DEPTH.get() + 1);
     let result = op.redispatch(below, args);

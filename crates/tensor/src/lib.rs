@@ -39,8 +39,8 @@ pub mod value;
 pub use access::{Accessor, AccessorMut};
 pub use dims::Dims;
 pub use flambeau_base::{
-    Bool, Complex, Complex32, Complex64, DType, Device, DeviceKind, Element, Error, ErrorKind, Layout, MemoryFormat, Result,
-    Scalar, Storage, allocator, bf16, ensure, f16, parallel,
+    Bool, Complex, Complex32, Complex64, DType, Device, DeviceKind, Element, Error, ErrorKind, Layout, MemoryFormat,
+    Result, Scalar, Storage, allocator, bf16, ensure, f16, parallel,
 };
 pub use keys::{Key, KeyGuard, KeySet};
 pub use op::{Body, Form, Op, Plan, TensorSpec};

@@ -106,6 +106,9 @@ pub enum Body {
     Explicit(KernelFn),
     /// The in-place or `out=` form of another operator, derived from it.
     Variant(Form, &'static Op),
+    /// The in-place form of another operator with a CPU kernel of its own, for operators that touch few elements. (The
+    /// functional form is then a copy and this.)
+    InPlace(KernelFn, &'static Op),
     /// Nothing built in: kernels come by registration.
     Registered,
 }
@@ -239,7 +242,7 @@ impl Op {
     /// The operator this one is the in-place or `out=` form of, or itself.
     pub fn functional(&'static self) -> &'static Op {
         match self.body {
-            Body::Variant(_, base) => base,
+            Body::Variant(_, base) | Body::InPlace(_, base) => base,
             _ => self,
         }
     }
@@ -268,7 +271,7 @@ impl Op {
     pub fn is_composite(&self) -> bool {
         match self.body {
             Body::Composite(_) => true,
-            Body::Variant(_, base) => matches!(base.body, Body::Composite(_)),
+            Body::Variant(_, base) | Body::InPlace(_, base) => matches!(base.body, Body::Composite(_)),
             _ => false,
         }
     }
@@ -343,19 +346,22 @@ impl Op {
             return Some(format!("registered at {}", o.location));
         }
         crate::dispatch::backend_kernel(self, key)?;
-        Some(match self.body {
-            Body::Pointwise(_) => "pointwise",
-            Body::Structured { .. } if key == Key::META => "from the shape rule",
-            Body::Structured { .. } | Body::Kernels { .. } => "built in",
-            Body::AnyBackend(_) => "any backend",
-            Body::Composite(_) => "composite",
-            Body::Explicit(_) => "composite with its own derivative",
-            Body::Variant(Form::InPlace, _) => "derived in-place form",
-            Body::Variant(Form::Out, _) => "derived out= form",
-            Body::Variant(Form::Overload, _) => "overload",
-            Body::Registered => "fall-back",
-        }
-        .into())
+        Some(
+            match self.body {
+                Body::Pointwise(_) => "pointwise",
+                Body::Structured { .. } if key == Key::META => "from the shape rule",
+                Body::InPlace(..) if key != Key::CPU => "derived in-place form",
+                Body::Structured { .. } | Body::Kernels { .. } | Body::InPlace(..) => "built in",
+                Body::AnyBackend(_) => "any backend",
+                Body::Composite(_) => "composite",
+                Body::Explicit(_) => "composite with its own derivative",
+                Body::Variant(Form::InPlace, _) => "derived in-place form",
+                Body::Variant(Form::Out, _) => "derived out= form",
+                Body::Variant(Form::Overload, _) => "overload",
+                Body::Registered => "fall-back",
+            }
+            .into(),
+        )
     }
 
     pub(crate) fn add_override(&self, key: Key, id: u64, kernel: &'static DynKernel, location: String) {

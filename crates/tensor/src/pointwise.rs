@@ -228,9 +228,8 @@ impl Shape {
                 return Some(first.0.strides.clone());
             }
         }
-        let strides: SmallVec<[Dims; MAX_OPERANDS]> = tensors()
-            .filter_map(|t| dims::broadcast_strides(t.sizes(), t.strides(), &self.sizes).ok())
-            .collect();
+        let strides: SmallVec<[Dims; MAX_OPERANDS]> =
+            tensors().filter_map(|t| dims::broadcast_strides(t.sizes(), t.strides(), &self.sizes).ok()).collect();
         let lists: SmallVec<[&[i64]; MAX_OPERANDS]> = strides.iter().map(|s| &s[..]).collect();
         Some(dims::strides_in_order(&self.sizes, &operand_order(&self.sizes, &lists)))
     }
@@ -325,7 +324,10 @@ fn run(
     };
     let n = operands.len() + 1;
     // Small and dense: straight to the strip.
-    if shape.contiguous && out.is_contiguous() && out.numel() <= flambeau_base::iter::GRAIN as i64 && out.dtype() == strip.out
+    if shape.contiguous
+        && out.is_contiguous()
+        && out.numel() <= flambeau_base::iter::GRAIN as i64
+        && out.dtype() == strip.out
     {
         let mut args = StripArgs {
             data: [out.data_ptr(); MAX_OPERANDS],

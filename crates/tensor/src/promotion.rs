@@ -19,7 +19,9 @@ pub fn default_dtype() -> DType {
 /// When `dtype` is not a real floating-point one.
 pub fn set_default_dtype(dtype: DType) -> Result<()> {
     if !dtype.is_floating_point() {
-        return Err(crate::Error::type_(format!("only floating-point types are supported as the default type, not {dtype}")));
+        return Err(crate::Error::type_(format!(
+            "only floating-point types are supported as the default type, not {dtype}"
+        )));
     }
     DEFAULT.store(dtype as u8, Relaxed);
     Ok(())

@@ -90,7 +90,8 @@ pub fn register_kernel(
     key: Key,
     kernel: impl Fn(&'static Op, KeySet, &[Value<'_>]) -> Result<Outputs> + Send + Sync + 'static,
 ) -> Result<Registration> {
-    let op = find(name).ok_or_else(|| Error::runtime(format!("there is no operator '{name}' to register a kernel for")))?;
+    let op =
+        find(name).ok_or_else(|| Error::runtime(format!("there is no operator '{name}' to register a kernel for")))?;
     let id = NEXT_ID.fetch_add(1, Relaxed);
     let caller = std::panic::Location::caller();
     op.add_override(key, id, Box::leak(Box::new(kernel)), format!("{}:{}", caller.file(), caller.line()));
@@ -180,9 +181,12 @@ impl OpBuilder {
         let op: &'static Op = Box::leak(Box::new(self.op));
         registry.insert(name.clone(), op);
         drop(registry);
-        Ok((op, Registration::new(move || {
-            REGISTRY.write().remove(&name);
-        })))
+        Ok((
+            op,
+            Registration::new(move || {
+                REGISTRY.write().remove(&name);
+            }),
+        ))
     }
 }
 

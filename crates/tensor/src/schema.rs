@@ -358,13 +358,16 @@ mod tests {
 
     #[test]
     fn reads_the_shapes_that_schemas_take() {
-        let s = Schema::parse("aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
-            .unwrap();
+        let s =
+            Schema::parse("aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)")
+                .unwrap();
         assert_eq!((s.name.as_str(), s.overload.as_str(), s.params.len()), ("add", "out", 4));
         assert!(s.mutates() && !s.is_view() && s.params[2].keyword_only && !s.params[1].keyword_only);
-        let s = Schema::parse("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]").unwrap();
+        let s =
+            Schema::parse("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]").unwrap();
         assert!(s.is_view() && s.returns[0].ty.list == Some(None));
-        let s = Schema::parse("mylib::f(Tensor?[] xs, float[]? scale=None, int[2] k=[1, -1], str m=\"none\") -> ()").unwrap();
+        let s = Schema::parse("mylib::f(Tensor?[] xs, float[]? scale=None, int[2] k=[1, -1], str m=\"none\") -> ()")
+            .unwrap();
         assert!(s.params[0].ty.optional_elements && s.params[1].ty.optional && s.returns.is_empty());
         assert_eq!(s.params[2].default, Some(Default::Ints(vec![1, -1])));
         assert_eq!(s.namespace, "mylib");
@@ -372,7 +375,9 @@ mod tests {
 
     #[test]
     fn says_where_it_went_wrong() {
-        for bad in ["", "f", "f(", "f(Tensor)", "f(Tensor x", "f(Tnsor x) -> Tensor", "f(int x=) -> ()", "f() -> Tensor x y"] {
+        for bad in
+            ["", "f", "f(", "f(Tensor)", "f(Tensor x", "f(Tnsor x) -> Tensor", "f(int x=) -> ()", "f() -> Tensor x y"]
+        {
             assert!(Schema::parse(bad).is_err(), "{bad}");
         }
     }

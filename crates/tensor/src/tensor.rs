@@ -68,7 +68,13 @@ impl Tensor {
 
     /// A tensor from parts already known to fit.
     #[inline]
-    pub(crate) fn from_parts(storage: Storage, dtype: DType, sizes: Dims, strides: Dims, storage_offset: i64) -> Tensor {
+    pub(crate) fn from_parts(
+        storage: Storage,
+        dtype: DType,
+        sizes: Dims,
+        strides: Dims,
+        storage_offset: i64,
+    ) -> Tensor {
         let contiguity = Contiguity::of(&sizes, &strides);
         Self::with_contiguity(storage, dtype, sizes, strides, storage_offset, contiguity)
     }
@@ -226,9 +232,11 @@ impl Tensor {
     #[inline]
     pub fn size(&self, dim: i64) -> Result<i64> {
         let d = dims::wrap_dim(dim, self.dim())?;
-        self.0.sizes.get(d).copied().ok_or_else(|| {
-            Error::index(format!("Dimension specified as {dim} but tensor has no dimensions"))
-        })
+        self.0
+            .sizes
+            .get(d)
+            .copied()
+            .ok_or_else(|| Error::index(format!("Dimension specified as {dim} but tensor has no dimensions")))
     }
 
     /// How many elements.

@@ -321,10 +321,9 @@ impl Outputs {
     pub fn list(self) -> Result<Vec<Tensor>> {
         match self {
             Outputs::One(t) => Ok(vec![t]),
-            Outputs::Many(v) => v
-                .into_iter()
-                .map(|t| t.ok_or_else(|| Error::runtime("the operator left a result undefined")))
-                .collect(),
+            Outputs::Many(v) => {
+                v.into_iter().map(|t| t.ok_or_else(|| Error::runtime("the operator left a result undefined"))).collect()
+            }
             _ => Ok(vec![]),
         }
     }

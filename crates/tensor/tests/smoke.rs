@@ -73,7 +73,8 @@ fn long_chain() -> Result<()> {
 
 #[test]
 fn forward_mode() -> Result<()> {
-    let (y, d) = autograd::jvp(|x| Ok(vec![x[0].mul(&x[0])?.div(&x[1])?]), &[t(&[3.0]), t(&[2.0])], &[t(&[1.0]), t(&[0.5])])?;
+    let (y, d) =
+        autograd::jvp(|x| Ok(vec![x[0].mul(&x[0])?.div(&x[1])?]), &[t(&[3.0]), t(&[2.0])], &[t(&[1.0]), t(&[0.5])])?;
     assert_eq!(y[0].to_vec::<f64>()?, [4.5]);
     assert!((d[0].to_vec::<f64>()?[0] - (3.0 - 9.0 / 4.0 * 0.5)).abs() < 1e-12);
     Ok(())

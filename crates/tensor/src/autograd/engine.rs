@@ -73,7 +73,9 @@ fn roots(tensors: &[Tensor], gradients: &[Option<Tensor>]) -> Result<Vec<(Edge, 
     let mut roots = Vec::with_capacity(tensors.len());
     for (i, t) in tensors.iter().enumerate() {
         let Some(edge) = t.gradient_edge() else {
-            return Err(Error::runtime(format!("element {i} of tensors does not require grad and does not have a grad_fn")));
+            return Err(Error::runtime(format!(
+                "element {i} of tensors does not require grad and does not have a grad_fn"
+            )));
         };
         let g = match gradients.get(i).cloned().flatten() {
             Some(g) => {
@@ -88,7 +90,9 @@ fn roots(tensors: &[Tensor], gradients: &[Option<Tensor>]) -> Result<Vec<(Edge, 
             }
             None if t.numel() == 1 => {
                 if t.dtype().is_complex() {
-                    return Err(Error::runtime("grad can be implicitly created only for real scalar outputs but got complex"));
+                    return Err(Error::runtime(
+                        "grad can be implicitly created only for real scalar outputs but got complex",
+                    ));
                 }
                 t.detach()?.ones_like()?
             }
@@ -102,7 +106,9 @@ fn roots(tensors: &[Tensor], gradients: &[Option<Tensor>]) -> Result<Vec<(Edge, 
 fn targets(inputs: &[Tensor]) -> Result<Vec<Edge>> {
     inputs
         .iter()
-        .map(|t| t.gradient_edge().ok_or_else(|| Error::runtime("One of the differentiated Tensors does not require grad")))
+        .map(|t| {
+            t.gradient_edge().ok_or_else(|| Error::runtime("One of the differentiated Tensors does not require grad"))
+        })
         .collect()
 }
 

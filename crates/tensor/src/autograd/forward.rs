@@ -4,7 +4,7 @@ use super::saved::Geometry;
 use super::{Derivative, Forward, enable_grad, no_grad};
 use crate::keys::{Key, KeyGuard, KeySet};
 use crate::op::{Body, Form, Op};
-use crate::value::{OwnedValue, Outputs, Value};
+use crate::value::{Outputs, OwnedValue, Value};
 use crate::{Error, Result, Tensor, ensure};
 
 /// The tangents of an operator's results.
@@ -247,10 +247,13 @@ fn write_tangent(t: &Tensor, new: &Tensor) -> Result<()> {
         base.set_tangent(Some(Tensor::empty_strided(&g.sizes, &g.strides, (g.dtype, g.device))?.zero_()?));
     }
     let Some(whole) = base.tangent() else { return Ok(()) };
-    let part = whole.as_strided(t.sizes(), t.strides(), Some(t.storage_offset() - base.storage_offset() + whole.storage_offset()))?;
+    let part = whole.as_strided(
+        t.sizes(),
+        t.strides(),
+        Some(t.storage_offset() - base.storage_offset() + whole.storage_offset()),
+    )?;
     let _mode = no_grad();
     part.copy_(new)?;
     t.set_tangent(Some(part));
     Ok(())
 }
-

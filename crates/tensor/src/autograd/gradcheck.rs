@@ -27,11 +27,7 @@ impl Default for CheckOptions {
 ///
 /// # Errors
 /// Names the input, the element and both values where they differ; and whatever `f` gives.
-pub fn gradcheck(
-    f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>,
-    inputs: &[Tensor],
-    options: CheckOptions,
-) -> Result<()> {
+pub fn gradcheck(f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor], options: CheckOptions) -> Result<()> {
     let _mode = enable_grad();
     let variables: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].requires_grad()).collect();
     ensure!(!variables.is_empty(), "gradcheck expects at least one input tensor to require gradient");

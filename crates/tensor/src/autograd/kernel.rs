@@ -212,7 +212,14 @@ impl Recorder {
                         _ => false,
                     };
                     if replace {
-                        saved.values[i] = SavedValue::input(args.get(i).unwrap_or(&Value::None), *kind);
+                        let value = args.get(i).unwrap_or(&Value::None);
+                        saved.values[i] = match value {
+                            // The call is about to overwrite it: keep it as it is now.
+                            Value::Tensor(t) if *kind == SaveKind::Data && op.mutated() >> i & 1 == 1 => {
+                                SavedValue::input(&Value::Tensor(&t.clone_in(crate::MemoryFormat::Preserve)?), *kind)
+                            }
+                            value => SavedValue::input(value, *kind),
+                        };
                     }
                 }
             }

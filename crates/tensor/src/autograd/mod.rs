@@ -211,9 +211,7 @@ impl Tensor {
     /// When the dtype is not floating-point or complex, or when it is not a leaf.
     pub fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
         if requires_grad && !self.dtype().is_differentiable() {
-            return Err(Error::runtime(
-                "only Tensors of floating point and complex dtype can require gradients",
-            ));
+            return Err(Error::runtime("only Tensors of floating point and complex dtype can require gradients"));
         }
         if !self.is_leaf() {
             if requires_grad {

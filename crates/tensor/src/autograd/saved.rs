@@ -213,9 +213,7 @@ impl FromSaved for Vec<Option<Tensor>> {
     const KIND: SaveKind = SaveKind::Data;
     fn from_saved(v: SavedRef<'_>) -> Result<Self> {
         match v.value {
-            SavedValue::Tensors(ts) => {
-                ts.iter().map(|t| t.as_ref().map(|t| t.unpack(v.node)).transpose()).collect()
-            }
+            SavedValue::Tensors(ts) => ts.iter().map(|t| t.as_ref().map(|t| t.unpack(v.node)).transpose()).collect(),
             _ => mismatch("Tensor?[]"),
         }
     }

@@ -42,7 +42,9 @@ pub(super) fn check_in_place(t: &Tensor, op: &'static Op) -> Result<()> {
             ViewKind::NoGrad => {}
         }
         if base.requires_grad() && base.is_leaf() {
-            return Err(Error::runtime("a view of a leaf Variable that requires grad is being used in an in-place operation."));
+            return Err(Error::runtime(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+            ));
         }
     } else if t.requires_grad() && t.is_leaf() {
         return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
@@ -80,7 +82,8 @@ impl Tensor {
     pub(crate) fn refresh_view(&self) {
         let Some(base) = self.base() else { return };
         let version = self.version();
-        if self.0.view_version.load(Relaxed) == version || self.0.view_kind == ViewKind::NoGrad || !base.requires_grad() {
+        if self.0.view_version.load(Relaxed) == version || self.0.view_kind == ViewKind::NoGrad || !base.requires_grad()
+        {
             return;
         }
         let _grad = super::enable_grad();

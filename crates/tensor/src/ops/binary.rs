@@ -3,7 +3,9 @@
 use crate::autograd::Forward;
 use crate::pointwise::{Params, Pointwise, scalar_params};
 use crate::promotion::Promotion;
-use crate::{Body, DType, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, Value, backward, ensure, sample};
+use crate::{
+    Body, DType, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, Value, backward, ensure, sample,
+};
 
 /// `alpha` of add and sub: one when absent; it must not be wider than the result's category.
 fn alpha(args: &[Value<'_>]) -> Result<Params> {

@@ -35,7 +35,12 @@ fn check_copy(dst: &Tensor, src: &Tensor) -> Result<Dims> {
 
 fn copy_cpu(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
     let src_strides = check_copy(dst, src)?;
-    ensure!(src.device().is_cpu() && dst.device().is_cpu(), "copy_: cannot copy from {} to {}", src.device(), dst.device());
+    ensure!(
+        src.device().is_cpu() && dst.device().is_cpu(),
+        "copy_: cannot copy from {} to {}",
+        src.device(),
+        dst.device()
+    );
     if dst.numel() == 0 || src.is_set_to(dst) {
         return Ok(dst.clone());
     }
@@ -139,7 +144,8 @@ impl Tensor {
     /// # Errors
     /// When the device cannot hold it, or is not reachable from this one.
     pub fn to_options(&self, dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
-        let same_device = device.is_none_or(|d| d.kind == self.device().kind && (d.index.is_none() || d == self.device()));
+        let same_device =
+            device.is_none_or(|d| d.kind == self.device().kind && (d.index.is_none() || d == self.device()));
         if dtype.is_none_or(|d| d == self.dtype()) && same_device {
             return Ok(self.clone());
         }
@@ -163,18 +169,38 @@ impl Tensor {
     }
 }
 
-fn to_dtype_any(x: &Tensor, dtype: DType, _non_blocking: bool, copy: bool, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn to_dtype_any(
+    x: &Tensor,
+    dtype: DType,
+    _non_blocking: bool,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     to_any(x, Some(dtype), None, copy, format)
 }
 
-fn to_any(x: &Tensor, dtype: Option<DType>, device: Option<Device>, copy: bool, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn to_any(
+    x: &Tensor,
+    dtype: Option<DType>,
+    device: Option<Device>,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     let fits = format.is_none_or(|f| f == MemoryFormat::Preserve || x.is_contiguous_in(f));
     let same_device = device.is_none_or(|d| d.kind == x.device().kind);
     if !copy && fits && dtype.is_none_or(|d| d == x.dtype()) && same_device {
         return Ok(x.clone());
     }
     to_copy::OP
-        .call(&[x.into(), dtype.into(), crate::Value::None, device.into(), crate::Value::None, false.into(), format.into()])?
+        .call(&[
+            x.into(),
+            dtype.into(),
+            crate::Value::None,
+            device.into(),
+            crate::Value::None,
+            false.into(),
+            format.into(),
+        ])?
         .one()
 }
 
@@ -204,7 +230,14 @@ op! {
     Body::Composite(kernel!(to_layout_any; x, dtype, layout, device, pin_memory, non_blocking, copy, format));
 }
 
-fn to_device_any(x: &Tensor, device: Device, dtype: DType, _non_blocking: bool, copy: bool, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn to_device_any(
+    x: &Tensor,
+    device: Device,
+    dtype: DType,
+    _non_blocking: bool,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     to_any(x, Some(dtype), Some(device), copy, format)
 }
 
@@ -214,7 +247,13 @@ op! {
     Body::Composite(kernel!(to_device_any; x, device, dtype, non_blocking, copy, format));
 }
 
-fn to_other_any(x: &Tensor, other: &Tensor, _non_blocking: bool, copy: bool, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn to_other_any(
+    x: &Tensor,
+    other: &Tensor,
+    _non_blocking: bool,
+    copy: bool,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     to_any(x, Some(other.dtype()), Some(other.device()), copy, format)
 }
 

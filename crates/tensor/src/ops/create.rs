@@ -35,7 +35,10 @@ impl From<()> for TensorOptions {
 
 /// What factory schemas call `layout`, `pin_memory`: accepted, and refused where they ask for what is not there.
 pub(crate) fn check_layout(layout: Option<Layout>) -> Result<()> {
-    crate::ensure!(layout.is_none_or(|l| l == Layout::Strided), "only the strided layout is supported here, not {layout:?}");
+    crate::ensure!(
+        layout.is_none_or(|l| l == Layout::Strided),
+        "only the strided layout is supported here, not {layout:?}"
+    );
     Ok(())
 }
 
@@ -135,7 +138,13 @@ op! {
     Body::Composite(kernel!(full_any; size, value, dtype, layout, device, pin_memory));
 }
 
-fn zeros_any(size: &[i64], dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>) -> Result<Tensor> {
+fn zeros_any(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
     empty_any(size, dtype, layout, device, pin, None)?.zero_()
 }
 
@@ -146,7 +155,13 @@ op! {
     Body::Composite(kernel!(zeros_any; size, dtype, layout, device, pin_memory));
 }
 
-fn ones_any(size: &[i64], dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>) -> Result<Tensor> {
+fn ones_any(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
     empty_any(size, dtype, layout, device, pin, None)?.fill_(Scalar::Int(1))
 }
 
@@ -157,7 +172,14 @@ op! {
     Body::Composite(kernel!(ones_any; size, dtype, layout, device, pin_memory));
 }
 
-fn zeros_like_any(x: &Tensor, dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn zeros_like_any(
+    x: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     empty_like_any(x, dtype, layout, device, pin, format)?.zero_()
 }
 
@@ -169,7 +191,14 @@ op! {
     fn zeros_like(&self) -> Tensor [self];
 }
 
-fn ones_like_any(x: &Tensor, dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn ones_like_any(
+    x: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     empty_like_any(x, dtype, layout, device, pin, format)?.fill_(Scalar::Int(1))
 }
 
@@ -181,7 +210,15 @@ op! {
     fn ones_like(&self) -> Tensor [self];
 }
 
-fn full_like_any(x: &Tensor, value: Scalar, dtype: Option<DType>, layout: Option<Layout>, device: Option<Device>, pin: Option<bool>, format: Option<MemoryFormat>) -> Result<Tensor> {
+fn full_like_any(
+    x: &Tensor,
+    value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+    format: Option<MemoryFormat>,
+) -> Result<Tensor> {
     empty_like_any(x, dtype, layout, device, pin, format)?.fill_(value)
 }
 

@@ -4,13 +4,18 @@
 use crate::Op;
 
 pub mod binary;
+pub mod compare;
 pub mod copy;
 pub mod create;
-pub mod view;
+pub mod index;
+pub mod moments;
 mod pending;
+pub mod reduce;
+pub mod view;
 
 /// Every built-in operator in every form.
 pub(crate) fn all() -> Vec<&'static Op> {
-    let families: &[&[&[&'static Op]]] = &[binary::OPS, copy::OPS, create::OPS, view::OPS];
+    let families: &[&[&[&'static Op]]] =
+        &[binary::OPS, compare::OPS, copy::OPS, create::OPS, index::OPS, moments::OPS, reduce::OPS, view::OPS];
     families.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter().copied()).collect()
 }

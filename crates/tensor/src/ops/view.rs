@@ -35,10 +35,17 @@ op! {
 
 /// The gradient of `as_strided` in the input's geometry: added up over one stretch of storage that covers both, since
 /// either geometry may reach an element more than once.
-fn as_strided_backward(g: &Tensor, input: &Geometry, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor> {
+fn as_strided_backward(
+    g: &Tensor,
+    input: &Geometry,
+    size: &[i64],
+    stride: &[i64],
+    offset: Option<i64>,
+) -> Result<Tensor> {
     let out_offset = offset.unwrap_or(input.storage_offset);
     let low = out_offset.min(input.storage_offset);
-    let extent = |sizes: &[i64], strides: &[i64], offset: i64| dims::storage_extent(sizes, strides).map(|e| e + offset - low);
+    let extent =
+        |sizes: &[i64], strides: &[i64], offset: i64| dims::storage_extent(sizes, strides).map(|e| e + offset - low);
     let length = extent(size, stride, out_offset)?.max(extent(&input.sizes, &input.strides, input.storage_offset)?);
     let flat = Tensor::zeros(&[length], (g.dtype(), g.device()))?;
     let flat = match dims::may_overlap(size, stride) {
@@ -59,7 +66,8 @@ fn as_strided_backward(g: &Tensor, input: &Geometry, size: &[i64], stride: &[i64
         true => {
             let ones = Tensor::ones(&input.sizes, (g.dtype(), g.device()))?.reshape(&[-1])?;
             let places = Tensor::arange(length, DType::I64)?.to_device(g.device())?;
-            let places = places.as_strided(&input.sizes, &input.strides, Some(input.storage_offset - low))?.reshape(&[-1])?;
+            let places =
+                places.as_strided(&input.sizes, &input.strides, Some(input.storage_offset - low))?.reshape(&[-1])?;
             let count = Tensor::zeros(&[length], (g.dtype(), g.device()))?.index_add(0, &places, &ones)?;
             flat.div(&count)?
         }
@@ -233,11 +241,7 @@ op! {
 }
 
 fn mt_any(x: &Tensor) -> Result<Tensor> {
-    ensure!(
-        x.dim() >= 2,
-        "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
-        x.dim()
-    );
+    ensure!(x.dim() >= 2, "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", x.dim());
     x.transpose(-2, -1)
 }
 
@@ -503,7 +507,10 @@ fn expand_any(x: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     let mut target = dims_of(size);
     for (d, s) in target.iter_mut().enumerate() {
         if *s == -1 {
-            ensure!(d >= skip, "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}");
+            ensure!(
+                d >= skip,
+                "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+            );
             *s = x.sizes()[d - skip];
         }
         ensure!(*s >= 0, "expand: invalid size {s} at dimension {d}");
@@ -694,7 +701,10 @@ fn split_any(x: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(x.dim() > 0, "split expects at least a 1-dimensional tensor");
     ensure!(size >= 0, "split expects split_size be non-negative, but got split_size={size}");
     let length = x.size(dim)?;
-    ensure!(size > 0 || length == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of {length}");
+    ensure!(
+        size > 0 || length == 0,
+        "split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
+    );
     let sizes: Dims = match length {
         0 => Dims::from_elem(0, 1),
         n => (0..n).step_by(size as usize).map(|s| size.min(n - s)).collect(),
@@ -777,8 +787,13 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     }
     ensure!(x.dim() > 0, "self.dim() cannot be 0 to view {} as {} (different element sizes)", x.dtype(), dtype);
     let last = x.dim() - 1;
-    ensure!(strides[last] == 1, "self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}",
-        x.dtype(), dtype, strides[last]);
+    ensure!(
+        strides[last] == 1,
+        "self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}",
+        x.dtype(),
+        dtype,
+        strides[last]
+    );
     if from > to {
         let ratio = from / to;
         sizes[last] *= ratio;
@@ -791,19 +806,24 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     ensure!(
         sizes[last] % ratio == 0,
         "self.size(-1) must be divisible by {ratio} to view {} as {} (different element sizes), but got {}",
-        x.dtype(), dtype, sizes[last]
+        x.dtype(),
+        dtype,
+        sizes[last]
     );
     ensure!(
         x.storage_offset() % ratio == 0,
         "self.storage_offset() must be divisible by {ratio} to view {} as {} (different element sizes), but got {}",
-        x.dtype(), dtype, x.storage_offset()
+        x.dtype(),
+        dtype,
+        x.storage_offset()
     );
     sizes[last] /= ratio;
     for (d, s) in strides[..last].iter_mut().enumerate() {
         ensure!(
             *s % ratio == 0,
             "self.stride({d}) must be divisible by {ratio} to view {} as {} (different element sizes), but got {s}",
-            x.dtype(), dtype
+            x.dtype(),
+            dtype
         );
         *s /= ratio;
     }

@@ -1,0 +1,408 @@
+//! Folding dense blocks: the inner loops of every reduction that is one value per element combined by one operation.
+//!
+//! All loops run along columns, with the accumulators of the columns side by side, so they vectorise whatever the
+//! operation is. A long row of elements for a single output is folded as if it were many short rows: its elements are
+//! dealt to up to [`LANES`] accumulators, which are merged in a tree at the end.
+
+use super::{Block, Output, Reducer};
+use crate::copy::cast_strip;
+use crate::math::{Float, Isa, Kernel, entry, level};
+use flambeau_base::{Complex, DType, Element};
+use std::marker::PhantomData;
+
+/// Accumulators that the elements of few columns are dealt to.
+pub(super) const LANES: usize = 128;
+
+/// One operation: how an element enters an accumulator and how two accumulators join.
+pub(super) trait Fold: Copy + Send + Sync + 'static {
+    /// The elements of a block.
+    type In: Element;
+    /// An accumulator.
+    type State: Copy;
+    /// What a step knows about its column besides the accumulator (a mean, a maximum).
+    type Param: Copy;
+    /// The accumulator of nothing.
+    fn identity(self) -> Self::State;
+    /// The accumulator with one more element.
+    fn step<I: Isa>(self, state: Self::State, x: Self::In, param: Self::Param) -> Self::State;
+    /// The accumulator of both.
+    fn merge(self, a: Self::State, b: Self::State) -> Self::State;
+}
+
+/// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`.
+pub(super) trait Value: Element + PartialOrd {
+    /// Sums and products: `f64` for floats, which makes every `f32` sum as good as correctly rounded at no cost in
+    /// bandwidth, and wrapping `i64` for integers.
+    type Sum: Value<Sum = Self::Sum>;
+    /// No element is larger.
+    const HIGHEST: Self;
+    /// No element is smaller.
+    const LOWEST: Self;
+    fn widen(self) -> Self::Sum;
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn nan(self) -> bool;
+    fn magnitude(self) -> Self;
+}
+
+macro_rules! float_value {
+    ($($t:ty),*) => { $(
+        impl Value for $t {
+            type Sum = f64;
+            const HIGHEST: $t = <$t>::INFINITY;
+            const LOWEST: $t = <$t>::NEG_INFINITY;
+            #[inline(always)] fn widen(self) -> f64 { self as f64 }
+            #[inline(always)] fn plus(self, other: $t) -> $t { self + other }
+            #[inline(always)] fn times(self, other: $t) -> $t { self * other }
+            #[inline(always)] #[allow(clippy::eq_op)] fn nan(self) -> bool { self != self }
+            #[inline(always)] fn magnitude(self) -> $t { self.abs() }
+        }
+    )* };
+}
+float_value!(f32, f64);
+
+impl Value for i64 {
+    type Sum = i64;
+    const HIGHEST: i64 = i64::MAX;
+    const LOWEST: i64 = i64::MIN;
+    #[inline(always)]
+    fn widen(self) -> i64 {
+        self
+    }
+    #[inline(always)]
+    fn plus(self, other: i64) -> i64 {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn times(self, other: i64) -> i64 {
+        self.wrapping_mul(other)
+    }
+    #[inline(always)]
+    fn nan(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn magnitude(self) -> i64 {
+        self.wrapping_abs()
+    }
+}
+
+/// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, the step and the merge.
+macro_rules! fold {
+    ($(#[$doc:meta])* $name:ident<$T:ident>: $State:ty = $identity:expr,
+     |$s:ident, $x:ident| $step:expr, |$a:ident, $b:ident| $merge:expr) => {
+        $(#[$doc])*
+        pub(super) struct $name<T>(PhantomData<T>);
+        impl<T> $name<T> {
+            pub(super) const NEW: Self = $name(PhantomData);
+        }
+        impl<T> Clone for $name<T> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<T> Copy for $name<T> {}
+        impl<$T: Value> Fold for $name<$T> {
+            type In = $T;
+            type State = $State;
+            type Param = ();
+            #[inline(always)]
+            fn identity(self) -> Self::State {
+                $identity
+            }
+            #[inline(always)]
+            fn step<I: Isa>(self, $s: Self::State, $x: $T, _: ()) -> Self::State {
+                $step
+            }
+            #[inline(always)]
+            fn merge(self, $a: Self::State, $b: Self::State) -> Self::State {
+                $merge
+            }
+        }
+    };
+}
+
+fold! {
+    /// The sum.
+    Sum<T>: T::Sum = T::Sum::from_i64(0), |s, x| s.plus(x.widen()), |a, b| a.plus(b)
+}
+fold! {
+    /// The sum of what is not NaN.
+    NanSum<T>: T::Sum = T::Sum::from_i64(0),
+    |s, x| s.plus(if x.nan() { T::Sum::from_i64(0) } else { x.widen() }), |a, b| a.plus(b)
+}
+fold! {
+    /// The product.
+    Product<T>: T::Sum = T::Sum::from_i64(1), |s, x| s.times(x.widen()), |a, b| a.times(b)
+}
+fold! {
+    /// How many are not zero (NaN is not).
+    Count<T>: i64 = 0, |s, x| s + x.to_bool() as i64, |a, b| a + b
+}
+fold! {
+    /// The sum of magnitudes.
+    SumAbs<T>: T::Sum = T::Sum::from_i64(0), |s, x| s.plus(x.magnitude().widen()), |a, b| a.plus(b)
+}
+fold! {
+    /// The sum of squares.
+    SumSquares<T>: T::Sum = T::Sum::from_i64(0),
+    |s, x| s.plus(x.widen().times(x.widen())), |a, b| a.plus(b)
+}
+fold! {
+    /// The largest; NaN if there is one.
+    Max<T>: T = T::LOWEST, |s, x| larger(s, x), |a, b| larger(a, b)
+}
+fold! {
+    /// The smallest; NaN if there is one.
+    Min<T>: T = T::HIGHEST, |s, x| smaller(s, x), |a, b| smaller(a, b)
+}
+fold! {
+    /// The largest magnitude; NaN if there is one. Its accumulator never falls below zero, as PyTorch's.
+    MaxAbs<T>: T = T::from_i64(0), |s, x| larger(s, x.magnitude()), |a, b| larger(a, b)
+}
+fold! {
+    /// The smallest magnitude; NaN if there is one.
+    MinAbs<T>: T = T::HIGHEST, |s, x| smaller(s, x.magnitude()), |a, b| smaller(a, b)
+}
+
+#[inline(always)]
+pub(super) fn larger<T: Value>(a: T, b: T) -> T {
+    if (b > a) | b.nan() { b } else { a }
+}
+
+#[inline(always)]
+pub(super) fn smaller<T: Value>(a: T, b: T) -> T {
+    if (b < a) | b.nan() { b } else { a }
+}
+
+/// The sum of magnitudes to a power.
+#[derive(Clone, Copy)]
+pub(super) struct SumPowers<T> {
+    pub power: f64,
+    pub of: PhantomData<T>,
+}
+
+impl<T: Value> Fold for SumPowers<T> {
+    type In = T;
+    type State = f64;
+    type Param = ();
+    #[inline(always)]
+    fn identity(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn step<I: Isa>(self, s: f64, x: T, _: ()) -> f64 {
+        s + Float::pow::<I>(x.magnitude().to_f64(), self.power)
+    }
+    #[inline(always)]
+    fn merge(self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
+/// The product of complex numbers.
+#[derive(Clone, Copy)]
+pub(super) struct ComplexProduct;
+
+impl Fold for ComplexProduct {
+    type In = Complex<f64>;
+    type State = Complex<f64>;
+    type Param = ();
+    #[inline(always)]
+    fn identity(self) -> Complex<f64> {
+        Complex::new(1.0, 0.0)
+    }
+    #[inline(always)]
+    fn step<I: Isa>(self, s: Complex<f64>, x: Complex<f64>, _: ()) -> Complex<f64> {
+        s * x
+    }
+    #[inline(always)]
+    fn merge(self, a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
+        a * b
+    }
+}
+
+/// Folds row by row into one accumulator per column.
+///
+/// # Safety
+/// `x` must be valid for `rows` rows of `cols` elements, `row_stride` elements apart; the slices hold `cols` values.
+#[inline(always)]
+unsafe fn fold_rows<I: Isa, F: Fold>(
+    f: F,
+    x: *const F::In,
+    rows: usize,
+    row_stride: isize,
+    cols: usize,
+    params: &[F::Param],
+    states: &mut [F::State],
+) {
+    let (params, states) = (&params[..cols], &mut states[..cols]);
+    let mut r = 0;
+    // Four rows per pass: an accumulator is loaded and stored once for four elements.
+    while r + 4 <= rows {
+        // SAFETY: rows `r..r + 4` exist by the contract.
+        let [a, b, c, d] =
+            [0, 1, 2, 3].map(|i| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) });
+        for j in 0..cols {
+            let (mut s, p) = (states[j], params[j]);
+            s = f.step::<I>(s, a[j], p);
+            s = f.step::<I>(s, b[j], p);
+            s = f.step::<I>(s, c[j], p);
+            states[j] = f.step::<I>(s, d[j], p);
+        }
+        r += 4;
+    }
+    while r < rows {
+        // SAFETY: row `r` exists by the contract.
+        let a = unsafe { std::slice::from_raw_parts(x.offset(r as isize * row_stride), cols) };
+        for j in 0..cols {
+            states[j] = f.step::<I>(states[j], a[j], params[j]);
+        }
+        r += 1;
+    }
+}
+
+/// Folds a block into the accumulators of its columns, dealing the rows to several accumulators where columns are few
+/// and rows lie end to end.
+///
+/// # Safety
+/// As [`fold_rows`].
+#[inline(always)]
+pub(super) unsafe fn fold_block<I: Isa, F: Fold>(
+    f: F,
+    x: *const F::In,
+    rows: usize,
+    row_stride: isize,
+    cols: usize,
+    params: &[F::Param],
+    states: &mut [F::State],
+) {
+    let mut deal = 1;
+    if row_stride == cols as isize {
+        while deal * 2 * cols <= LANES && deal * 8 <= rows {
+            deal *= 2;
+        }
+    }
+    if deal == 1 {
+        // SAFETY: the caller's contract, unchanged.
+        return unsafe { fold_rows::<I, F>(f, x, rows, row_stride, cols, params, states) };
+    }
+    let lanes = deal * cols;
+    let mut accumulators = [f.identity(); LANES];
+    let mut lane_params = [params[0]; LANES];
+    if cols > 1 && size_of::<F::Param>() > 0 {
+        for j in 0..lanes {
+            lane_params[j] = params[j % cols];
+        }
+    }
+    let full = rows / deal;
+    // SAFETY: `rows` rows of `cols` end to end are `full` rows of `lanes` and then `rows % deal` rows of `cols`.
+    unsafe {
+        fold_rows::<I, F>(f, x, full, lanes as isize, lanes, &lane_params, &mut accumulators);
+        let rest = (rows - full * deal) * cols;
+        fold_rows::<I, F>(f, x.add(full * lanes), 1, 0, rest, &lane_params, &mut accumulators);
+    }
+    let mut half = lanes;
+    while half > cols {
+        half /= 2;
+        let (low, high) = accumulators.split_at_mut(half);
+        for j in 0..half {
+            low[j] = f.merge(low[j], high[j]);
+        }
+    }
+    for j in 0..cols {
+        states[j] = f.merge(states[j], accumulators[j]);
+    }
+}
+
+/// [`fold_block`] compiled per level.
+struct FoldBlock<F>(PhantomData<F>);
+
+impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
+    type Args = (F, Block, *mut F::State);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((f, b, states): Self::Args) {
+        // One unit parameter per column costs nothing: a slice of them has no bytes.
+        // SAFETY: a slice of zero-sized values needs no memory; the rest is the driver's promise.
+        unsafe {
+            let params = std::slice::from_raw_parts(std::ptr::NonNull::<()>::dangling().as_ptr(), b.cols.max(1));
+            let states = std::slice::from_raw_parts_mut(states, b.cols);
+            fold_block::<I, F>(f, b.data.cast(), b.rows, b.row_stride, b.cols, params, states)
+        }
+    }
+}
+
+/// A reduction by one [`Fold`], with `finish` taking an accumulator to a value to be written.
+pub(super) struct Simple<F: Fold, V, G> {
+    fold: F,
+    finish: G,
+    run: unsafe fn((F, Block, *mut F::State)),
+    to: PhantomData<fn() -> V>,
+}
+
+impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Simple<F, V, G> {
+    pub(super) fn new(fold: F, finish: G) -> Self {
+        Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), to: PhantomData }
+    }
+}
+
+impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for Simple<F, V, G> {
+    fn domain(&self) -> DType {
+        F::In::DTYPE
+    }
+    fn state_size(&self) -> usize {
+        size_of::<F::State>()
+    }
+    fn tile(&self) -> usize {
+        1024
+    }
+    unsafe fn init(&self, states: *mut u8, n: usize) {
+        // SAFETY: `n` aligned states by the contract.
+        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(self.fold.identity());
+    }
+    unsafe fn fold(&self, block: Block, states: *mut u8) {
+        // SAFETY: the machine has `level()`; the rest is the contract.
+        unsafe { (self.run)((self.fold, block, states.cast())) }
+    }
+    unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
+        // SAFETY: two runs of `n` aligned states by the contract.
+        unsafe {
+            let into = std::slice::from_raw_parts_mut(into.cast::<F::State>(), n);
+            let from = std::slice::from_raw_parts(from.cast::<F::State>(), n);
+            for (a, &b) in into.iter_mut().zip(from) {
+                *a = self.fold.merge(*a, b);
+            }
+        }
+    }
+    unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
+        // SAFETY: `n` aligned states by the contract.
+        let states = unsafe { std::slice::from_raw_parts(states.cast::<F::State>(), n) };
+        // SAFETY: the contract.
+        unsafe { write(&outputs[0], n, |i| (self.finish)(states[i])) }
+    }
+}
+
+/// Writes `n` values, computed in `V`, to an output of any dtype.
+///
+/// # Safety
+/// The output must be valid for `n` elements.
+pub(super) unsafe fn write<V: Element>(output: &Output, n: usize, value: impl Fn(usize) -> V) {
+    const BLOCK: usize = 64;
+    let strip = cast_strip(V::DTYPE, output.dtype);
+    let mut block = [V::default(); BLOCK];
+    let mut at = 0;
+    while at < n {
+        let count = BLOCK.min(n - at);
+        for (i, slot) in block[..count].iter_mut().enumerate() {
+            *slot = value(at + i);
+        }
+        // SAFETY: the block holds `count` values; the output is valid by the contract.
+        unsafe {
+            let to = output.data.offset(at as isize * output.stride);
+            strip(block.as_ptr().cast(), size_of::<V>() as isize, to, output.stride, count);
+        }
+        at += count;
+    }
+}

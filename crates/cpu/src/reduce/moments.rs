@@ -1,0 +1,371 @@
+//! Reductions whose accumulator is more than a number: variance and log-sum-exp.
+//!
+//! Both take two passes over a block that is in cache (a mean or a maximum, then what it is the centre of) and merge
+//! blocks, so memory is read once.
+
+use super::fold::{Fold, Max, Sum, Value, fold_block, larger, write};
+use super::{Block, Output, Reducer};
+use crate::math::{Float, Isa, Kernel, entry, level};
+use flambeau_base::{Complex, DType};
+use std::marker::PhantomData;
+
+/// Columns side by side.
+const TILE: usize = 256;
+
+/// Elements gone over twice while they are in cache.
+const BLOCK: usize = 8192;
+
+/// Runs `each` over the sub-blocks of a block that stay in cache between two passes.
+#[inline(always)]
+fn sub_blocks<T>(b: &Block, mut each: impl FnMut(*const T, usize)) {
+    let at_once = (BLOCK / b.cols).max(1);
+    let mut r = 0;
+    while r < b.rows {
+        let rows = at_once.min(b.rows - r);
+        each(b.data.cast::<T>().wrapping_offset(r as isize * b.row_stride), rows);
+        r += rows;
+    }
+}
+
+/// The sum of squared distances from the parameter.
+struct SumDeviations<T>(PhantomData<T>);
+impl<T> Clone for SumDeviations<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for SumDeviations<T> {}
+
+impl<T: Value> Fold for SumDeviations<T> {
+    type In = T;
+    type State = f64;
+    type Param = f64;
+    #[inline(always)]
+    fn identity(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn step<I: Isa>(self, s: f64, x: T, mean: f64) -> f64 {
+        let d = x.to_f64() - mean;
+        s + d * d
+    }
+    #[inline(always)]
+    fn merge(self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
+/// Count, mean and sum of squared deviations.
+#[derive(Clone, Copy)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    const EMPTY: Moments = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
+
+    /// The moments of both sets: Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing
+    /// sample variances", 1979.
+    #[inline(always)]
+    fn merge(self, other: Moments) -> Moments {
+        if self.count == 0.0 {
+            return other;
+        }
+        if other.count == 0.0 {
+            return self;
+        }
+        let count = self.count + other.count;
+        let delta = other.mean - self.mean;
+        let share = other.count / count;
+        let mean = self.mean + delta * share;
+        Moments {
+            count,
+            // Infinities of one sign stay infinite.
+            mean: if mean.is_nan() { self.mean + other.mean } else { mean },
+            squares: self.squares + other.squares + delta * delta * (self.count * share),
+        }
+    }
+}
+
+struct FoldMoments<T>(PhantomData<T>);
+
+impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
+    type Args = (Block, *mut Moments);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((b, states): Self::Args) {
+        // SAFETY: one state per column by the contract.
+        let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
+        let units = [(); TILE];
+        sub_blocks::<T>(&b, |x, rows| {
+            let (mut means, mut squares) = ([0.0; TILE], [0.0; TILE]);
+            let count = rows as f64;
+            // SAFETY: rows of the caller's block.
+            unsafe { fold_block::<I, _>(Sum::<T>::NEW, x, rows, b.row_stride, b.cols, &units, &mut means) };
+            for m in &mut means[..b.cols] {
+                *m /= count;
+            }
+            // SAFETY: as above.
+            unsafe {
+                let deviations = SumDeviations::<T>(PhantomData);
+                fold_block::<I, _>(deviations, x, rows, b.row_stride, b.cols, &means, &mut squares)
+            };
+            for (j, state) in states.iter_mut().enumerate() {
+                *state = state.merge(Moments { count, mean: means[j], squares: squares[j] });
+            }
+        });
+    }
+}
+
+/// Variance or standard deviation, and the mean where there is a second output.
+pub(super) struct Variance<T> {
+    correction: f64,
+    root: bool,
+    run: unsafe fn((Block, *mut Moments)),
+    of: PhantomData<T>,
+}
+
+impl<T: Value<Sum = f64>> Variance<T> {
+    pub(super) fn new(correction: f64, root: bool) -> Self {
+        Variance { correction, root, run: entry::<FoldMoments<T>>(level()), of: PhantomData }
+    }
+}
+
+impl<T: Value<Sum = f64>> Reducer for Variance<T> {
+    fn domain(&self) -> DType {
+        T::DTYPE
+    }
+    fn state_size(&self) -> usize {
+        size_of::<Moments>()
+    }
+    fn tile(&self) -> usize {
+        TILE
+    }
+    unsafe fn init(&self, states: *mut u8, n: usize) {
+        // SAFETY: `n` aligned states by the contract.
+        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(Moments::EMPTY);
+    }
+    unsafe fn fold(&self, block: Block, states: *mut u8) {
+        // SAFETY: the machine has `level()`; the rest is the contract.
+        unsafe { (self.run)((block, states.cast())) }
+    }
+    unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
+        for i in 0..n {
+            // SAFETY: two runs of `n` aligned states by the contract.
+            unsafe {
+                let into = into.cast::<Moments>().add(i);
+                *into = (*into).merge(*from.cast::<Moments>().add(i));
+            }
+        }
+    }
+    unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
+        // SAFETY: `n` aligned states by the contract.
+        let states = unsafe { std::slice::from_raw_parts(states.cast::<Moments>(), n) };
+        let variance = |i: usize| {
+            let Moments { count, squares, .. } = states[i];
+            let variance = if count == 0.0 { f64::NAN } else { squares / (count - self.correction).max(0.0) };
+            if self.root { variance.sqrt() } else { variance }
+        };
+        // SAFETY: the contract.
+        unsafe { write(&outputs[0], n, variance) };
+        if let Some(output) = outputs.get(1) {
+            let mean = |i: usize| if states[i].count == 0.0 { f64::NAN } else { states[i].mean };
+            // SAFETY: the contract.
+            unsafe { write(output, n, mean) };
+        }
+    }
+}
+
+/// The sum of exponentials of distances from the parameter.
+struct SumExp<T>(PhantomData<T>);
+impl<T> Clone for SumExp<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for SumExp<T> {}
+
+impl<T: Value + Float> Fold for SumExp<T> {
+    type In = T;
+    type State = f64;
+    type Param = T;
+    #[inline(always)]
+    fn identity(self) -> f64 {
+        0.0
+    }
+    #[inline(always)]
+    fn step<I: Isa>(self, s: f64, x: T, shift: T) -> f64 {
+        s + Float::exp::<I>(x - shift).to_f64()
+    }
+    #[inline(always)]
+    fn merge(self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
+/// The largest element and the sum of exponentials of the distances from it (from zero, where it is infinite).
+#[derive(Clone, Copy)]
+struct Exponentials<S> {
+    max: f64,
+    sum: S,
+}
+
+/// What exponents are taken relative to: the maximum, unless infinities would cancel.
+fn shift(max: f64) -> f64 {
+    if max.is_finite() { max } else { 0.0 }
+}
+
+struct FoldExponentials<T>(PhantomData<T>);
+
+impl<T: Value + Float> Kernel for FoldExponentials<T> {
+    type Args = (Block, *mut Exponentials<f64>);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((b, states): Self::Args) {
+        // SAFETY: one state per column by the contract.
+        let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
+        let units = [(); TILE];
+        sub_blocks::<T>(&b, |x, rows| {
+            let (mut maxima, mut sums) = ([T::LOWEST; TILE], [0.0; TILE]);
+            // SAFETY: rows of the caller's block.
+            unsafe { fold_block::<I, _>(Max::<T>::NEW, x, rows, b.row_stride, b.cols, &units, &mut maxima) };
+            let mut shifts = maxima;
+            for s in &mut shifts[..b.cols] {
+                *s = T::from_f64(shift(s.to_f64()));
+            }
+            // SAFETY: as above.
+            unsafe {
+                let exponentials = SumExp::<T>(PhantomData);
+                fold_block::<I, _>(exponentials, x, rows, b.row_stride, b.cols, &shifts, &mut sums)
+            };
+            for (j, state) in states.iter_mut().enumerate() {
+                *state = merge_exponentials(*state, Exponentials { max: maxima[j].to_f64(), sum: sums[j] });
+            }
+        });
+    }
+}
+
+fn merge_exponentials(a: Exponentials<f64>, b: Exponentials<f64>) -> Exponentials<f64> {
+    let max = larger(a.max, b.max);
+    if !max.is_finite() {
+        return Exponentials { max, sum: 0.0 };
+    }
+    let scaled = |e: Exponentials<f64>| if e.max == max { e.sum } else { e.sum * (e.max - max).exp() };
+    Exponentials { max, sum: scaled(a) + scaled(b) }
+}
+
+/// The logarithm of the sum of exponentials.
+pub(super) struct LogSumExp<T> {
+    run: unsafe fn((Block, *mut Exponentials<f64>)),
+    of: PhantomData<T>,
+}
+
+impl<T: Value + Float> LogSumExp<T> {
+    pub(super) fn new() -> Self {
+        LogSumExp { run: entry::<FoldExponentials<T>>(level()), of: PhantomData }
+    }
+}
+
+impl<T: Value + Float> Reducer for LogSumExp<T> {
+    fn domain(&self) -> DType {
+        T::DTYPE
+    }
+    fn state_size(&self) -> usize {
+        size_of::<Exponentials<f64>>()
+    }
+    fn tile(&self) -> usize {
+        TILE
+    }
+    unsafe fn init(&self, states: *mut u8, n: usize) {
+        let empty = Exponentials { max: f64::NEG_INFINITY, sum: 0.0 };
+        // SAFETY: `n` aligned states by the contract.
+        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(empty);
+    }
+    unsafe fn fold(&self, block: Block, states: *mut u8) {
+        // SAFETY: the machine has `level()`; the rest is the contract.
+        unsafe { (self.run)((block, states.cast())) }
+    }
+    unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
+        for i in 0..n {
+            // SAFETY: two runs of `n` aligned states by the contract.
+            unsafe {
+                let into = into.cast::<Exponentials<f64>>().add(i);
+                *into = merge_exponentials(*into, *from.cast::<Exponentials<f64>>().add(i));
+            }
+        }
+    }
+    unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
+        // SAFETY: `n` aligned states by the contract.
+        let states = unsafe { std::slice::from_raw_parts(states.cast::<Exponentials<f64>>(), n) };
+        let value = |i: usize| {
+            let Exponentials { max, sum } = states[i];
+            if max.is_finite() { max + sum.ln() } else { max }
+        };
+        // SAFETY: the contract.
+        unsafe { write(&outputs[0], n, value) }
+    }
+}
+
+/// Log-sum-exp of complex numbers, shifted by the largest real part. Rare, so element by element.
+pub(super) struct ComplexLogSumExp;
+
+type ComplexExponentials = Exponentials<Complex<f64>>;
+
+impl ComplexLogSumExp {
+    fn merge(a: ComplexExponentials, b: ComplexExponentials) -> ComplexExponentials {
+        let max = larger(a.max, b.max);
+        let scaled = |e: ComplexExponentials| {
+            if e.max == f64::NEG_INFINITY { e.sum } else { e.sum * (shift(e.max) - shift(max)).exp() }
+        };
+        Exponentials { max, sum: scaled(a) + scaled(b) }
+    }
+}
+
+impl Reducer for ComplexLogSumExp {
+    fn domain(&self) -> DType {
+        DType::Complex128
+    }
+    fn state_size(&self) -> usize {
+        size_of::<ComplexExponentials>()
+    }
+    fn tile(&self) -> usize {
+        TILE
+    }
+    unsafe fn init(&self, states: *mut u8, n: usize) {
+        let empty = Exponentials { max: f64::NEG_INFINITY, sum: Complex::<f64>::default() };
+        // SAFETY: `n` aligned states by the contract.
+        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(empty);
+    }
+    unsafe fn fold(&self, b: Block, states: *mut u8) {
+        for r in 0..b.rows {
+            for j in 0..b.cols {
+                // SAFETY: element (r, j) of the block and state j, by the contract.
+                unsafe {
+                    let x = *b.data.cast::<Complex<f64>>().offset(r as isize * b.row_stride + j as isize);
+                    let state = states.cast::<ComplexExponentials>().add(j);
+                    let one = Exponentials { max: x.re, sum: (x - shift(x.re)).exp() };
+                    *state = Self::merge(*state, one);
+                }
+            }
+        }
+    }
+    unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
+        for i in 0..n {
+            // SAFETY: two runs of `n` aligned states by the contract.
+            unsafe {
+                let into = into.cast::<ComplexExponentials>().add(i);
+                *into = Self::merge(*into, *from.cast::<ComplexExponentials>().add(i));
+            }
+        }
+    }
+    unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
+        // SAFETY: `n` aligned states by the contract.
+        let states = unsafe { std::slice::from_raw_parts(states.cast::<ComplexExponentials>(), n) };
+        // SAFETY: the contract.
+        unsafe { write(&outputs[0], n, |i| states[i].sum.ln() + shift(states[i].max)) }
+    }
+}

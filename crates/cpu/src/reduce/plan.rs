@@ -1,0 +1,431 @@
+//! The walk of a reduction: merges and orders dimensions, cuts tiles and pieces, feeds blocks to the reducer.
+
+use super::{Block, KeptDim, Operand, Output, ReducedDim, Reducer};
+use crate::copy::{CastStrip, Shared, cast_strip};
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Complex, DType};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// How elements get from the input to blocks.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Load {
+    /// Converted to the block's dtype.
+    Cast,
+    /// `u64` to `i64` in the same order: the top bit flipped.
+    Unsigned,
+    /// Complex to one where it is not zero.
+    Truth,
+    /// Complex to its magnitude (`f64`).
+    Magnitude,
+}
+
+/// Elements of a block that had to be gathered or converted. 4096 doubles are 32 KiB: they stay in L1.
+const GATHERED: usize = 4096;
+
+/// Elements in one piece of a long reduction. A piece takes tens of microseconds, and the lanes of its accumulators
+/// take few enough elements that even sums of `f64` lose nothing that a pairwise sum would keep.
+const PIECE: usize = 1 << 16;
+
+/// Fewest rows of a piece: partial results then take little memory beside the elements.
+const PIECE_ROWS: usize = 256;
+
+/// Elements of work worth a parallel task.
+const TASK: usize = 1 << 15;
+
+/// A row this long is folded on its own; shorter ones are folded side by side, as columns, after a transposition.
+const LONG_ROW: usize = 32;
+
+/// Outputs whose results are written together when each is folded on its own.
+const BATCH: usize = 64;
+
+#[derive(Clone, Copy)]
+struct Reduced {
+    size: usize,
+    stride: isize,
+    /// The distance of neighbours' indices.
+    step: i64,
+}
+
+pub(super) struct Plan<'a> {
+    reducer: &'a dyn Reducer,
+    load: Load,
+    first: CastStrip,
+    second: CastStrip,
+    size: isize,
+    domain_size: usize,
+    input: Shared<u8>,
+    outputs: SmallVec<[(Shared<u8>, DType); 2]>,
+    /// The kept dimension that a tile runs along.
+    col: KeptDim,
+    /// The reduced dimension that a block's rows run along.
+    row: Reduced,
+    outer_kept: SmallVec<[KeptDim; 6]>,
+    outer_reduced: SmallVec<[Reduced; 6]>,
+    /// Whether each column of a tile is folded on its own, its rows being what is contiguous.
+    single: bool,
+    /// Whether blocks can be read in place.
+    direct: bool,
+    reduced_count: usize,
+    /// Columns of a tile, and tiles along `col`.
+    tile: usize,
+    tiles: usize,
+    outer_count: usize,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(
+        reducer: &'a dyn Reducer,
+        load: Load,
+        indexed: bool,
+        kept: &[KeptDim],
+        reduced: &[ReducedDim],
+        (data, source): (*mut u8, DType),
+        outputs: &[Operand],
+    ) -> Plan<'a> {
+        let reduced_count: usize = reduced.iter().map(|d| d.size).product();
+        let outer_count: usize = kept.iter().map(|d| d.size).product();
+        let mut kept = merge_kept(kept);
+        let mut reduced = merge_reduced(reduced, indexed);
+        let domain = reducer.domain();
+        let size = source.size() as isize;
+
+        // Which dimensions a block has. Candidates are those with the smallest strides.
+        let none_kept = KeptDim { size: 1, stride: 0, out_strides: [0; 2] };
+        let none_reduced = Reduced { size: 1, stride: 0, step: 0 };
+        let (col_stride, row_stride) =
+            (kept.first().map_or(isize::MAX, |d| d.stride.abs()), reduced.first().map(|d| d.stride.abs()));
+        let single = row_stride.is_some_and(|s| s < col_stride && (reduced[0].size >= LONG_ROW || kept.is_empty()));
+        let mut row_at = 0;
+        if !single && let Some(c) = kept.first() {
+            // Prefer rows that lie end to end, else the nearest, unless there are too few of them.
+            let end_to_end = reduced.iter().position(|r| c.stride == size && r.stride == c.stride * c.size as isize);
+            let longest = (0..reduced.len()).rev().max_by_key(|&i| reduced[i].size).unwrap_or(0);
+            row_at = end_to_end.unwrap_or(if reduced.first().is_some_and(|r| r.size < 8) { longest } else { 0 });
+        }
+        let row = if reduced.is_empty() { none_reduced } else { reduced.remove(row_at) };
+        let col = if kept.is_empty() { none_kept } else { kept.remove(0) };
+
+        let in_place = source == domain && load == Load::Cast && {
+            let align = if domain == DType::Complex128 { 8 } else { size };
+            let aligned = |s: isize| s % size == 0;
+            data as isize % align == 0
+                && aligned(col.stride)
+                && aligned(row.stride)
+                && kept.iter().all(|d| aligned(d.stride))
+                && reduced.iter().all(|d| aligned(d.stride))
+        };
+        let direct = in_place
+            && if single {
+                row.stride == size
+            } else {
+                (col.stride == size || col.size == 1)
+                    && (col.size >= 16 || row.stride == col.stride * col.size as isize || reduced_count == 1)
+            };
+
+        let widest = if single { (PIECE / reduced_count.max(1)).clamp(1, BATCH) } else { reducer.tile() };
+        let tiles = col.size.div_ceil(widest).max(1);
+        // Tiles of equal width, in whole cache lines.
+        let tile = if tiles == 1 { col.size } else { col.size.div_ceil(tiles).next_multiple_of(16).min(widest) }.max(1);
+        let (first, second) = match load {
+            Load::Cast => (cast_strip(source, domain), cast_strip(domain, domain)),
+            Load::Unsigned => (cast_strip(source, DType::I64), cast_strip(domain, domain)),
+            Load::Truth => (cast_strip(source, DType::Bool), cast_strip(DType::Bool, domain)),
+            Load::Magnitude => (cast_strip(source, DType::Complex128), cast_strip(domain, domain)),
+        };
+        Plan {
+            reducer,
+            load,
+            first,
+            second,
+            size,
+            domain_size: domain.size(),
+            input: Shared(data),
+            outputs: outputs.iter().map(|o| (Shared(o.data), o.dtype)).collect(),
+            outer_count: if col.size == 0 { 0 } else { outer_count / col.size },
+            tiles: col.size.div_ceil(tile),
+            col,
+            row,
+            outer_kept: kept,
+            outer_reduced: reduced,
+            single,
+            direct,
+            reduced_count,
+            tile,
+        }
+    }
+
+    /// # Safety
+    /// As [`super::reduce`].
+    pub(super) unsafe fn run(&self) {
+        let count = self.outer_count * self.tiles;
+        let piece = (PIECE / self.tile).max(PIECE_ROWS);
+        let pieces = if self.reduced_count < 2 * piece { 1 } else { self.reduced_count.div_ceil(piece) };
+        let state = self.reducer.state_size();
+        if pieces == 1 {
+            let weight = (self.tile * self.reduced_count).max(1);
+            return parallel_for(count, (TASK / weight).max(1), &|range| {
+                let mut scratch = Scratch::new(self);
+                for t in range {
+                    let (tile, states) = (self.tile_at(t), scratch.states());
+                    // SAFETY: the scratch memory holds a tile's states and a gathered block.
+                    unsafe {
+                        self.reducer.init(states, tile.cols);
+                        self.fold_rows(&tile, 0..self.reduced_count, states, &mut scratch);
+                        self.reducer.finish(states, tile.cols, &tile.outputs);
+                    }
+                }
+            });
+        }
+        // One run of states per (tile, piece).
+        let bytes = state * self.tile;
+        let mut partials: Vec<u64> = Vec::with_capacity((count * pieces * bytes).div_ceil(8));
+        let partials = Shared(partials.as_mut_ptr().cast::<u8>());
+        parallel_for(count * pieces, (TASK / (piece * self.tile)).max(1), &|range| {
+            let mut scratch = Scratch::new(self);
+            for i in range {
+                let (tile, p) = (self.tile_at(i / pieces), i % pieces);
+                let rows = p * piece..((p + 1) * piece).min(self.reduced_count);
+                // SAFETY: each run of states belongs to one piece.
+                unsafe {
+                    let states = partials.get().add(i * bytes);
+                    self.reducer.init(states, tile.cols);
+                    self.fold_rows(&tile, rows, states, &mut scratch);
+                }
+            }
+        });
+        parallel_for(count, (TASK / (pieces * self.tile)).max(1), &|range| {
+            for t in range {
+                let tile = self.tile_at(t);
+                // SAFETY: the runs of states of this tile, all initialised above.
+                unsafe {
+                    let states = partials.get().add(t * pieces * bytes);
+                    let mut distance = 1;
+                    while distance < pieces {
+                        for p in (0..pieces - distance).step_by(2 * distance) {
+                            let (into, from) = (states.add(p * bytes), states.add((p + distance) * bytes));
+                            self.reducer.merge(into, from, tile.cols);
+                        }
+                        distance *= 2;
+                    }
+                    self.reducer.finish(states, tile.cols, &tile.outputs);
+                }
+            }
+        });
+    }
+
+    fn tile_at(&self, t: usize) -> Tile {
+        let (mut outer, start) = (t / self.tiles, (t % self.tiles) * self.tile);
+        let mut offset = start as isize * self.col.stride;
+        let mut out_offsets = self.col.out_strides.map(|s| start as isize * s);
+        for d in &self.outer_kept {
+            let i = (outer % d.size) as isize;
+            outer /= d.size;
+            offset += i * d.stride;
+            out_offsets[0] += i * d.out_strides[0];
+            out_offsets[1] += i * d.out_strides[1];
+        }
+        let outputs = self.outputs.iter().enumerate().map(|(k, &(data, dtype))| Output {
+            data: data.get().wrapping_offset(out_offsets[k]),
+            stride: self.col.out_strides[k],
+            dtype,
+        });
+        Tile {
+            data: self.input.get().wrapping_offset(offset),
+            cols: self.tile.min(self.col.size - start),
+            outputs: outputs.collect(),
+        }
+    }
+
+    /// Folds the reduced elements `range` (in the walk's order) of a tile.
+    unsafe fn fold_rows(&self, tile: &Tile, range: Range<usize>, states: *mut u8, scratch: &mut Scratch) {
+        let mut at = range.start;
+        while at < range.end {
+            let (mut outer, r) = (at / self.row.size, at % self.row.size);
+            let rows = (self.row.size - r).min(range.end - at);
+            at += rows;
+            let mut data = tile.data.wrapping_offset(r as isize * self.row.stride);
+            let mut index = r as i64 * self.row.step;
+            for d in &self.outer_reduced {
+                let i = outer % d.size;
+                outer /= d.size;
+                data = data.wrapping_offset(i as isize * d.stride);
+                index += i as i64 * d.step;
+            }
+            // SAFETY: `rows` rows of the tile, by the caller's contract.
+            unsafe {
+                if self.single {
+                    for j in 0..tile.cols {
+                        let column = data.wrapping_offset(j as isize * self.col.stride);
+                        let state = states.add(j * self.reducer.state_size());
+                        self.fold_run(column, rows, 1, index, state, scratch);
+                    }
+                } else {
+                    self.fold_run(data, rows, tile.cols, index, states, scratch);
+                }
+            }
+        }
+    }
+
+    unsafe fn fold_run(
+        &self,
+        data: *const u8,
+        rows: usize,
+        cols: usize,
+        index: i64,
+        states: *mut u8,
+        scratch: &mut Scratch,
+    ) {
+        let step = self.row.step;
+        if self.direct {
+            let row_stride = self.row.stride / self.size;
+            let block = Block { data, rows, row_stride, cols, index, index_step: step };
+            // SAFETY: the caller's block, aligned and of the domain's dtype where `direct`.
+            return unsafe { self.reducer.fold(block, states) };
+        }
+        let at_once = (GATHERED / cols).max(1);
+        let mut r = 0;
+        while r < rows {
+            let count = at_once.min(rows - r);
+            let from = data.wrapping_offset(r as isize * self.row.stride);
+            // SAFETY: `count` rows of the caller's, to scratch memory that holds them.
+            unsafe {
+                self.gather(from, count, cols, scratch);
+                let data = scratch.gathered();
+                let index = index + r as i64 * step;
+                let block = Block { data, rows: count, row_stride: cols as isize, cols, index, index_step: step };
+                self.reducer.fold(block, states);
+            }
+            r += count;
+        }
+    }
+
+    /// Fills the scratch memory with rows of contiguous elements in the domain's dtype.
+    unsafe fn gather(&self, data: *const u8, rows: usize, cols: usize, scratch: &mut Scratch) {
+        let to = scratch.gathered();
+        let (size, row, col) = (self.domain_size as isize, self.row.stride, self.col.stride);
+        // Strips run along the longer dimension, except that contiguous rows go first.
+        let along_cols = cols >= rows || (col == self.size && cols >= 16);
+        let (strips, n, from_outer, from_inner, to_outer, to_inner) = if along_cols {
+            (rows, cols, row, col, size * cols as isize, size)
+        } else {
+            (cols, rows, col, row, size, size * cols as isize)
+        };
+        for i in 0..strips as isize {
+            // SAFETY: the caller's elements, and scratch memory for `rows * cols`.
+            unsafe { self.load_strip(data.offset(i * from_outer), from_inner, to.offset(i * to_outer), to_inner, n) };
+        }
+    }
+
+    unsafe fn load_strip(&self, from: *const u8, from_stride: isize, to: *mut u8, to_stride: isize, n: usize) {
+        const STEP: usize = 256;
+        if self.load == Load::Cast {
+            // SAFETY: the caller's contract.
+            return unsafe { (self.first)(from, from_stride, to, to_stride, n) };
+        }
+        let mut block = [Complex::<f64>::default(); STEP];
+        let mut at = 0;
+        while at < n {
+            let count = STEP.min(n - at);
+            let from = from.wrapping_offset(at as isize * from_stride);
+            let to = to.wrapping_offset(at as isize * to_stride);
+            let bytes = block.as_mut_ptr().cast::<u8>();
+            // SAFETY: the caller's elements; the block holds `count` elements of any dtype.
+            unsafe {
+                match self.load {
+                    Load::Truth => {
+                        (self.first)(from, from_stride, bytes, 1, count);
+                        (self.second)(bytes, 1, to, to_stride, count);
+                    }
+                    Load::Magnitude => {
+                        (self.first)(from, from_stride, bytes, 16, count);
+                        for (i, z) in block[..count].iter().enumerate() {
+                            to.offset(i as isize * to_stride).cast::<f64>().write(z.re.hypot(z.im));
+                        }
+                    }
+                    Load::Cast | Load::Unsigned => {
+                        (self.first)(from, from_stride, to, to_stride, count);
+                        for i in 0..count as isize {
+                            *to.offset(i * to_stride).cast::<i64>() ^= i64::MIN;
+                        }
+                    }
+                }
+            }
+            at += count;
+        }
+    }
+}
+
+/// A run of outputs along the column dimension.
+struct Tile {
+    data: *const u8,
+    cols: usize,
+    outputs: SmallVec<[Output; 2]>,
+}
+
+/// One task's memory: a tile's states, and a gathered block.
+struct Scratch {
+    memory: Vec<u64>,
+    states: usize,
+}
+
+impl Scratch {
+    fn new(plan: &Plan) -> Scratch {
+        let states = (plan.reducer.state_size() * plan.tile).div_ceil(8);
+        let gathered = if plan.direct { 0 } else { plan.domain_size.div_ceil(8).max(1) * GATHERED.max(plan.tile) };
+        // Never read before it is written, so not cleared.
+        Scratch { memory: Vec::with_capacity(states + gathered), states }
+    }
+    fn states(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().cast()
+    }
+    fn gathered(&mut self) -> *mut u8 {
+        // The capacity is at least `states`.
+        self.memory.as_mut_ptr().wrapping_add(self.states).cast()
+    }
+}
+
+/// Drops dimensions of size 1, orders the rest by stride, innermost first (repeats last), and merges what lies end to
+/// end.
+fn merge_kept(dims: &[KeptDim]) -> SmallVec<[KeptDim; 6]> {
+    let mut sorted: SmallVec<[KeptDim; 6]> = dims.iter().rev().filter(|d| d.size != 1).copied().collect();
+    sorted.sort_by_key(|d| if d.stride == 0 { usize::MAX } else { d.stride.unsigned_abs() });
+    let mut merged: SmallVec<[KeptDim; 6]> = SmallVec::new();
+    for d in sorted {
+        match merged.last_mut() {
+            Some(last)
+                if d.stride == last.stride * last.size as isize
+                    && (0..2).all(|k| d.out_strides[k] == last.out_strides[k] * last.size as isize) =>
+            {
+                last.size *= d.size;
+            }
+            _ => merged.push(d),
+        }
+    }
+    merged
+}
+
+fn merge_reduced(dims: &[ReducedDim], indexed: bool) -> SmallVec<[Reduced; 6]> {
+    let mut step = 1;
+    let mut sorted: SmallVec<[Reduced; 6]> = SmallVec::new();
+    for d in dims.iter().rev() {
+        if d.size != 1 {
+            sorted.push(Reduced { size: d.size, stride: d.stride, step });
+        }
+        step *= d.size as i64;
+    }
+    sorted.sort_by_key(|d| if d.stride == 0 { usize::MAX } else { d.stride.unsigned_abs() });
+    let mut merged: SmallVec<[Reduced; 6]> = SmallVec::new();
+    for d in sorted {
+        match merged.last_mut() {
+            Some(last)
+                if d.stride == last.stride * last.size as isize
+                    && (!indexed || d.step == last.step * last.size as i64) =>
+            {
+                last.size *= d.size;
+            }
+            _ => merged.push(d),
+        }
+    }
+    merged
+}

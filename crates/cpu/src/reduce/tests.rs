@@ -1,0 +1,425 @@
+use super::*;
+use crate::copy::cast_strip;
+use flambeau_base::{Bool, Complex, bf16, dispatch, f16};
+
+/// A dense array of one dtype.
+struct Array {
+    bytes: Vec<u64>,
+    dtype: DType,
+}
+
+impl Array {
+    fn new(dtype: DType, n: usize) -> Array {
+        Array { bytes: vec![0; (n * dtype.size()).div_ceil(8) + 1], dtype }
+    }
+    fn of<T: Element>(values: &[T]) -> Array {
+        let mut a = Array::new(T::DTYPE, values.len());
+        // SAFETY: the array holds them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), a.data(), size_of_val(values));
+        }
+        a
+    }
+    fn data(&mut self) -> *mut u8 {
+        self.bytes.as_mut_ptr().cast()
+    }
+    fn operand(&mut self) -> Operand {
+        Operand { data: self.data(), dtype: self.dtype }
+    }
+    fn get(&self, i: usize) -> Complex<f64> {
+        let mut z = Complex::<f64>::default();
+        let size = self.dtype.size();
+        // SAFETY: tests index within the array.
+        unsafe {
+            let from = self.bytes.as_ptr().cast::<u8>().add(i * size);
+            cast_strip(self.dtype, DType::Complex128)(from, size as isize, (&raw mut z).cast(), 16, 1);
+        }
+        z
+    }
+    fn at<T: Element>(&self, i: usize) -> T {
+        assert_eq!(self.dtype, T::DTYPE);
+        // SAFETY: as `get`.
+        unsafe { *self.bytes.as_ptr().cast::<T>().add(i) }
+    }
+}
+
+/// Small pseudo-random integers, exact in every dtype.
+fn small(dtype: DType, n: usize, seed: u64) -> Array {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        s ^= s << 13;
+        s ^= s >> 7;
+        s ^= s << 17;
+        (s >> 33) as i64
+    };
+    dispatch!(dtype, T => {
+        let v: Vec<T> = (0..n)
+            .map(|_| {
+                let (re, im) = (next() % 11, next() % 11);
+                if dtype.is_complex() {
+                    T::from_c128(Complex::new((re - 5) as f64, (im - 5) as f64))
+                } else if dtype.is_signed() {
+                    T::from_i64(re - 5)
+                } else {
+                    T::from_i64(re)
+                }
+            })
+            .collect();
+        Array::of(&v)
+    })
+}
+
+/// One dimension of a case: size, input stride in elements, whether reduced.
+type Dim = (usize, isize, bool);
+
+/// Runs a reduction; the outputs are dense, in the order of the kept dimensions.
+fn run(op: Reduction, dims: &[Dim], input: &mut Array, outs: &[DType]) -> Vec<Array> {
+    let size = input.dtype.size() as isize;
+    let outputs: usize = dims.iter().filter(|d| !d.2).map(|d| d.0).product();
+    let mut arrays: Vec<Array> = outs.iter().map(|&d| Array::new(d, outputs)).collect();
+    let mut kept = vec![];
+    let mut stride = 1;
+    for d in dims.iter().rev().filter(|d| !d.2) {
+        let out = |k: usize| outs.get(k).map_or(0, |o| o.size() as isize * stride);
+        kept.insert(0, KeptDim { size: d.0, stride: d.1 * size, out_strides: [out(0), out(1)] });
+        stride *= d.0 as isize;
+    }
+    let reduced: Vec<ReducedDim> =
+        dims.iter().filter(|d| d.2).map(|d| ReducedDim { size: d.0, stride: d.1 * size }).collect();
+    let operands: Vec<Operand> = arrays.iter_mut().map(|a| a.operand()).collect();
+    // SAFETY: the arrays hold what the dimensions say.
+    unsafe { reduce(op, ReduceShape { kept: &kept, reduced: &reduced }, input.operand(), &operands) };
+    arrays
+}
+
+/// For every output, the elements it is made of, in logical order.
+fn elements(dims: &[Dim], input: &Array) -> Vec<Vec<Complex<f64>>> {
+    let walk = |reduced: bool| {
+        let mut offsets = vec![0isize];
+        for d in dims.iter().filter(|d| d.2 == reduced) {
+            offsets = offsets.iter().flat_map(|&o| (0..d.0 as isize).map(move |i| o + i * d.1)).collect();
+        }
+        offsets
+    };
+    let (kept, reduced) = (walk(false), walk(true));
+    kept.iter().map(|&k| reduced.iter().map(|&r| input.get((k + r) as usize)).collect()).collect()
+}
+
+/// The plain definition in `f64`.
+fn expected(op: Reduction, x: &[Complex<f64>], complex: bool) -> (Complex<f64>, f64) {
+    let n = x.len() as f64;
+    let sum: Complex<f64> = x.iter().sum();
+    let mean = sum / n;
+    let variance = |c: f64| x.iter().map(|v| (v - mean).norm_sqr()).sum::<f64>() / (n - c).max(0.0);
+    let first = |best: fn(f64, f64) -> bool| {
+        let mut at = 0;
+        for i in 1..x.len() {
+            if !x[at].re.is_nan() && (x[i].re.is_nan() || best(x[i].re, x[at].re)) {
+                at = i;
+            }
+        }
+        (Complex::from(x[at].re), at as f64)
+    };
+    let max = || first(|a, b| a > b);
+    let min = || first(|a, b| a < b);
+    let is_true = |v: &&Complex<f64>| v.re != 0.0 || v.im != 0.0;
+    let real = |v: f64| (Complex::from(v), 0.0);
+    let norms = || x.iter().map(|v| v.norm());
+    match op {
+        Reduction::Sum => (sum, 0.0),
+        Reduction::Mean => (mean, 0.0),
+        Reduction::NanSum => (x.iter().filter(|v| !v.re.is_nan() && !v.im.is_nan()).sum(), 0.0),
+        Reduction::Product => (x.iter().product(), 0.0),
+        Reduction::Max | Reduction::MaxWithIndex => max(),
+        Reduction::Min | Reduction::MinWithIndex => min(),
+        Reduction::ArgMax => real(max().1),
+        Reduction::ArgMin => real(min().1),
+        Reduction::Any => real(x.iter().any(|v| is_true(&v)) as u8 as f64),
+        Reduction::All => real(x.iter().all(|v| is_true(&v)) as u8 as f64),
+        Reduction::CountNonzero => real(x.iter().filter(is_true).count() as f64),
+        Reduction::Variance { correction } => (variance(correction).into(), 0.0),
+        Reduction::StandardDeviation { correction } => (variance(correction).sqrt().into(), 0.0),
+        Reduction::Norm(0.0) => real(x.iter().filter(is_true).count() as f64),
+        Reduction::Norm(p) if p == f64::INFINITY => real(norms().fold(0.0, f64::max)),
+        Reduction::Norm(p) if p == f64::NEG_INFINITY => real(norms().fold(f64::INFINITY, f64::min)),
+        Reduction::Norm(p) => real(norms().map(|v| v.powf(p)).sum::<f64>().powf(1.0 / p)),
+        Reduction::LogSumExp if complex => (x.iter().map(|v| v.exp()).sum::<Complex<f64>>().ln(), 0.0),
+        Reduction::LogSumExp => real(x.iter().map(|v| v.re.exp()).sum::<f64>().ln()),
+    }
+}
+
+fn close(a: Complex<f64>, b: Complex<f64>, tolerance: f64) -> bool {
+    let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * b.abs().max(1.0);
+    same(a.re, b.re) && same(a.im, b.im)
+}
+
+fn check(op: Reduction, dims: &[Dim], input: &mut Array, outs: &[DType], tolerance: f64) {
+    let complex = input.dtype.is_complex();
+    let got = run(op, dims, input, outs);
+    for (i, x) in elements(dims, input).iter().enumerate() {
+        let want = expected(op, x, complex);
+        let value = got[0].get(i);
+        assert!(
+            close(value, want.0, tolerance),
+            "{op:?} {dims:?} {:?} output {i}: {value} for {}",
+            input.dtype,
+            want.0
+        );
+        if op.needs_index() && got.len() == 2 {
+            assert_eq!(got[1].get(i).re, want.1, "{op:?} {dims:?} {:?} index of output {i}", input.dtype);
+        }
+    }
+}
+
+const VARIANCE: Reduction = Reduction::Variance { correction: 1.0 };
+
+const OPERATIONS: [Reduction; 22] = [
+    Reduction::Sum,
+    Reduction::Mean,
+    Reduction::NanSum,
+    Reduction::Product,
+    Reduction::Max,
+    Reduction::Min,
+    Reduction::MaxWithIndex,
+    Reduction::MinWithIndex,
+    Reduction::ArgMax,
+    Reduction::ArgMin,
+    Reduction::Any,
+    Reduction::All,
+    Reduction::CountNonzero,
+    VARIANCE,
+    Reduction::StandardDeviation { correction: 0.0 },
+    Reduction::Norm(0.0),
+    Reduction::Norm(1.0),
+    Reduction::Norm(2.0),
+    Reduction::Norm(3.0),
+    Reduction::Norm(f64::INFINITY),
+    Reduction::Norm(f64::NEG_INFINITY),
+    Reduction::LogSumExp,
+];
+
+/// The dtypes PyTorch gives the outputs, and whether it has the operation for the dtype (unsigned ones are ours).
+fn output_dtypes(op: Reduction, d: DType) -> Option<Vec<DType>> {
+    let float = if d.category() < DType::F16.category() { DType::F32 } else { d };
+    Some(match op {
+        Reduction::Sum | Reduction::Product if d.is_integral(true) => vec![DType::I64],
+        Reduction::Sum | Reduction::Product => vec![d],
+        Reduction::NanSum if d.is_complex() => return None,
+        Reduction::NanSum => vec![float],
+        Reduction::Mean | Reduction::LogSumExp => vec![float],
+        Reduction::Max | Reduction::Min if !d.is_complex() => vec![d],
+        Reduction::MaxWithIndex | Reduction::MinWithIndex if !d.is_complex() => vec![d, DType::I64],
+        Reduction::ArgMax | Reduction::ArgMin if !d.is_complex() => vec![DType::I64],
+        Reduction::Any | Reduction::All => vec![DType::Bool],
+        Reduction::CountNonzero => vec![DType::I64],
+        Reduction::Variance { .. } | Reduction::StandardDeviation { .. } | Reduction::Norm(_) => vec![float.to_real()],
+        _ => return None,
+    })
+}
+
+/// Inner, outer, middle, both ends, narrow, strided, transposed, expanded, size one, one element.
+fn layouts() -> Vec<Vec<Dim>> {
+    vec![
+        vec![(3, 50, false), (50, 1, true)],
+        vec![(9, 7, false), (7, 1, true)],
+        vec![(13, 70, true), (70, 1, false)],
+        vec![(4, 60, false), (5, 12, true), (12, 1, false)],
+        vec![(3, 100, true), (5, 20, false), (20, 1, true)],
+        vec![(41, 3, true), (3, 1, false)],
+        vec![(11, 9, true), (3, 2, false)],
+        vec![(6, 80, false), (40, 2, true)],
+        vec![(33, 1, true), (5, 33, false)],
+        vec![(33, 1, false), (5, 33, true)],
+        vec![(4, 0, false), (7, 2, true), (3, 0, true)],
+        vec![(1, 99, true), (8, 1, false), (1, 5, false)],
+        vec![(1, 1, true)],
+        vec![(2, 1, true), (36, 2, true), (3, 72, false)],
+    ]
+}
+
+#[test]
+fn all_operations_dtypes_and_layouts() {
+    for dtype in DType::ALL {
+        let mut input = small(dtype, 1000, 7 + dtype as u64);
+        for op in OPERATIONS {
+            let Some(outs) = output_dtypes(op, dtype) else { continue };
+            let tolerance = match outs[0] {
+                DType::F16 => 2e-3,
+                DType::BF16 => 1e-2,
+                DType::F32 | DType::Complex64 => 3e-6,
+                _ => 1e-12,
+            };
+            for dims in layouts() {
+                if op == Reduction::Product {
+                    // Products of these would overflow.
+                    let mut ones = dispatch!(dtype, T => {
+                        Array::of(&(0..1000).map(|i| T::from_i64(1 + (i % 97 == 0) as i64)).collect::<Vec<_>>())
+                    });
+                    check(op, &dims, &mut ones, &outs, tolerance);
+                } else {
+                    check(op, &dims, &mut input, &outs, tolerance);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn long_reductions_are_split_and_merged() {
+    let n = 300_000;
+    let mut x = small(DType::F32, n, 3);
+    let mut z = small(DType::Complex64, n / 2, 4);
+    let shapes: [&[Dim]; 5] = [
+        &[(n, 1, true)],
+        &[(n / 100, 100, true), (100, 1, false)],
+        &[(n / 2, 2, true)],
+        &[(2, 1, false), (n / 2, 2, true)],
+        &[(n / 2000, 2000, true), (2000, 1, false)],
+    ];
+    for dims in shapes {
+        for op in [Reduction::Sum, VARIANCE, Reduction::MinWithIndex, Reduction::LogSumExp, Reduction::Norm(2.0)] {
+            check(op, dims, &mut x, &output_dtypes(op, DType::F32).unwrap(), 1e-6);
+        }
+    }
+    check(Reduction::Sum, &[(n / 2, 1, true)], &mut z, &[DType::Complex64], 1e-6);
+    check(VARIANCE, &[(n / 2, 1, true)], &mut z, &[DType::F32, DType::Complex64], 1e-6);
+    // The only largest element, wherever it is.
+    for at in [0, 1, 65_535, 65_536, 200_003, n - 1] {
+        let mut v = vec![-1.0f32; n];
+        v[at] = 2.0;
+        let got = run(Reduction::ArgMax, &[(n, 1, true)], &mut Array::of(&v), &[DType::I64]);
+        assert_eq!(got[0].at::<i64>(0), at as i64);
+    }
+}
+
+#[test]
+fn indices_follow_the_logical_order() {
+    // Both reduced dimensions, in memory order and transposed.
+    let v: Vec<f32> = (0..12).map(|i| ((i * 5) % 12) as f32).collect();
+    let mut x = Array::of(&v);
+    check(Reduction::MaxWithIndex, &[(3, 4, true), (4, 1, true)], &mut x, &[DType::F32, DType::I64], 0.0);
+    check(Reduction::MaxWithIndex, &[(4, 1, true), (3, 4, true)], &mut x, &[DType::F32, DType::I64], 0.0);
+    check(
+        Reduction::MinWithIndex,
+        &[(2, 1, true), (2, 6, false), (3, 2, true)],
+        &mut x,
+        &[DType::F32, DType::I64],
+        0.0,
+    );
+}
+
+#[test]
+fn special_values() {
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    let one = |op, v: &[f64], out| run(op, &[(v.len(), 1, true)], &mut Array::of(v), &[out])[0].get(0).re;
+    let value = |op, v: &[f64]| one(op, v, DType::F64);
+    // NaN wins, the first one.
+    assert!(value(Reduction::Max, &[1.0, NAN, 3.0]).is_nan());
+    assert!(value(Reduction::Min, &[1.0, NAN, 3.0]).is_nan());
+    assert_eq!(one(Reduction::ArgMax, &[1.0, NAN, 3.0, NAN], DType::I64), 1.0);
+    assert_eq!(one(Reduction::ArgMin, &[NAN, NAN, -INF], DType::I64), 0.0);
+    // First of equals; zeros of both signs are equal.
+    assert_eq!(one(Reduction::ArgMax, &[1.0, 3.0, 3.0], DType::I64), 1.0);
+    assert_eq!(one(Reduction::ArgMax, &[-0.0, 0.0], DType::I64), 0.0);
+    assert_eq!(one(Reduction::ArgMax, &[-INF, -INF], DType::I64), 0.0);
+    assert_eq!(value(Reduction::LogSumExp, &[-INF, -INF]), -INF);
+    assert_eq!(value(Reduction::LogSumExp, &[INF, 1.0, INF]), INF);
+    assert!(value(Reduction::LogSumExp, &[INF, -INF, NAN]).is_nan());
+    assert_eq!(value(Reduction::LogSumExp, &[1e4, 1e4]), 1e4 + 2f64.ln());
+    assert_eq!(value(Reduction::NanSum, &[1.0, NAN, 2.0]), 3.0);
+    assert!(value(Reduction::Sum, &[INF, -INF]).is_nan());
+    assert_eq!(one(Reduction::Any, &[NAN], DType::Bool), 1.0);
+    assert_eq!(one(Reduction::CountNonzero, &[NAN, 0.0, -0.0], DType::I64), 1.0);
+    assert!(value(Reduction::Norm(INF), &[1.0, NAN]).is_nan());
+    assert!(value(Reduction::Norm(-INF), &[1.0, NAN]).is_nan());
+    assert_eq!(value(Reduction::Norm(-1.0), &[0.0, 2.0]), 0.0);
+    // Degrees of freedom.
+    assert!(value(VARIANCE, &[1.0]).is_nan());
+    assert_eq!(value(Reduction::Variance { correction: 5.0 }, &[1.0, 2.0, 4.0]), INF);
+    assert!(value(VARIANCE, &[1.0, INF]).is_nan());
+    // A large mean does not swamp a small variance, nor do many elements lose the sum.
+    let shifted: Vec<f32> = (0..100_000).map(|i| 1e6 + (i % 2) as f32).collect();
+    let got = run(VARIANCE, &[(100_000, 1, true)], &mut Array::of(&shifted), &[DType::F64, DType::F64]);
+    assert!((got[0].at::<f64>(0) - 0.25 * 100_000.0 / 99_999.0).abs() < 1e-9);
+    assert!((got[1].at::<f64>(0) - 1_000_000.5).abs() < 1e-9);
+    let tenths = vec![0.1f32; 1 << 20];
+    let got = run(Reduction::Sum, &[(1 << 20, 1, true)], &mut Array::of(&tenths), &[DType::F32]);
+    assert_eq!(got[0].at::<f32>(0), (0.1f32 as f64 * (1 << 20) as f64) as f32);
+}
+
+#[test]
+fn dtypes_wrap_and_convert() {
+    let all = |op, mut x: Array, n, out| run(op, &[(n, 1, true)], &mut x, &[out]).remove(0);
+    assert_eq!(all(Reduction::Sum, Array::of(&[200u8, 100]), 2, DType::U8).at::<u8>(0), 44);
+    assert_eq!(all(Reduction::Sum, Array::of(&[i64::MAX, 1]), 2, DType::I64).at::<i64>(0), i64::MIN);
+    assert_eq!(all(Reduction::Sum, Array::of(&[u64::MAX, 0]), 2, DType::U64).at::<u64>(0), u64::MAX);
+    assert_eq!(all(Reduction::Max, Array::of(&[1u64, u64::MAX, 2]), 3, DType::U64).at::<u64>(0), u64::MAX);
+    assert_eq!(all(Reduction::ArgMin, Array::of(&[u64::MAX, 1, 2]), 3, DType::I64).at::<i64>(0), 1);
+    assert!(all(Reduction::Sum, Array::of(&[Bool(1), Bool(1)]), 2, DType::Bool).at::<Bool>(0).get());
+    assert_eq!(all(Reduction::Sum, Array::of(&[Bool(1), Bool(7)]), 2, DType::I64).at::<i64>(0), 2);
+    assert!(!all(Reduction::Product, Array::of(&[Bool(1), Bool(0)]), 2, DType::Bool).at::<Bool>(0).get());
+    assert_eq!(all(Reduction::Sum, Array::of(&[1.5f32, 2.75]), 2, DType::I32).at::<i32>(0), 3);
+    assert_eq!(all(Reduction::Sum, Array::of(&[1i32 << 30, 3]), 2, DType::F32).at::<f32>(0), 1073741824.0);
+    // More than a half can hold on the way.
+    let halves = [f16::from_f32(60000.0), f16::from_f32(60000.0), f16::from_f32(-60000.0)];
+    assert_eq!(all(Reduction::Sum, Array::of(&halves), 3, DType::F16).at::<f16>(0).to_f32(), 60000.0);
+    let ones = vec![bf16::ONE; 1000];
+    assert_eq!(all(Reduction::Sum, Array::of(&ones), 1000, DType::F32).at::<f32>(0), 1000.0);
+    let z = [Complex::new(1.0f32, 2.0), Complex::new(3.0, -1.0), Complex::new(2.0, 0.0)];
+    assert!((all(VARIANCE, Array::of(&z), 3, DType::F32).at::<f32>(0) - 10.0 / 3.0).abs() < 1e-6);
+    assert_eq!(all(Reduction::Sum, Array::of(&z), 3, DType::F64).at::<f64>(0), 6.0);
+}
+
+#[test]
+fn nothing_to_reduce() {
+    let empty = |op, out| run(op, &[(3, 0, false), (0, 1, true)], &mut Array::new(DType::F32, 0), &[out])[0].get(2).re;
+    assert_eq!(empty(Reduction::Sum, DType::F32), 0.0);
+    assert_eq!(empty(Reduction::Product, DType::F32), 1.0);
+    assert!(empty(Reduction::Mean, DType::F32).is_nan());
+    assert!(empty(VARIANCE, DType::F32).is_nan());
+    assert_eq!(empty(Reduction::Any, DType::Bool), 0.0);
+    assert_eq!(empty(Reduction::All, DType::Bool), 1.0);
+    assert_eq!(empty(Reduction::LogSumExp, DType::F32), f64::NEG_INFINITY);
+    assert_eq!(empty(Reduction::Norm(2.0), DType::F32), 0.0);
+    // No outputs.
+    run(Reduction::Sum, &[(0, 5, false), (5, 1, true)], &mut Array::new(DType::F32, 0), &[DType::F32]);
+}
+
+#[test]
+fn unaligned_input() {
+    let mut x = Array::new(DType::U8, 64);
+    // SAFETY: 1 + 10 * 4 bytes fit.
+    let sum = unsafe {
+        let data = x.data().add(1);
+        for i in 0..10 {
+            data.add(4 * i).cast::<f32>().write_unaligned(i as f32);
+        }
+        let mut sum = 0.0f32;
+        let out = Operand { data: (&raw mut sum).cast(), dtype: DType::F32 };
+        let shape = ReduceShape { kept: &[], reduced: &[ReducedDim { size: 10, stride: 4 }] };
+        reduce(Reduction::Sum, shape, Operand { data, dtype: DType::F32 }, &[out]);
+        sum
+    };
+    assert_eq!(sum, 45.0);
+}
+
+#[test]
+fn threads_do_not_change_bits() {
+    let n = 500_000;
+    let v: Vec<f64> = (0..n).map(|i| ((i * 7919) % 10007) as f64 * 0.1).collect();
+    let mut x = Array::of(&v);
+    let before = flambeau_base::parallel::num_threads();
+    for dims in [vec![(n, 1, true)], vec![(n / 500, 500, true), (500, 1, false)]] {
+        for op in [Reduction::Sum, VARIANCE, Reduction::LogSumExp] {
+            let results: Vec<u64> = [1, 2, 5]
+                .map(|t| {
+                    flambeau_base::parallel::set_num_threads(t);
+                    run(op, &dims, &mut x, &[DType::F64])[0].at::<f64>(0).to_bits()
+                })
+                .to_vec();
+            assert!(results.iter().all(|r| *r == results[0]), "{op:?}");
+        }
+    }
+    flambeau_base::parallel::set_num_threads(before);
+}

@@ -1,0 +1,511 @@
+//! Reading and writing by index along one dim: gather, scatter, index_select and their relatives.
+
+use super::copy::byte_strides;
+use crate::autograd::{Forward, Geometry};
+use crate::dims::{self, Dims, wrap_dim};
+use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::index::{BadIndex, ReduceOp};
+
+fn out_of_bounds(e: BadIndex, dim: usize) -> Error {
+    Error::index(format!("index {} is out of bounds for dimension {dim} with size {}", e.value, e.size))
+}
+
+/// 64-bit indices of an index argument.
+fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
+    ensure!(matches!(index.dtype(), DType::I64 | DType::I32), "{op}(): Expected dtype int64 for index");
+    Ok(())
+}
+
+/// A 0-d tensor as a 1-d one, so that kernels see at least one dim.
+fn at_least_1d(x: &Tensor) -> Result<Tensor> {
+    if x.dim() == 0 { x.view(&[1]) } else { Ok(x.clone()) }
+}
+
+// ---- gather -------------------------------------------------------------------------------------
+
+fn gather_check(x: &Tensor, dim: i64, index: &Tensor) -> Result<usize> {
+    let d = wrap_dim(dim, x.dim())?;
+    index_dtype("gather", index)?;
+    ensure!(
+        index.dim().max(1) == x.dim().max(1) || index.numel() == 0,
+        "Index tensor must have the same number of dimensions as input tensor"
+    );
+    for i in 0..x.dim().min(index.dim()) {
+        ensure!(
+            i == d || index.sizes()[i] <= x.sizes()[i] || index.numel() == 0,
+            "Size does not match at dimension {i} expected index {:?} to be no larger than self {:?} apart from dimension {d}",
+            index.sizes(),
+            x.sizes()
+        );
+    }
+    Ok(d)
+}
+
+fn gather_plan(x: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<TensorSpec> {
+    gather_check(x, dim, index)?;
+    Ok(TensorSpec::like(Dims::from_slice(index.sizes()), x))
+}
+
+fn gather_run(x: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool, outs: &[Tensor]) -> Result<()> {
+    let d = gather_check(x, dim, index)?;
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    let (x, index, out) = (at_least_1d(x)?, at_least_1d(index)?, at_least_1d(&outs[0])?);
+    let _locks = LockSet::new([(x.storage(), false), (index.storage(), false), (out.storage(), true)])?;
+    // SAFETY: sizes were checked, indices are checked by the kernel, and the storages are locked.
+    unsafe {
+        flambeau_cpu::index::gather(
+            index.sizes(),
+            d,
+            (out.data_ptr(), &byte_strides(out.strides(), out.dtype())),
+            (x.data_ptr(), &byte_strides(x.strides(), x.dtype())),
+            x.sizes()[d],
+            (index.data_ptr(), &byte_strides(index.strides(), index.dtype()), index.dtype()),
+            x.element_size(),
+            false,
+        )
+    }
+    .map_err(|e| out_of_bounds(e, d))
+}
+
+op! {
+    /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and likewise for other dims. The result has the index's sizes.
+    gather: "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+        Out OUT: "gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(gather_plan; x, dim, index, sparse_grad), run: run!(gather_run; x, dim, index, sparse_grad) };
+    derivative: backward! {
+        self_(g, self_: Geometry, dim: i64, index: Tensor) =>
+            Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.scatter_add(dim, &index, g)?
+    };
+    samples: |m| vec![
+        sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), false],
+        sample![m.any(&[3, 4]), -1, m.indices(&[3, 6], 4), false],
+    ];
+    fn gather(&self, dim: i64, index: &Tensor) -> Tensor [self, dim, index, false];
+}
+
+// ---- scatter ------------------------------------------------------------------------------------
+
+fn scatter_check(op: &str, x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Result<usize> {
+    let d = wrap_dim(dim, x.dim())?;
+    index_dtype(op, index)?;
+    if let Some(src) = src {
+        ensure!(src.dtype() == x.dtype(), "{op}(): Expected self.dtype to be equal to src.dtype");
+    }
+    if index.numel() == 0 {
+        return Ok(d);
+    }
+    ensure!(
+        index.dim().max(1) == x.dim().max(1),
+        "Index tensor must have the same number of dimensions as self tensor"
+    );
+    let at = |t: &Tensor, i: usize| t.sizes().get(i).copied().unwrap_or(1);
+    if let Some(src) = src {
+        ensure!(
+            src.dim().max(1) == x.dim().max(1),
+            "Index tensor must have the same number of dimensions as src tensor"
+        );
+    }
+    for i in 0..x.dim().max(1) {
+        let fits_self = i == d || at(index, i) <= at(x, i);
+        let fits_src = src.is_none_or(|s| at(index, i) <= at(s, i));
+        ensure!(
+            fits_self && fits_src,
+            "Expected index {:?} to be no larger than self {:?} apart from dimension {d}{}",
+            index.sizes(),
+            x.sizes(),
+            src.map_or(String::new(), |s| format!(" and to be no larger size than src {:?}", s.sizes()))
+        );
+    }
+    Ok(d)
+}
+
+/// What is scattered: elements of a tensor, or one number.
+enum Source<'a> {
+    Tensor(&'a Tensor),
+    Value(Scalar),
+}
+
+fn scatter_into(
+    op: &str,
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: Source<'_>,
+    reduce: Option<ReduceOp>,
+    include_self: bool,
+) -> Result<Tensor> {
+    let src = match source {
+        Source::Tensor(t) => t.clone(),
+        Source::Value(v) => {
+            ensure!(
+                x.dtype().is_complex() || !v.is_complex(),
+                "{op}(): cannot scatter a complex value into {}",
+                x.dtype()
+            );
+            Tensor::full(&[], v, (x.dtype(), x.device()))?.expand(index.sizes())?
+        }
+    };
+    let d = scatter_check(op, x, dim, index, Some(&src))?;
+    check_distinct(op, x)?;
+    if index.numel() == 0 {
+        return Ok(x.clone());
+    }
+    let apart =
+        |t: &Tensor| if t.shares_storage_with(x) { t.clone_in(crate::MemoryFormat::Contiguous) } else { Ok(t.clone()) };
+    let (src, index) = (apart(&at_least_1d(&src)?)?, apart(&at_least_1d(index)?)?);
+    let dst = at_least_1d(&x.detach_all()?)?;
+    let _locks = LockSet::new([(dst.storage(), true), (index.storage(), false), (src.storage(), false)])?;
+    let dst_strides = byte_strides(dst.strides(), dst.dtype());
+    let src_strides = byte_strides(src.strides(), src.dtype());
+    let index_strides = byte_strides(index.strides(), index.dtype());
+    let indices = (index.data_ptr() as *const u8, &index_strides[..], index.dtype());
+    let source = (src.data_ptr() as *const u8, &src_strides[..]);
+    // SAFETY: sizes were checked, indices are checked by the kernel, the storages are locked, and the destination's
+    // elements are distinct and apart from the others.
+    unsafe {
+        match reduce {
+            None => flambeau_cpu::index::scatter(
+                index.sizes(),
+                d,
+                (dst.data_ptr(), &dst_strides),
+                dst.sizes()[d],
+                source,
+                indices,
+                dst.element_size(),
+                false,
+            ),
+            Some(op) => flambeau_cpu::index::scatter_reduce(
+                index.sizes(),
+                d,
+                (dst.data_ptr(), &dst_strides),
+                dst.sizes()[d],
+                source,
+                indices,
+                dst.dtype(),
+                op,
+                include_self,
+                false,
+            ),
+        }
+    }
+    .map_err(|e| out_of_bounds(e, d))?;
+    Ok(x.clone())
+}
+
+/// A tensor that is written by index must not reach an element twice.
+fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
+    ensure!(
+        !dims::may_overlap(x.sizes(), x.strides()),
+        "{op}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+         Please clone() the tensor before performing the operation."
+    );
+    Ok(())
+}
+
+/// A copy to write into: dense, in the input's order.
+fn copy_of(x: &Tensor) -> Result<Tensor> {
+    x.clone_in(crate::MemoryFormat::Preserve)
+}
+
+fn scatter_inplace(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_into("scatter", x, dim, index, Source::Tensor(src), None, true)
+}
+fn scatter_any(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_check("scatter", x, dim, index, Some(src))?;
+    copy_of(x)?.scatter_(dim, index, src)
+}
+
+op! {
+    /// A copy with `out[index[i][j]][j] = src[i][j]` for `dim` 0, and likewise for other dims. Of several writes to one
+    /// element the last in row-major order stays.
+    scatter: "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+        Out OUT: "scatter.src_out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(scatter_any; x, dim, index, src));
+    derivative: backward! {
+        self_(g, dim: i64, index: Tensor) => g.scatter_value(dim, &index, 0)?,
+        src(g, dim: i64, index: Tensor, src: Geometry) => gathered(g, dim, &index, &src)?,
+    };
+    forward: Forward::FromBackward;
+    samples: |m| vec![sample![m.any(&[3, 4]), 0, Tensor::from_slice(&[2i64, 0, 1, 1]).and_then(|t| t.view(&[1, 4])).unwrap_or_else(|e| unreachable!("{e}")), m.any(&[2, 4])]];
+    fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
+}
+op! {
+    /// Writes `self[index[i][j]][j] = src[i][j]` for `dim` 0, and likewise for other dims.
+    scatter_: "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)";
+    Body::InPlace(kernel!(scatter_inplace; x, dim, index, src), &scatter::OP);
+    fn scatter_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
+}
+
+/// The gradient of a scattered source: what `gather` reads, and zero where the index does not reach.
+fn gathered(g: &Tensor, dim: i64, index: &Tensor, src: &Geometry) -> Result<Tensor> {
+    let read = g.gather(dim, index)?;
+    if index.sizes() == &src.sizes[..] {
+        return Ok(read);
+    }
+    let mut pad = Dims::new();
+    for d in (0..src.dim()).rev() {
+        pad.extend([0, src.sizes[d] - index.sizes()[d]]);
+    }
+    read.constant_pad_nd(&pad, 0)
+}
+
+fn scatter_value_inplace(x: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    scatter_into("scatter", x, dim, index, Source::Value(value), None, true)
+}
+fn scatter_value_any(x: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    scatter_check("scatter", x, dim, index, None)?;
+    copy_of(x)?.scatter_value_(dim, index, value)
+}
+
+op! {
+    /// A copy with `out[index[i][j]][j] = value` for `dim` 0, and likewise for other dims.
+    scatter_value: "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+        Out OUT: "scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(scatter_value_any; x, dim, index, value));
+    derivative: backward! { self_(g, dim: i64, index: Tensor) => g.scatter_value(dim, &index, 0)? };
+    samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), Scalar::Int(1)]];
+    fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor [self, dim, index, value.into()];
+}
+op! {
+    /// Writes `self[index[i][j]][j] = value` for `dim` 0, and likewise for other dims.
+    scatter_value_: "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)";
+    Body::InPlace(kernel!(scatter_value_inplace; x, dim, index, value), &scatter_value::OP);
+    fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor [self, dim, index, value.into()];
+}
+
+fn scatter_add_inplace(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_into("scatter", x, dim, index, Source::Tensor(src), Some(ReduceOp::Sum), true)
+}
+fn scatter_add_any(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    scatter_check("scatter", x, dim, index, Some(src))?;
+    copy_of(x)?.scatter_add_(dim, index, src)
+}
+
+op! {
+    /// A copy with `src[i][j]` added to `out[index[i][j]][j]` for `dim` 0, and likewise for other dims; in row-major
+    /// order, so that results do not depend on the number of threads.
+    scatter_add: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+        Out OUT: "scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(scatter_add_any; x, dim, index, src));
+    derivative: backward! {
+        self_(g) => g.clone(),
+        src(g, dim: i64, index: Tensor, src: Geometry) => gathered(g, dim, &index, &src)?,
+    };
+    samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), m.any(&[2, 4])], sample![m.any(&[3]), 0, m.indices(&[5], 3), m.any(&[5])]];
+    fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
+}
+op! {
+    /// Adds `src[i][j]` to `self[index[i][j]][j]` for `dim` 0, and likewise for other dims.
+    scatter_add_: "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)";
+    Body::InPlace(kernel!(scatter_add_inplace; x, dim, index, src), &scatter_add::OP);
+    fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
+}
+
+// ---- one index vector ---------------------------------------------------------------------------
+
+fn vector_index(op: &str, index: &Tensor) -> Result<Tensor> {
+    ensure!(index.dim() <= 1, "{op}(): Index is supposed to be a vector");
+    ensure!(matches!(index.dtype(), DType::I64 | DType::I32), "{op}(): Expected dtype int32 or int64 for index");
+    at_least_1d(index)
+}
+
+fn index_select_plan(x: &Tensor, dim: i64, index: &Tensor) -> Result<TensorSpec> {
+    let d = wrap_dim(dim, x.dim())?;
+    let index = vector_index("index_select", index)?;
+    let mut sizes = Dims::from_slice(x.sizes());
+    match x.dim() {
+        0 => ensure!(
+            index.numel() == 1,
+            "index_select(): Index to scalar can have only 1 value, got {} value(s)",
+            index.numel()
+        ),
+        _ => sizes[d] = index.numel(),
+    }
+    Ok(TensorSpec::like(sizes, x))
+}
+
+fn index_select_run(x: &Tensor, dim: i64, index: &Tensor, outs: &[Tensor]) -> Result<()> {
+    let d = wrap_dim(dim, x.dim())?;
+    let (x, index, out) = (at_least_1d(x)?, at_least_1d(index)?, at_least_1d(&outs[0])?);
+    let _locks = LockSet::new([(x.storage(), false), (index.storage(), false), (out.storage(), true)])?;
+    // SAFETY: the output has the planned sizes, indices are checked by the kernel, the storages are locked.
+    unsafe {
+        flambeau_cpu::index::index_select(
+            out.sizes(),
+            d,
+            (out.data_ptr(), &byte_strides(out.strides(), out.dtype())),
+            (x.data_ptr(), &byte_strides(x.strides(), x.dtype())),
+            x.sizes()[d],
+            (index.data_ptr(), index.strides()[0] as isize * index.element_size() as isize, index.dtype()),
+            x.element_size(),
+            false,
+        )
+    }
+    .map_err(|_| Error::index("index out of range in self"))
+}
+
+op! {
+    /// The parts along `dim` that a vector of indices names.
+    index_select: "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+        Out OUT: "index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(index_select_plan; x, dim, index), run: run!(index_select_run; x, dim, index) };
+    derivative: backward! {
+        self_(g, self_: Geometry, dim: i64, index: Tensor) =>
+            Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.index_add(dim, &index, g)?
+    };
+    samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[5], 3)], sample![m.any(&[3, 4]), -1, m.indices(&[2], 4)]];
+    fn index_select(&self, dim: i64, index: &Tensor) -> Tensor [self, dim, index];
+}
+
+fn index_source(op: &str, x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<(usize, Tensor, Tensor)> {
+    let d = wrap_dim(dim, x.dim())?;
+    let index = vector_index(op, index)?;
+    ensure!(
+        source.dtype() == x.dtype(),
+        "{op}(): self ({}) and source ({}) must have the same scalar type",
+        x.dtype().scalar_type_name(),
+        source.dtype().scalar_type_name()
+    );
+    ensure!(
+        source.dim().max(1) == x.dim().max(1) && (x.dim() > 0 || source.numel() == 1),
+        "{op}(): source and self must have the same number of dimensions, got {} and {}",
+        source.dim(),
+        x.dim()
+    );
+    let source = at_least_1d(source)?;
+    ensure!(
+        source.sizes()[d] == index.numel(),
+        "{op}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
+        index.numel(),
+        source.sizes()[d]
+    );
+    for i in 0..x.dim() {
+        ensure!(
+            i == d || source.sizes()[i] == x.sizes()[i],
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} \
+             source.shape = {:?}",
+            x.sizes(),
+            source.sizes()
+        );
+    }
+    Ok((d, index, source))
+}
+
+fn index_write(op: &str, x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, add: bool) -> Result<Tensor> {
+    let (d, index, source) = index_source(op, x, dim, index, source)?;
+    check_distinct(op, x)?;
+    if index.numel() == 0 || source.numel() == 0 {
+        return Ok(x.clone());
+    }
+    let apart =
+        |t: &Tensor| if t.shares_storage_with(x) { t.clone_in(crate::MemoryFormat::Contiguous) } else { Ok(t.clone()) };
+    let (index, source) = (apart(&index)?, apart(&source)?);
+    let dst = at_least_1d(&x.detach_all()?)?;
+    let _locks = LockSet::new([(dst.storage(), true), (index.storage(), false), (source.storage(), false)])?;
+    let dst_strides = byte_strides(dst.strides(), dst.dtype());
+    let source_strides = byte_strides(source.strides(), source.dtype());
+    let indices =
+        (index.data_ptr() as *const u8, index.strides()[0] as isize * index.element_size() as isize, index.dtype());
+    let from = (source.data_ptr() as *const u8, &source_strides[..]);
+    let to = (dst.data_ptr(), &dst_strides[..]);
+    // SAFETY: as in `scatter_into`.
+    unsafe {
+        match add {
+            true => {
+                flambeau_cpu::index::index_add(source.sizes(), d, to, dst.sizes()[d], from, indices, dst.dtype(), false)
+            }
+            false => flambeau_cpu::index::index_copy(
+                source.sizes(),
+                d,
+                to,
+                dst.sizes()[d],
+                from,
+                indices,
+                dst.element_size(),
+                false,
+            ),
+        }
+    }
+    .map_err(|_| Error::index("index out of range in self"))?;
+    Ok(x.clone())
+}
+
+fn index_add_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
+    let source = match alpha {
+        None | Some(Scalar::Int(1)) => source.clone(),
+        Some(a) => source.mul(a)?.to_dtype(source.dtype())?,
+    };
+    index_write("index_add", x, dim, index, &source, true)
+}
+fn index_add_any(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
+    index_source("index_add", x, dim, index, source)?;
+    index_add_::OP.call(&[(&copy_of(x)?).into(), dim.into(), index.into(), source.into(), alpha.into()])?.one()
+}
+
+op! {
+    /// A copy with `alpha * source` added, part by part, to the parts along `dim` that a vector of indices names.
+    index_add: "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+        Out OUT: "index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(index_add_any; x, dim, index, source, alpha));
+    derivative: backward! {
+        self_(g) => g.clone(),
+        source(g, dim: i64, index: Tensor, source: Geometry, alpha: Option<Scalar>) => {
+            let g = g.index_select(dim, &index)?.reshape(&source.sizes)?;
+            match alpha { None => g, Some(a) => g.mul(a.conj())? }
+        },
+    };
+    samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[5], 3), m.any(&[5, 4]), Scalar::Int(2)]];
+    fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];
+}
+op! {
+    /// Adds `alpha * source`, part by part, to the parts along `dim` that a vector of indices names.
+    index_add_: "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)";
+    Body::InPlace(kernel!(index_add_inplace; x, dim, index, source, alpha), &index_add::OP);
+    fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];
+}
+
+fn index_copy_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    index_write("index_copy", x, dim, index, source, false)
+}
+fn index_copy_any(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    index_source("index_copy", x, dim, index, source)?;
+    copy_of(x)?.index_copy_(dim, index, source)
+}
+
+op! {
+    /// A copy with the parts along `dim` that a vector of indices names replaced by those of `source`.
+    index_copy: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+        Out OUT: "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(index_copy_any; x, dim, index, source));
+    derivative: backward! {
+        self_(g, dim: i64, index: Tensor, source: Geometry) => g.index_copy(dim, &index, &source.zeros()?)?,
+        source(g, dim: i64, index: Tensor, source: Geometry) => g.index_select(dim, &index)?.reshape(&source.sizes)?,
+    };
+    samples: |m| vec![sample![m.any(&[3, 4]), 0, Tensor::from_slice(&[2i64, 0]).unwrap_or_else(|e| unreachable!("{e}")), m.any(&[2, 4])]];
+    fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];
+}
+op! {
+    /// Replaces the parts along `dim` that a vector of indices names by those of `source`.
+    index_copy_: "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)";
+    Body::InPlace(kernel!(index_copy_inplace; x, dim, index, source), &index_copy::OP);
+    fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    gather::ALL,
+    index_add::ALL,
+    index_add_::ALL,
+    index_copy::ALL,
+    index_copy_::ALL,
+    index_select::ALL,
+    scatter::ALL,
+    scatter_::ALL,
+    scatter_add::ALL,
+    scatter_add_::ALL,
+    scatter_value::ALL,
+    scatter_value_::ALL,
+];
