@@ -1,5 +1,7 @@
 //! Order-preserving keys: an unsigned integer for every element, and back.
 
+use crate::math::level;
+use crate::with_isa;
 use flambeau_base::{Bool, DType, bf16, dispatch, f16};
 
 /// How the elements of one dtype map to keys. Key order is the wanted order, so descending keys are complemented.
@@ -169,17 +171,31 @@ impl Keys {
 }
 
 unsafe fn load<T: Key>(src: *const u8, stride: isize, out: *mut u64, n: usize, flip: u64) {
-    // SAFETY: the caller's `n` elements.
-    unsafe {
-        if stride == size_of::<T>() as isize {
-            let src = src.cast::<T>();
-            for i in 0..n {
-                out.add(i).write(src.add(i).read_unaligned().key() ^ flip);
-            }
-        } else {
-            for i in 0..n {
-                out.add(i).write(src.offset(i as isize * stride).cast::<T>().read_unaligned().key() ^ flip);
-            }
+    if stride != size_of::<T>() as isize {
+        for i in 0..n {
+            // SAFETY: the caller's `n` elements.
+            unsafe { out.add(i).write(src.offset(i as isize * stride).cast::<T>().read_unaligned().key() ^ flip) };
         }
+        return;
     }
+    let src = src.cast::<T>();
+    // SAFETY: the caller's `n` elements.
+    let one = |i: usize| unsafe { out.add(i).write(src.add(i).read_unaligned().key() ^ flip) };
+    with_isa!(level(), _I => (0..n).for_each(one));
 }
+
+/// For each group of [`GROUP`] keys (the last may be shorter), whether one is below `limit`: a bit each.
+pub(super) fn groups_below(keys: &[u64], limit: u64) -> u64 {
+    debug_assert!(keys.len() <= 64 * GROUP);
+    with_isa!(level(), _I => {
+        let mut bits = 0u64;
+        for (i, group) in keys.chunks(GROUP).enumerate() {
+            let any = group.iter().fold(false, |any, &key| any | (key < limit));
+            bits |= (any as u64) << i;
+        }
+        bits
+    })
+}
+
+/// Keys that are dismissed together.
+pub(super) const GROUP: usize = 16;

@@ -1,6 +1,6 @@
 //! The k greatest or least, and single order statistics.
 
-use super::keys::{Keys, Packed};
+use super::keys::{GROUP, Keys, Packed, groups_below};
 use super::{PIECE, Row};
 use crate::copy::Shared;
 use crate::scan::Lines;
@@ -8,7 +8,7 @@ use flambeau_base::DType;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 
-/// Keys computed at a time.
+/// Keys computed at a time: at most 64 groups.
 const BLOCK: usize = 512;
 
 /// The `k` greatest (`largest`) or least elements along `dim`, in that order, with their `i64` indices. Among equal
@@ -127,18 +127,19 @@ impl Row {
 
     /// The `k` least keys of elements `from..to`, in no order.
     unsafe fn least<P: Packed>(&self, from: usize, to: usize, k: usize) -> Vec<P> {
-        let room = (2 * k).max(1024).min(to - from).max(k);
+        let room = (3 * k).max(128).min(to - from).max(k);
         let mut best: Vec<P> = Vec::with_capacity(room);
         // Keys from this one on cannot be among the least; equal keys come later, so they lose.
         let mut limit = u64::MAX;
         let mut limited = false;
         let mut keep = |start: usize, keys: &[u64]| {
-            // Most groups hold nothing of interest: one comparison of their minimum dismisses them.
-            for (group, keys) in keys.chunks(16).enumerate() {
-                if limited && keys.iter().fold(u64::MAX, |a, &b| a.min(b)) >= limit {
-                    continue;
-                }
-                for (i, &key) in keys.iter().enumerate() {
+            // Most groups hold nothing of interest: one vectorised look at the block dismisses them.
+            let mut groups = if limited { groups_below(keys, limit) } else { u64::MAX };
+            while groups != 0 {
+                let group = groups.trailing_zeros() as usize * GROUP;
+                groups &= groups - 1;
+                let end = keys.len().min(group + GROUP);
+                for (i, &key) in keys.iter().enumerate().take(end).skip(group) {
                     if limited && key >= limit {
                         continue;
                     }
@@ -151,7 +152,7 @@ impl Row {
                             continue;
                         }
                     }
-                    best.push(P::pack(key, start + group * 16 + i));
+                    best.push(P::pack(key, start + i));
                 }
             }
         };
