@@ -1,9 +1,9 @@
 //! Running totals: cumsum, cumprod, logcumsumexp, cummax, cummin.
 //!
 //! A source of another dtype or with gaps is cast into the destination (or a block on the stack, when that is strided)
-//! and scanned in place there, so the kernels see contiguous data of one dtype. Lines that lie next to each other are scanned side by side, a row
-//! of accumulators at a time; a long line alone is cut into fixed pieces whose totals are carried in order. No
-//! result depends on the number of threads.
+//! and scanned in place there, so the kernels see contiguous data of one dtype. Lines that lie next to each other are
+//! scanned side by side, a row of accumulators at a time; a long line alone is cut into fixed pieces whose totals are
+//! carried in order. No result depends on the number of threads.
 //!
 //! As in PyTorch, sums and products of `f32` (here also of halves) accumulate in `f64`, those of complex64 in complex128.
 
