@@ -1,0 +1,424 @@
+//! Putting tensors together, repeating, flipping, shifting and padding them.
+
+use super::copy::byte_strides;
+use crate::autograd::{Forward, Geometry};
+use crate::dims::{self, Dims, wrap_dim, wrap_dims};
+use crate::{Body, MemoryFormat, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+
+// ---- cat ----------------------------------------------------------------------------------------
+
+/// A 1-d tensor of no elements joins anything and adds nothing: a habit of the older PyTorch that is still kept.
+fn skipped(t: &Tensor) -> bool {
+    t.dim() == 1 && t.sizes()[0] == 0
+}
+
+fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
+    ensure!(!tensors.is_empty(), "torch.cat(): expected a non-empty list of Tensors");
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(t.dim() > 0, "zero-dimensional tensor (at position {i}) cannot be concatenated");
+    }
+    let dtype = crate::promotion::result_type_of(&tensors.iter().collect::<Vec<_>>());
+    let Some(model) = tensors.iter().find(|t| !skipped(t)) else {
+        wrap_dim(dim, 1)?;
+        return Ok(TensorSpec::like(Dims::from_slice(&[0]), &tensors[0]).dtype(dtype));
+    };
+    let d = wrap_dim(dim, model.dim())?;
+    let mut sizes = Dims::from_slice(model.sizes());
+    sizes[d] = 0;
+    for (i, t) in tensors.iter().enumerate().filter(|(_, t)| !skipped(t)) {
+        ensure!(
+            t.dim() == model.dim(),
+            "Tensors must have same number of dimensions: got {} and {}",
+            model.dim(),
+            t.dim()
+        );
+        for k in 0..t.dim() {
+            ensure!(
+                k == d || t.sizes()[k] == model.sizes()[k],
+                "Sizes of tensors must match except in dimension {d}. Expected size {} but got size {} for tensor number {i} \
+                 in the list.",
+                model.sizes()[k],
+                t.sizes()[k]
+            );
+        }
+        ensure!(
+            t.device().kind == model.device().kind,
+            "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+            model.device(),
+            t.device()
+        );
+        sizes[d] += t.sizes()[d];
+    }
+    // The inputs' common memory format, if they have one.
+    let format = model.suggested_memory_format();
+    let common = tensors.iter().filter(|t| !skipped(t)).all(|t| t.suggested_memory_format() == format);
+    let spec = TensorSpec::like(sizes, model).dtype(dtype);
+    match common && format != MemoryFormat::Contiguous {
+        true => {
+            let strides = dims::strides_for(&spec.sizes, format)?;
+            Ok(spec.strided(strides))
+        }
+        false => Ok(spec),
+    }
+}
+
+fn cat_run(tensors: &[Tensor], dim: i64, outs: &[Tensor]) -> Result<()> {
+    let out = &outs[0];
+    let d = wrap_dim(dim, out.dim())?;
+    let inputs: Vec<&Tensor> = tensors.iter().filter(|t| !skipped(t) && t.numel() > 0).collect();
+    let _locks = LockSet::new(inputs.iter().map(|t| (t.storage(), false)).chain([(out.storage(), true)]))?;
+    let strides = byte_strides(out.strides(), out.dtype());
+    let mut at = out.data_ptr();
+    for t in inputs {
+        // SAFETY: the parts tile the output along `d`; sizes were checked by the plan; the storages are locked.
+        unsafe {
+            flambeau_cpu::copy::copy_strided(
+                t.sizes(),
+                (at, &strides, out.dtype()),
+                (t.data_ptr(), &byte_strides(t.strides(), t.dtype()), t.dtype()),
+            );
+        }
+        at = at.wrapping_offset(t.sizes()[d] as isize * strides[d]);
+    }
+    Ok(())
+}
+
+op! {
+    /// Tensors joined along an existing dim; their other sizes must agree. Dtypes are promoted.
+    cat: "cat(Tensor[] tensors, int dim=0) -> Tensor",
+        Out OUT: "cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(cat_plan; tensors, dim), run: run!(cat_run; tensors, dim) };
+    derivative: backward! {
+        tensors([c], tensors: Vec<Geometry>, dim: i64) => {
+            let g = c.gradient()?;
+            let mut start = 0;
+            let mut out = Vec::with_capacity(tensors.len());
+            for (i, t) in tensors.iter().enumerate() {
+                if t.dim() == 1 && t.sizes[0] == 0 {
+                    out.push(if c.needs_element("tensors", i) { Some(t.zeros()?) } else { None });
+                    continue;
+                }
+                let n = t.sizes[wrap_dim(dim, t.dim())?];
+                out.push(if c.needs_element("tensors", i) { Some(g.narrow(dim, start, n)?) } else { None });
+                start += n;
+            }
+            out
+        }
+    };
+    forward: Forward::Linear;
+    samples: |m| vec![
+        sample![vec![m.any(&[2, 3]), m.any(&[1, 3]), m.any(&[0, 3])], 0],
+        sample![vec![m.any(&[2, 3]), m.any(&[2, 1])], -1],
+        sample![vec![m.any(&[0]), m.any(&[2, 1])], 1],
+    ];
+    fn cat(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
+}
+
+fn concat_any(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    Tensor::cat(tensors, dim)
+}
+
+op! {
+    /// Another name of `cat`.
+    concat: "concat(Tensor[] tensors, int dim=0) -> Tensor",
+        Out OUT: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(concat_any; tensors, dim));
+}
+
+fn stack_any(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), "stack expects a non-empty TensorList");
+    let d = wrap_dim(dim, tensors[0].dim() + 1)? as i64;
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(
+            t.sizes() == tensors[0].sizes(),
+            "stack expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {i}",
+            tensors[0].sizes(),
+            t.sizes()
+        );
+    }
+    let parts = tensors.iter().map(|t| t.unsqueeze(d)).collect::<Result<Vec<_>>>()?;
+    Tensor::cat(&parts, d)
+}
+
+op! {
+    /// Tensors of equal sizes joined along a new dim.
+    stack: "stack(Tensor[] tensors, int dim=0) -> Tensor",
+        Out OUT: "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(stack_any; tensors, dim));
+    samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[2, 3])], 1], sample![vec![m.any(&[])], 0]];
+    fn stack(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
+}
+
+// ---- flip and roll ------------------------------------------------------------------------------
+
+fn flip_plan(x: &Tensor, over: &[i64]) -> Result<TensorSpec> {
+    if !over.is_empty() {
+        wrap_dims(over, x.dim())?;
+    }
+    let strides = dims::preserved_strides(x.sizes(), x.strides());
+    Ok(TensorSpec::like(Dims::from_slice(x.sizes()), x).strided(strides))
+}
+
+fn flip_run(x: &Tensor, over: &[i64], outs: &[Tensor]) -> Result<()> {
+    let out = &outs[0];
+    if x.numel() == 0 {
+        return Ok(());
+    }
+    let flipped = if over.is_empty() { Default::default() } else { wrap_dims(over, x.dim())? };
+    let mut strides = byte_strides(x.strides(), x.dtype());
+    let mut at = x.data_ptr();
+    let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+    // Reading backwards: from the last element, with the stride negated.
+    for d in flipped {
+        at = at.wrapping_offset((x.sizes()[d] - 1) as isize * strides[d]);
+        strides[d] = -strides[d];
+    }
+    // SAFETY: every element read is one of `x`; the storages are locked and apart.
+    unsafe {
+        flambeau_cpu::copy::copy_strided(
+            x.sizes(),
+            (out.data_ptr(), &byte_strides(out.strides(), out.dtype()), out.dtype()),
+            (at, &strides, x.dtype()),
+        );
+    }
+    Ok(())
+}
+
+op! {
+    /// A copy with the given dims reversed.
+    flip: "flip(Tensor self, int[] dims) -> Tensor", Out OUT: "flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(flip_plan; x, over), run: run!(flip_run; x, over) };
+    derivative: backward! { self_(g, dims: Dims) => g.flip(&dims)? };
+    forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 3]), vec![0i64]], sample![m.any(&[2, 3, 4]), vec![-1i64, 1]]];
+    fn flip(&self, dims: &[i64]) -> Tensor [self, dims];
+}
+
+fn roll_any(x: &Tensor, shifts: &[i64], over: &[i64]) -> Result<Tensor> {
+    if over.is_empty() && shifts.len() == 1 {
+        return x.reshape(&[-1])?.roll(shifts, &[0])?.view(x.sizes());
+    }
+    ensure!(!shifts.is_empty(), "`shifts` required");
+    ensure!(
+        shifts.len() == over.len(),
+        "shifts and dimensions must align. shifts: {}, dims:{}",
+        shifts.len(),
+        over.len()
+    );
+    let mut out = x.clone_in(MemoryFormat::Contiguous)?;
+    for (&shift, &dim) in shifts.iter().zip(over) {
+        let n = x.size(dim)?;
+        if n == 0 {
+            continue;
+        }
+        let k = shift.rem_euclid(n);
+        if k != 0 {
+            out = Tensor::cat(&[out.narrow(dim, n - k, k)?, out.narrow(dim, 0, n - k)?], dim)?;
+        }
+    }
+    Ok(out)
+}
+
+op! {
+    /// A copy with elements moved around along the given dims (through the flattened tensor without any).
+    roll: "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+        Out OUT: "roll.out(Tensor self, SymInt[1] shifts, int[1] dims=[], *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(roll_any; x, shifts, over));
+    derivative: backward! {
+        self_(g, shifts: Dims, dims: Dims) => g.roll(&shifts.iter().map(|s| s.wrapping_neg()).collect::<Dims>(), &dims)?
+    };
+    forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[3, 4]), vec![1i64], vec![0i64]], sample![m.any(&[3, 4]), vec![5i64], Vec::<i64>::new()], sample![m.any(&[3, 4]), vec![-1i64, 2], vec![0i64, -1]]];
+    fn roll(&self, shifts: &[i64], dims: &[i64]) -> Tensor [self, shifts, dims];
+}
+
+// ---- repeat -------------------------------------------------------------------------------------
+
+fn repeat_any(x: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    ensure!(
+        repeats.len() >= x.dim(),
+        "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+    );
+    let lead = repeats.len() - x.dim();
+    let (mut split, mut spread, mut merged) = (Dims::new(), Dims::new(), Dims::new());
+    for (d, &r) in repeats.iter().enumerate() {
+        ensure!(r >= 0, "Trying to create tensor with negative dimension {r}");
+        let size = if d < lead { 1 } else { x.sizes()[d - lead] };
+        split.extend([1, size]);
+        spread.extend([r, size]);
+        merged.push(size.checked_mul(r).ok_or_else(|| crate::Error::runtime("repeat: the size overflows"))?);
+    }
+    // Each dim as (copies, elements): expanded, then merged by one copy.
+    x.reshape(&split)?.expand(&spread)?.clone_in(MemoryFormat::Contiguous)?.view(&merged)
+}
+
+op! {
+    /// The tensor laid side by side: `repeats[d]` times along each dim.
+    repeat: "repeat(Tensor self, SymInt[] repeats) -> Tensor",
+        Out OUT: "repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(repeat_any; x, repeats));
+    samples: |m| vec![sample![m.any(&[2, 3]), vec![2i64, 1]], sample![m.any(&[3]), vec![2i64, 2]], sample![m.any(&[2]), vec![0i64]]];
+    fn repeat(&self, repeats: &[i64]) -> Tensor [self, repeats];
+}
+
+fn tile_any(x: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    let mut full = Dims::from_elem(1, x.dim().saturating_sub(repeats.len()));
+    full.extend_from_slice(repeats);
+    x.repeat(&full)
+}
+
+op! {
+    /// Like `repeat`, missing leading counts being one.
+    tile: "tile(Tensor self, SymInt[] dims) -> Tensor";
+    Body::Composite(kernel!(tile_any; x, repeats));
+    samples: |m| vec![sample![m.any(&[2, 3]), vec![2i64]]];
+    fn tile(&self, dims: &[i64]) -> Tensor [self, dims];
+}
+
+// ---- padding ------------------------------------------------------------------------------------
+
+/// The output sizes of a padding: pairs (before, after), the last dim first; negative ones cut.
+fn padded_sizes(x: &Tensor, pad: &[i64]) -> Result<Dims> {
+    ensure!(pad.len() % 2 == 0, "Length of pad must be even but instead it equals {}", pad.len());
+    ensure!(
+        pad.len() / 2 <= x.dim(),
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input \
+         has {} dimensions.",
+        pad.len(),
+        x.dim()
+    );
+    let mut sizes = Dims::from_slice(x.sizes());
+    for (i, pair) in pad.chunks(2).enumerate() {
+        let d = x.dim() - 1 - i;
+        let new = pair[0].checked_add(pair[1]).and_then(|p| p.checked_add(sizes[d]));
+        ensure!(
+            new.is_some_and(|n| n >= 0),
+            "The input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check \
+             dimension {d} of your input.",
+            sizes[d],
+            pair[0],
+            pair[1]
+        );
+        sizes[d] = new.unwrap_or(0);
+    }
+    Ok(sizes)
+}
+
+fn constant_pad_plan(x: &Tensor, pad: &[i64], _value: Scalar) -> Result<TensorSpec> {
+    let sizes = padded_sizes(x, pad)?;
+    let format = x.suggested_memory_format();
+    let strides = dims::strides_for(&sizes, format)?;
+    Ok(TensorSpec::like(sizes, x).strided(strides))
+}
+
+fn constant_pad_run(x: &Tensor, pad: &[i64], value: Scalar, outs: &[Tensor]) -> Result<()> {
+    let out = &outs[0];
+    if pad.iter().any(|p| *p > 0) {
+        out.fill_(value)?;
+    }
+    let (mut from, mut to) = (x.clone(), out.clone());
+    for (i, pair) in pad.chunks(2).enumerate() {
+        let d = (x.dim() - 1 - i) as i64;
+        let cut = |t: &Tensor, a: i64, b: i64| {
+            let n = t.size(d)?;
+            t.slice(d, Some(a.clamp(0, n)), Some((n - b).clamp(a.clamp(0, n), n)), 1)
+        };
+        from = cut(&from, (-pair[0]).max(0), (-pair[1]).max(0))?;
+        to = cut(&to, pair[0].max(0), pair[1].max(0))?;
+    }
+    to.copy_(&from)?;
+    Ok(())
+}
+
+op! {
+    /// A copy with `value` put around: `pad` holds pairs (before, after), those of the last dim first; negative ones cut.
+    constant_pad_nd: "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
+        Out OUT: "constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(constant_pad_plan; x, pad, value), run: run!(constant_pad_run; x, pad, value) };
+    derivative: backward! {
+        self_(g, pad: Dims) => g.constant_pad_nd(&pad.iter().map(|p| -p).collect::<Dims>(), 0)?
+    };
+    samples: |m| vec![sample![m.any(&[2, 3]), vec![1i64, 2], Scalar::Int(1)], sample![m.any(&[3, 4]), vec![-1i64, 1, 0, -1], Scalar::Int(0)]];
+    fn constant_pad_nd(&self, pad: &[i64], value: impl Into<Scalar>) -> Tensor [self, pad, value.into()];
+}
+
+/// Where each output position of a padded dim reads from.
+fn pad_indices(mode: &str, size: i64, before: i64, after: i64) -> Result<Vec<i64>> {
+    let out = size + before + after;
+    ensure!(out > 0, "padding size ({before}, {after}) results in an empty dimension of size {out}");
+    match mode {
+        "reflect" => ensure!(
+            before < size && after < size,
+            "Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at a \
+             dimension of size {size}"
+        ),
+        "circular" => ensure!(
+            before <= size && after <= size,
+            "Padding value causes wrapping around more than once."
+        ),
+        _ => {}
+    }
+    Ok((-before..size + after)
+        .map(|i| match mode {
+            "reflect" if i < 0 => -i,
+            "reflect" if i >= size => 2 * (size - 1) - i,
+            "circular" => i.rem_euclid(size),
+            _ => i.clamp(0, size - 1),
+        })
+        .collect())
+}
+
+fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
+    if mode == "constant" {
+        return constant_pad_nd::OP.call(&[x.into(), pad.into(), Scalar::Float(value.unwrap_or(0.0)).into()])?.one();
+    }
+    ensure!(matches!(mode, "reflect" | "replicate" | "circular"), "Unrecognised padding mode {mode}");
+    ensure!(
+        value.is_none_or(|v| v == 0.0),
+        "Padding mode \"{mode}\" doesn't take in value argument"
+    );
+    let n = pad.len() / 2;
+    ensure!(
+        pad.len() % 2 == 0 && (x.dim() == n + 1 || x.dim() == n + 2) && (1..=3).contains(&n),
+        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+    );
+    let mut out = x.clone();
+    for (i, pair) in pad.chunks(2).enumerate() {
+        let d = (x.dim() - 1 - i) as i64;
+        if pair == [0, 0] {
+            continue;
+        }
+        let index = Tensor::from_slice(&pad_indices(mode, x.size(d)?, pair[0], pair[1])?)?.to_device(x.device())?;
+        out = out.index_select(d, &index)?;
+    }
+    Ok(out)
+}
+
+op! {
+    /// A copy with something put around, by `mode`: `constant` (`value`), `reflect`, `replicate` or `circular`. `pad` holds
+    /// pairs (before, after), those of the last dim first.
+    pad: "pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor";
+    Body::Composite(kernel!(pad_any; x, pad, mode, value));
+    samples: |m| vec![
+        sample![m.any(&[2, 3]), vec![1i64, 2], "constant", ()],
+        sample![m.any(&[1, 2, 4]), vec![2i64, 1], "reflect", ()],
+        sample![m.any(&[1, 2, 3, 3]), vec![2i64, 1, 1, 0], "replicate", ()],
+        sample![m.any(&[1, 2, 3]), vec![2i64, 1], "circular", ()],
+    ];
+    fn pad(&self, pad: &[i64], mode: &str, value: Option<f64>) -> Tensor [self, pad, mode, value];
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    cat::ALL,
+    concat::ALL,
+    constant_pad_nd::ALL,
+    flip::ALL,
+    pad::ALL,
+    repeat::ALL,
+    roll::ALL,
+    stack::ALL,
+    tile::ALL,
+];
+
