@@ -185,12 +185,12 @@ pub unsafe fn reduce(op: Reduction, shape: ReduceShape, input: Operand, outputs:
                 reduced.push(ReducedDim { size: 2, stride: part });
                 source = real;
             }
-            // SAFETY: the caller's contract, unchanged.
             Reduction::Variance { correction } => {
+                // SAFETY: the caller's contract, unchanged.
                 return unsafe { complex_variance(correction, false, shape, input, outputs) };
             }
-            // SAFETY: the caller's contract, unchanged.
             Reduction::StandardDeviation { correction } => {
+                // SAFETY: the caller's contract, unchanged.
                 return unsafe { complex_variance(correction, true, shape, input, outputs) };
             }
             _ => {}

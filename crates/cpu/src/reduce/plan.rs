@@ -142,7 +142,7 @@ impl<'a> Plan<'a> {
             domain_size: domain.size(),
             input: Shared(data),
             outputs: outputs.iter().map(|o| (Shared(o.data), o.dtype)).collect(),
-            outer_count: if col.size == 0 { 0 } else { outer_count / col.size },
+            outer_count: outer_count.checked_div(col.size).unwrap_or(0),
             tiles: col.size.div_ceil(tile),
             col,
             row,
