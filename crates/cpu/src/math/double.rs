@@ -3,7 +3,7 @@
 //! See [`single`](super::single) for the polynomials and for `HI` and `LO`. Integers stay in 64-bit lanes, and neither
 //! conversions nor arithmetic shifts of them are used: SSE2 and AVX2 have none.
 
-use super::poly::{fma, horner};
+use super::poly::{fma, horner, select};
 use super::trig::{reduce_f64, reduce_large};
 use super::{Float, Isa};
 
@@ -41,8 +41,8 @@ fn scale(x: f64, n: i64) -> f64 {
 /// `x` within bounds; NaN stays.
 #[inline(always)]
 fn clamp(x: f64, low: f64, high: f64) -> f64 {
-    let x = if x < low { low } else { x };
-    if x > high { high } else { x }
+    let x = select(x < low, low, x);
+    select(x > high, high, x)
 }
 
 /// `(r, n)` with `x = n ln 2 + r`.
@@ -94,7 +94,7 @@ pub fn expm1<I: Isa>(x: f64) -> f64 {
     // One power less, so that the largest results do not overflow on the way.
     let s = power(n.wrapping_sub(1));
     let y = 2.0 * fma::<I, _>(s, p, s - 0.5);
-    (if n == 0 { p } else { y }).copysign(x)
+    select(n == 0, p, y).copysign(x)
 }
 
 /// `(m, e)` with `x = m 2^e` and `m` between the roots of 1/2 and 2, for positive `x`.
@@ -102,10 +102,10 @@ pub fn expm1<I: Isa>(x: f64) -> f64 {
 fn log_parts(x: f64) -> (f64, f64) {
     const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     let subnormal = x < f64::MIN_POSITIVE;
-    let x = if subnormal { x * 4503599627370496.0 } else { x };
+    let x = select(subnormal, x * 4503599627370496.0, x);
     let bits = x.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(1023 << 52);
     let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff).wrapping_add(ROOT_HALF));
-    (m, biased(bits >> 52) - if subnormal { 1023.0 + 52.0 } else { 1023.0 })
+    (m, biased(bits >> 52) - select(subnormal, 1023.0 + 52.0, 1023.0))
 }
 
 /// A small integer as a float, by way of the bits of 2^52 plus it.
@@ -129,9 +129,9 @@ fn log_tail<I: Isa>(f: f64) -> f64 {
 /// `y`, put right where the logarithm's argument is not positive and finite.
 #[inline(always)]
 fn log_special(x: f64, y: f64) -> f64 {
-    let y = if x < f64::INFINITY { y } else { x };
-    let y = if x < 0.0 { f64::NAN } else { y };
-    if x == 0.0 { f64::NEG_INFINITY } else { y }
+    let y = select(x < f64::INFINITY, y, x);
+    let y = select(x < 0.0, f64::NAN, y);
+    select(x == 0.0, f64::NEG_INFINITY, y)
 }
 
 /// The natural logarithm.
@@ -201,14 +201,14 @@ fn log1p_parts<I: Isa>(x: f64) -> (f64, f64) {
     const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     // Beyond 2^500 the one does not matter, and 2^-e must stay normal.
     let large = x > 3.2733906078961419e150;
-    let a = if large { x * 8.6736173798840355e-19 } else { x };
+    let a = select(large, x * 8.6736173798840355e-19, x);
     let bits = (1.0 + a).to_bits().wrapping_sub(ROOT_HALF).wrapping_add(1023 << 52);
     // 2^-e: the exponent's field mirrored.
     let field = bits >> 52;
     let s = f64::from_bits(2046u64.wrapping_sub(field) << 52);
     // (1 + x) 2^-e - 1 with one rounding: `s - 1` is exact where the result is not large.
     let f = fma::<I, _>(a, s, s - 1.0);
-    (f, biased(field) - if large { 1023.0 - 60.0 } else { 1023.0 })
+    (f, biased(field) - select(large, 1023.0 - 60.0, 1023.0))
 }
 
 /// `log(1 + x)`.
@@ -217,9 +217,9 @@ pub fn log1p<I: Isa>(x: f64) -> f64 {
     let (f, e) = log1p_parts::<I>(x);
     let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
     let y = fma::<I, _>(e, LN2_HI, f + tail).copysign(x);
-    let y = if x < f64::INFINITY { y } else { x };
-    let y = if x < -1.0 { f64::NAN } else { y };
-    if x == -1.0 { f64::NEG_INFINITY } else { y }
+    let y = select(x < f64::INFINITY, y, x);
+    let y = select(x < -1.0, f64::NAN, y);
+    select(x == -1.0, f64::NEG_INFINITY, y)
 }
 
 /// `log(1 + x)` for `x > -1`, to 2^-30.
@@ -246,7 +246,7 @@ fn cos_poly<I: Isa>(r: f64) -> f64 {
 /// The sine of `r` plus `n` right angles.
 #[inline(always)]
 fn sin_quadrant<I: Isa>(r: f64, n: i64) -> f64 {
-    let y = if n & 1 != 0 { cos_poly::<I>(r) } else { sin_poly::<I>(r) };
+    let y = select(n & 1 != 0, cos_poly::<I>(r), sin_poly::<I>(r));
     f64::from_bits(y.to_bits() ^ ((n as u64 & 2) << 62))
 }
 
@@ -255,7 +255,7 @@ fn sin_quadrant<I: Isa>(r: f64, n: i64) -> f64 {
 fn tan_quadrant<I: Isa>(r: f64, n: i64) -> f64 {
     let (s, c) = (sin_poly::<I>(r), cos_poly::<I>(r));
     let odd = n & 1 != 0;
-    let (above, below) = (if odd { -c } else { s }, if odd { s } else { c });
+    let (above, below) = (select(odd, -c, s), select(odd, s, c));
     above / below
 }
 
@@ -320,8 +320,8 @@ pub fn tan<I: Isa>(x: f64) -> f64 {
 fn asin_parts<I: Isa>(x: f64) -> (f64, f64, bool) {
     let a = x.abs();
     let large = a > 0.5;
-    let z = if large { (1.0 - a) * 0.5 } else { a * a };
-    let t = if large { z.sqrt() } else { a };
+    let z = select(large, (1.0 - a) * 0.5, a * a);
+    let t = select(large, z.sqrt(), a);
     let q = horner!(I, z; 0.16666666666666666, 0.07500000000000118, 0.044642857142551895, 0.03038194447553234, 0.02237215744350722, 0.017352816540325496, 0.01396378001220357, 0.011566459612121669, 0.009621842970100282, 0.009319560794767446, 0.0030448799094556773, 0.019554513336123378, -0.01924167174674304, 0.02961201126495512);
     (t, t * z * q, large)
 }
@@ -331,7 +331,7 @@ fn asin_parts<I: Isa>(x: f64) -> (f64, f64, bool) {
 pub fn asin<I: Isa>(x: f64) -> f64 {
     let (t, tail, large) = asin_parts::<I>(x);
     let near = (HALF_PI_HI - 2.0 * t) + (HALF_PI_LO - 2.0 * tail);
-    (if large { near } else { t + tail }).copysign(x)
+    select(large, near, t + tail).copysign(x)
 }
 
 /// The arccosine.
@@ -339,9 +339,9 @@ pub fn asin<I: Isa>(x: f64) -> f64 {
 pub fn acos<I: Isa>(x: f64) -> f64 {
     let (t, tail, large) = asin_parts::<I>(x);
     let twice = 2.0 * (t + tail);
-    let near = if x < 0.0 { (PI_HI - 2.0 * t) + (PI_LO - 2.0 * tail) } else { twice };
+    let near = select(x < 0.0, (PI_HI - 2.0 * t) + (PI_LO - 2.0 * tail), twice);
     let far = (HALF_PI_HI - t.copysign(x)) + (HALF_PI_LO - tail.copysign(x));
-    if large { near } else { far }
+    select(large, near, far)
 }
 
 /// The arctangent of `above / below`, for `0 <= above <= below`.
@@ -350,7 +350,7 @@ fn atan_ratio<I: Isa>(above: f64, below: f64) -> f64 {
     const QUARTER_PI_LO: f64 = 0.5 * HALF_PI_LO;
     // Above tan(pi / 8), the angle from the diagonal is used.
     let diagonal = above > 0.41421356237309503 * below;
-    let (a, b) = (if diagonal { above - below } else { above }, if diagonal { above + below } else { below });
+    let (a, b) = (select(diagonal, above - below, above), select(diagonal, above + below, below));
     let t = a / b;
     let z = t * t;
     let p = fma::<I, _>(
@@ -358,7 +358,7 @@ fn atan_ratio<I: Isa>(above: f64, below: f64) -> f64 {
         horner!(I, z; -0.3333333333333333, 0.19999999999999804, -0.14285714285659828, 0.11111111105155447, -0.09090908753500877, 0.07692296375032143, -0.06666424885738255, 0.05878928997834775, -0.05230454270650244, 0.04551593220626549, -0.034570561981427744, 0.016285756855221028),
         t,
     );
-    if diagonal { std::f64::consts::FRAC_PI_4 + (p + QUARTER_PI_LO) } else { p }
+    select(diagonal, std::f64::consts::FRAC_PI_4 + (p + QUARTER_PI_LO), p)
 }
 
 /// The arctangent.
@@ -367,8 +367,8 @@ pub fn atan<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
     let large = a > 1.0;
     // An infinite divisor gives 0, as wanted.
-    let p = atan_ratio::<I>(if large { 1.0 } else { a }, if large { a } else { 1.0 });
-    (if large { HALF_PI_HI - (p - HALF_PI_LO) } else { p }).copysign(x)
+    let p = atan_ratio::<I>(select(large, 1.0, a), select(large, a, 1.0));
+    select(large, HALF_PI_HI - (p - HALF_PI_LO), p).copysign(x)
 }
 
 /// The angle of a point.
@@ -376,16 +376,16 @@ pub fn atan<I: Isa>(x: f64) -> f64 {
 pub fn atan2<I: Isa>(y: f64, x: f64) -> f64 {
     let (a, b) = (y.abs(), x.abs());
     let steep = a > b;
-    let (above, below) = (if steep { b } else { a }, if steep { a } else { b });
+    let (above, below) = (select(steep, b, a), select(steep, a, b));
     // The sum of the two must not overflow.
-    let shrink = if below > 1e300 { 2.0f64.powi(-60) } else { 1.0 };
+    let shrink = select(below > 1e300, 2.0f64.powi(-60), 1.0);
     let (above, below) = (above * shrink, below * shrink);
     let even = (above == below) & (below != 0.0);
-    let (above, below) = (if even { 1.0 } else { above }, if even | (below == 0.0) { 1.0 } else { below });
+    let (above, below) = (select(even, 1.0, above), select(even | (below == 0.0), 1.0, below));
     let p = atan_ratio::<I>(above, below);
-    let p = if steep { HALF_PI_HI - (p - HALF_PI_LO) } else { p };
-    let p = if x.is_sign_negative() { PI_HI - (p - PI_LO) } else { p };
-    if Float::is_nan(x) | Float::is_nan(y) { x + y } else { p.copysign(y) }
+    let p = select(steep, HALF_PI_HI - (p - HALF_PI_LO), p);
+    let p = select(x.is_sign_negative(), PI_HI - (p - PI_LO), p);
+    select(Float::is_nan(x) | Float::is_nan(y), x + y, p.copysign(y))
 }
 
 /// `exp(|x|) / 2`, infinite only where `cosh` is.
@@ -406,7 +406,7 @@ pub fn sinh<I: Isa>(x: f64) -> f64 {
         a,
     );
     let e = half_exp::<I>(x);
-    (if a < 1.0 { small } else { e - 0.25 / e }).copysign(x)
+    select(a < 1.0, small, e - 0.25 / e).copysign(x)
 }
 
 /// The hyperbolic cosine.
@@ -420,7 +420,7 @@ pub fn cosh<I: Isa>(x: f64) -> f64 {
 #[inline(always)]
 pub fn tanh<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
-    let e = expm1::<I>(if a > 22.0 { 44.0 } else { 2.0 * a });
+    let e = expm1::<I>(select(a > 22.0, 44.0, 2.0 * a));
     (e / (e + 2.0)).copysign(x)
 }
 
@@ -429,7 +429,7 @@ pub fn tanh<I: Isa>(x: f64) -> f64 {
 pub fn sigmoid<I: Isa>(x: f64) -> f64 {
     // exp(-|x|) does not overflow, and is the result where that is tiny.
     let e = exp::<I>(-x.abs());
-    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    (select(x < 0.0, e, 1.0)) / (1.0 + e)
 }
 
 /// The inverse hyperbolic sine.
@@ -439,8 +439,8 @@ pub fn asinh<I: Isa>(x: f64) -> f64 {
     // Where the square would overflow the ones do not matter, and log(2a) is log1p(a) + log(2).
     let large = a > 1e150;
     let z = a * a;
-    let y = log1p::<I>(if large { a } else { a + z / (1.0 + (z + 1.0).sqrt()) });
-    (if large { y + std::f64::consts::LN_2 } else { y }).copysign(x)
+    let y = log1p::<I>(select(large, a, a + z / (1.0 + (z + 1.0).sqrt())));
+    select(large, y + std::f64::consts::LN_2, y).copysign(x)
 }
 
 /// The inverse hyperbolic cosine.
@@ -448,9 +448,9 @@ pub fn asinh<I: Isa>(x: f64) -> f64 {
 pub fn acosh<I: Isa>(x: f64) -> f64 {
     let large = x > 1e150;
     let t = x - 1.0;
-    let y = log1p::<I>(if large { x } else { t + (t * (t + 2.0)).sqrt() });
-    let y = if large { y + std::f64::consts::LN_2 } else { y };
-    if x < 1.0 { f64::NAN } else { y }
+    let y = log1p::<I>(select(large, x, t + (t * (t + 2.0)).sqrt()));
+    let y = select(large, y + std::f64::consts::LN_2, y);
+    select(x < 1.0, f64::NAN, y)
 }
 
 /// The inverse hyperbolic tangent.
@@ -458,14 +458,14 @@ pub fn acosh<I: Isa>(x: f64) -> f64 {
 pub fn atanh<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
     let y = 0.5 * log1p::<I>(2.0 * a / (1.0 - a));
-    let y = if a < 1.0 { y } else { f64::INFINITY };
-    (if a <= 1.0 { y } else { f64::NAN }).copysign(x)
+    let y = select(a < 1.0, y, f64::INFINITY);
+    select(a <= 1.0, y, f64::NAN).copysign(x)
 }
 
 /// `(q, a)` for [`erfcx`]'s polynomial: `a` within bounds, and its image in `-1..1`.
 #[inline(always)]
 fn erfc_variable(a: f64, high: f64) -> (f64, f64) {
-    let a = if a > high { high } else { a };
+    let a = select(a > high, high, a);
     ((a - 3.75) / (a + 3.75), a)
 }
 
@@ -482,7 +482,7 @@ pub fn erfcx_positive<I: Isa>(a: f64) -> f64 {
 /// `erfc(a)` for `a >= 0`.
 #[inline(always)]
 fn erfc_positive<I: Isa>(a: f64) -> f64 {
-    let a = if a > 28.0 { 28.0 } else { a };
+    let a = select(a > 28.0, 28.0, a);
     let (square, rest) = two_product::<I>(a, a);
     let (r, n) = exp_reduce::<I>(-square);
     // exp(-rest) is 1 - rest.
@@ -514,20 +514,20 @@ fn erf_small<I: Isa>(x: f64) -> f64 {
 #[inline(always)]
 pub fn erf<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
-    (if a < 1.0 { erf_small::<I>(a) } else { 1.0 - erfc_positive::<I>(a) }).copysign(x)
+    select(a < 1.0, erf_small::<I>(a), 1.0 - erfc_positive::<I>(a)).copysign(x)
 }
 
 /// The complementary error function.
 #[inline(always)]
 pub fn erfc<I: Isa>(x: f64) -> f64 {
     let e = erfc_positive::<I>(x.abs());
-    let e = if x < 0.0 { 2.0 - e } else { e };
-    if x.abs() < 0.5 { 1.0 - erf_small::<I>(x) } else { e }
+    let e = select(x < 0.0, 2.0 - e, e);
+    select(x.abs() < 0.5, 1.0 - erf_small::<I>(x), e)
 }
 
 /// `(p, e)` with `a * b = p + e` exactly, barring overflow.
 #[inline(always)]
-fn two_product<I: Isa>(a: f64, b: f64) -> (f64, f64) {
+pub fn two_product<I: Isa>(a: f64, b: f64) -> (f64, f64) {
     let p = a * b;
     if I::FMA {
         return (p, f64::mul_add(a, b, -p));
@@ -581,21 +581,21 @@ pub fn pow<I: Isa>(x: f64, y: f64) -> f64 {
     let (t, t_err) = two_product::<I>(log, exponent);
     let t_lo = fma::<I, _>(log_lo, exponent, t_err);
     // Zero and infinity have no logarithm above.
-    let edge = if (a == 0.0) == (y < 0.0) { 711.0 } else { -747.0 };
+    let edge = select((a == 0.0) == (y < 0.0), 711.0, -747.0);
     let outside = (a == 0.0) | (a == f64::INFINITY);
-    let t = if outside { edge } else { t };
-    let t_lo = if outside | (t.abs() > 750.0) { 0.0 } else { t_lo };
+    let t = select(outside, edge, t);
+    let t_lo = select(outside | (t.abs() > 750.0), 0.0, t_lo);
     let (r, n) = exp_reduce::<I>(clamp(t, -747.0, 711.0));
     let result = scale(1.0 + expm1_poly::<I>(r + t_lo), n);
     // The special cases of C's Annex F.
     let integer = Float::trunc::<I>(y) == y;
     let half = y * 0.5;
     let odd = integer & (Float::trunc::<I>(half) != half);
-    let result = if odd { result.copysign(x) } else { result };
-    let result = if (x < 0.0) & !integer & (x > f64::NEG_INFINITY) { f64::NAN } else { result };
-    let result = if Float::is_nan(x) | Float::is_nan(y) { f64::NAN } else { result };
+    let result = select(odd, result.copysign(x), result);
+    let result = select((x < 0.0) & !integer & (x > f64::NEG_INFINITY), f64::NAN, result);
+    let result = select(Float::is_nan(x) | Float::is_nan(y), f64::NAN, result);
     let unit = (x == -1.0) & Float::is_inf(y);
-    if (x == 1.0) | (y == 0.0) | unit { 1.0 } else { result }
+    select((x == 1.0) | (y == 0.0) | unit, 1.0, result)
 }
 
 /// `log(exp(x) + exp(y))`.
@@ -604,7 +604,7 @@ pub fn logaddexp<I: Isa>(x: f64, y: f64) -> f64 {
     let large = Float::maximum::<I>(x, y);
     let sum = large + log1p::<I>(exp::<I>(-(x - y).abs()));
     // Equal infinities differ by NaN.
-    if (x == y) & Float::is_inf(x) { x } else { sum }
+    select((x == y) & Float::is_inf(x), x, sum)
 }
 
 /// `log2(exp2(x) + exp2(y))`.
@@ -612,5 +612,5 @@ pub fn logaddexp<I: Isa>(x: f64, y: f64) -> f64 {
 pub fn logaddexp2<I: Isa>(x: f64, y: f64) -> f64 {
     let large = Float::maximum::<I>(x, y);
     let sum = large + log1p::<I>(exp2::<I>(-(x - y).abs())) * std::f64::consts::LOG2_E;
-    if (x == y) & Float::is_inf(x) { x } else { sum }
+    select((x == y) & Float::is_inf(x), x, sum)
 }

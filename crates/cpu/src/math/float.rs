@@ -1,6 +1,6 @@
 //! The real functions, for `f32` and `f64`.
 
-use super::{Isa, Number, trig};
+use super::{Isa, Number, special, trig};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// `f32` or `f64`, with every real function.
@@ -178,6 +178,99 @@ pub trait Float:
     fn erf<I: Isa>(self) -> Self;
     /// `1 - erf(x)`, accurate where that is small.
     fn erfc<I: Isa>(self) -> Self;
+
+    // The rest branches: loops over these do not vectorise. They are computed in `f64`.
+
+    /// The inverse of the error function.
+    #[inline]
+    fn erfinv<I: Isa>(self) -> Self {
+        Self::from_f64(special::erfinv(self.to_f64()))
+    }
+    /// `exp(x^2) erfc(x)`.
+    #[inline]
+    fn erfcx<I: Isa>(self) -> Self {
+        Self::from_f64(special::erfcx(self.to_f64()))
+    }
+    /// The logarithm of the gamma function's magnitude.
+    #[inline]
+    fn lgamma<I: Isa>(self) -> Self {
+        Self::from_f64(special::lgamma(self.to_f64()))
+    }
+    /// The logarithmic derivative of the gamma function.
+    #[inline]
+    fn digamma<I: Isa>(self) -> Self {
+        Self::from_f64(special::digamma(self.to_f64()))
+    }
+    /// The modified Bessel function of the first kind, order 0.
+    #[inline]
+    fn i0<I: Isa>(self) -> Self {
+        Self::from_f64(special::i0(self.to_f64()))
+    }
+    /// `exp(-|x|) i0(x)`.
+    #[inline]
+    fn i0e<I: Isa>(self) -> Self {
+        Self::from_f64(special::i0e(self.to_f64()))
+    }
+    /// The modified Bessel function of the first kind, order 1.
+    #[inline]
+    fn i1<I: Isa>(self) -> Self {
+        Self::from_f64(special::i1(self.to_f64()))
+    }
+    /// `exp(-|x|) i1(x)`.
+    #[inline]
+    fn i1e<I: Isa>(self) -> Self {
+        Self::from_f64(special::i1e(self.to_f64()))
+    }
+    /// The normal distribution function.
+    #[inline]
+    fn ndtr<I: Isa>(self) -> Self {
+        Self::from_f64(special::ndtr(self.to_f64()))
+    }
+    /// The inverse of the normal distribution function.
+    #[inline]
+    fn ndtri<I: Isa>(self) -> Self {
+        Self::from_f64(special::ndtri(self.to_f64()))
+    }
+    /// The logarithm of the normal distribution function.
+    #[inline]
+    fn log_ndtr<I: Isa>(self) -> Self {
+        Self::from_f64(special::log_ndtr(self.to_f64()))
+    }
+    /// `sin(pi x) / (pi x)`, 1 at 0.
+    #[inline]
+    fn sinc<I: Isa>(self) -> Self {
+        Self::from_f64(special::sinc(self.to_f64()))
+    }
+    /// `log(x / (1 - x))`.
+    #[inline]
+    fn logit<I: Isa>(self) -> Self {
+        Self::from_f64(special::logit(self.to_f64()))
+    }
+    /// `-x log(x)`, 0 at 0, negative infinity below.
+    #[inline]
+    fn entr<I: Isa>(self) -> Self {
+        Self::from_f64(special::entr(self.to_f64()))
+    }
+    /// `x log(y)`, 0 where `x` is 0 and `y` is not NaN.
+    #[inline]
+    fn xlogy<I: Isa>(self, other: Self) -> Self {
+        Self::from_f64(special::xlogy(self.to_f64(), other.to_f64()))
+    }
+    /// `x log1p(y)`, 0 where `x` is 0 and `y` is not NaN.
+    #[inline]
+    fn xlog1py<I: Isa>(self, other: Self) -> Self {
+        Self::from_f64(special::xlog1py(self.to_f64(), other.to_f64()))
+    }
+    /// The Hurwitz zeta function of `self` and `other`.
+    #[inline]
+    fn zeta<I: Isa>(self, other: Self) -> Self {
+        Self::from_f64(special::zeta(self.to_f64(), other.to_f64()))
+    }
+    /// The `order`-th derivative of [`digamma`](Float::digamma).
+    #[inline]
+    fn polygamma<I: Isa>(self, order: i64) -> Self {
+        Self::from_f64(special::polygamma(order, self.to_f64()))
+    }
 }
 
 macro_rules! float {

@@ -214,6 +214,11 @@ unsafe fn run_avx512<K: Kernel>(args: K::Args) -> K::Output {
     unsafe { K::run::<Avx512>(args) }
 }
 
+/// Calls `f`; for [`with_isa!`](crate::with_isa).
+pub fn call_baseline<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
 /// Calls `f` inside a function compiled for [`Avx2`]; for [`with_isa!`](crate::with_isa).
 ///
 /// # Safety
@@ -260,7 +265,7 @@ macro_rules! with_isa {
             _ => {
                 #[allow(dead_code)]
                 type $I = $crate::math::Baseline;
-                (|| $body)()
+                $crate::math::isa::call_baseline(|| $body)
             }
         }
     };

@@ -16,3 +16,10 @@ macro_rules! horner {
     };
 }
 pub(crate) use horner;
+
+/// `a` or `b`, both computed: the optimiser may turn a plain `if` into a branch around one, or into two copies of what
+/// follows, and neither vectorises well.
+#[inline(always)]
+pub fn select<T>(condition: bool, a: T, b: T) -> T {
+    std::hint::select_unpredictable(condition, a, b)
+}

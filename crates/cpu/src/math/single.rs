@@ -8,7 +8,7 @@
 //! zeros where its product with an exponent must be exact.
 
 use super::double::{erfc_lite, exp_lite, log_lite, log1p_lite};
-use super::poly::{fma, horner};
+use super::poly::{fma, horner, select};
 use super::trig::{reduce_f64, reduce_large};
 use super::{Float, Isa};
 
@@ -44,8 +44,8 @@ fn scale(x: f32, n: i32) -> f32 {
 /// `x` within bounds; NaN stays.
 #[inline(always)]
 fn clamp(x: f32, low: f32, high: f32) -> f32 {
-    let x = if x < low { low } else { x };
-    if x > high { high } else { x }
+    let x = select(x < low, low, x);
+    select(x > high, high, x)
 }
 
 /// `(exp(r) - 1, n)` with `x = n ln 2 + r`.
@@ -82,7 +82,7 @@ pub fn expm1<I: Isa>(x: f32) -> f32 {
     // One power less, so that the largest results do not overflow on the way.
     let s = power(n.wrapping_sub(1));
     let y = 2.0 * fma::<I, _>(s, p, s - 0.5);
-    (if n == 0 { p } else { y }).copysign(x)
+    select(n == 0, p, y).copysign(x)
 }
 
 /// `(f, e)` with `x = (1 + f) 2^e` and `1 + f` between the roots of 1/2 and 2, for positive `x`.
@@ -90,9 +90,9 @@ pub fn expm1<I: Isa>(x: f32) -> f32 {
 fn log_parts(x: f32) -> (f32, f32) {
     const ROOT_HALF: u32 = 0x3f35_04f3;
     let subnormal = x < f32::MIN_POSITIVE;
-    let x = if subnormal { x * 8388608.0 } else { x };
+    let x = select(subnormal, x * 8388608.0, x);
     let bits = x.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(127 << 23);
-    let bias: i32 = if subnormal { 127 + 23 } else { 127 };
+    let bias: i32 = select(subnormal, 127 + 23, 127);
     let e = (bits >> 23) as i32 - bias;
     let m = f32::from_bits((bits & 0x007f_ffff).wrapping_add(ROOT_HALF));
     (m - 1.0, e as f32)
@@ -109,9 +109,9 @@ fn log_tail<I: Isa>(f: f32) -> f32 {
 /// `y`, put right where the logarithm's argument is not positive and finite.
 #[inline(always)]
 fn log_special(x: f32, y: f32) -> f32 {
-    let y = if x < f32::INFINITY { y } else { x };
-    let y = if x < 0.0 { f32::NAN } else { y };
-    if x == 0.0 { f32::NEG_INFINITY } else { y }
+    let y = select(x < f32::INFINITY, y, x);
+    let y = select(x < 0.0, f32::NAN, y);
+    select(x == 0.0, f32::NEG_INFINITY, y)
 }
 
 /// The natural logarithm.
@@ -151,17 +151,17 @@ pub fn log1p<I: Isa>(x: f32) -> f32 {
     const ROOT_HALF: u32 = 0x3f35_04f3;
     // Beyond 2^60 the one does not matter, and 2^-e must stay normal.
     let large = x > 1152921504606846976.0;
-    let a = if large { x * 9.094947e-13 } else { x };
+    let a = select(large, x * 9.094947e-13, x);
     let n = ((1.0 + a).to_bits().wrapping_sub(ROOT_HALF) as i32) >> 23;
     let s = power(n.wrapping_neg());
     // (1 + a) 2^-n - 1 with one rounding: `s - 1` is exact where the result is not large.
     let f = fma::<I, _>(a, s, s - 1.0);
-    let e = n as f32 + if large { 40.0 } else { 0.0 };
+    let e = n as f32 + select(large, 40.0, 0.0);
     let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
     let y = fma::<I, _>(e, LN2_HI, f + tail).copysign(x);
-    let y = if x < f32::INFINITY { y } else { x };
-    let y = if x < -1.0 { f32::NAN } else { y };
-    if x == -1.0 { f32::NEG_INFINITY } else { y }
+    let y = select(x < f32::INFINITY, y, x);
+    let y = select(x < -1.0, f32::NAN, y);
+    select(x == -1.0, f32::NEG_INFINITY, y)
 }
 
 #[inline(always)]
@@ -181,7 +181,7 @@ fn cos_poly<I: Isa>(r: f32) -> f32 {
 /// The sine of `r` plus `n` right angles.
 #[inline(always)]
 fn sin_quadrant<I: Isa>(r: f32, n: i32) -> f32 {
-    let y = if n & 1 != 0 { cos_poly::<I>(r) } else { sin_poly::<I>(r) };
+    let y = select(n & 1 != 0, cos_poly::<I>(r), sin_poly::<I>(r));
     f32::from_bits(y.to_bits() ^ ((n as u32 & 2) << 30))
 }
 
@@ -233,7 +233,7 @@ fn tan_quadrant<I: Isa>(r: f64, n: i64) -> f32 {
         fma::<I, _>(z, -0.5, 1.0),
     );
     let odd = n & 1 != 0;
-    let (above, below) = (if odd { -c } else { s }, if odd { s } else { c });
+    let (above, below) = (select(odd, -c, s), select(odd, s, c));
     (above / below) as f32
 }
 
@@ -282,8 +282,8 @@ pub fn tan<I: Isa>(x: f32) -> f32 {
 fn asin_parts<I: Isa>(x: f32) -> (f32, f32, bool) {
     let a = x.abs();
     let large = a > 0.5;
-    let z = if large { (1.0 - a) * 0.5 } else { a * a };
-    let t = if large { z.sqrt() } else { a };
+    let z = select(large, (1.0 - a) * 0.5, a * a);
+    let t = select(large, z.sqrt(), a);
     let q = horner!(I, z; 0.16666666, 0.07500094, 0.044599403, 0.031100662, 0.017149238, 0.033690847);
     (t, t * z * q, large)
 }
@@ -293,7 +293,7 @@ fn asin_parts<I: Isa>(x: f32) -> (f32, f32, bool) {
 pub fn asin<I: Isa>(x: f32) -> f32 {
     let (t, tail, large) = asin_parts::<I>(x);
     let near = (HALF_PI_HI - 2.0 * t) + (HALF_PI_LO - 2.0 * tail);
-    (if large { near } else { t + tail }).copysign(x)
+    select(large, near, t + tail).copysign(x)
 }
 
 /// The arccosine.
@@ -301,9 +301,9 @@ pub fn asin<I: Isa>(x: f32) -> f32 {
 pub fn acos<I: Isa>(x: f32) -> f32 {
     let (t, tail, large) = asin_parts::<I>(x);
     let twice = 2.0 * (t + tail);
-    let near = if x < 0.0 { (PI_HI - 2.0 * t) + (PI_LO - 2.0 * tail) } else { twice };
+    let near = select(x < 0.0, (PI_HI - 2.0 * t) + (PI_LO - 2.0 * tail), twice);
     let far = (HALF_PI_HI - t.copysign(x)) + (HALF_PI_LO - tail.copysign(x));
-    if large { near } else { far }
+    select(large, near, far)
 }
 
 /// The arctangent of `0 <= t <= 1`; odd.
@@ -319,8 +319,8 @@ fn atan_poly<I: Isa>(t: f32) -> f32 {
 pub fn atan<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
     let large = a > 1.0;
-    let p = atan_poly::<I>(if large { -1.0 / a } else { a });
-    (if large { HALF_PI_HI + (p + HALF_PI_LO) } else { p }).copysign(x)
+    let p = atan_poly::<I>(select(large, -1.0 / a, a));
+    select(large, HALF_PI_HI + (p + HALF_PI_LO), p).copysign(x)
 }
 
 /// The angle of a point.
@@ -328,13 +328,13 @@ pub fn atan<I: Isa>(x: f32) -> f32 {
 pub fn atan2<I: Isa>(y: f32, x: f32) -> f32 {
     let (a, b) = (y.abs(), x.abs());
     let steep = a > b;
-    let (above, below) = (if steep { b } else { a }, if steep { a } else { b });
+    let (above, below) = (select(steep, b, a), select(steep, a, b));
     let t = above / below;
-    let t = if above == below { 1.0 } else { t };
-    let p = atan_poly::<I>(if below == 0.0 { 0.0 } else { t });
-    let p = if steep { HALF_PI_HI - (p - HALF_PI_LO) } else { p };
-    let p = if x.is_sign_negative() { PI_HI - (p - PI_LO) } else { p };
-    if Float::is_nan(x) | Float::is_nan(y) { x + y } else { p.copysign(y) }
+    let t = select(above == below, 1.0, t);
+    let p = atan_poly::<I>(select(below == 0.0, 0.0, t));
+    let p = select(steep, HALF_PI_HI - (p - HALF_PI_LO), p);
+    let p = select(x.is_sign_negative(), PI_HI - (p - PI_LO), p);
+    select(Float::is_nan(x) | Float::is_nan(y), x + y, p.copysign(y))
 }
 
 /// `exp(|x|) / 2`, infinite only where `cosh` is.
@@ -351,7 +351,7 @@ pub fn sinh<I: Isa>(x: f32) -> f32 {
     let z = a * a;
     let small = fma::<I, _>(a * z, horner!(I, z; 0.16666667, 0.008333339, 0.00019838102, 2.8062802e-06), a);
     let e = half_exp::<I>(x);
-    (if a < 1.0 { small } else { e - 0.25 / e }).copysign(x)
+    select(a < 1.0, small, e - 0.25 / e).copysign(x)
 }
 
 /// The hyperbolic cosine.
@@ -371,10 +371,10 @@ pub fn tanh<I: Isa>(x: f32) -> f32 {
         horner!(I, z; -0.33333334, 0.13333304, -0.053959254, 0.021768868, -0.00834378, 0.0022925576),
         a,
     );
-    let (p, n) = exp_parts::<I>(if a > 10.0 { 20.0 } else { 2.0 * a });
+    let (p, n) = exp_parts::<I>(select(a > 10.0, 20.0, 2.0 * a));
     let s = power(n);
     let large = 1.0 - 2.0 / (fma::<I, _>(s, p, s) + 1.0);
-    (if a < 0.625 { small } else { large }).copysign(x)
+    select(a < 0.625, small, large).copysign(x)
 }
 
 /// `1 / (1 + exp(-x))`.
@@ -382,7 +382,7 @@ pub fn tanh<I: Isa>(x: f32) -> f32 {
 pub fn sigmoid<I: Isa>(x: f32) -> f32 {
     // exp(-|x|) does not overflow, and is the result where that is tiny.
     let e = exp::<I>(-x.abs());
-    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+    (select(x < 0.0, e, 1.0)) / (1.0 + e)
 }
 
 /// The inverse hyperbolic sine.
@@ -392,7 +392,7 @@ pub fn asinh<I: Isa>(x: f32) -> f32 {
     let z = a * a;
     let y = log1p_lite::<I>(a + z / (1.0 + (z + 1.0).sqrt()));
     // Also puts infinity right.
-    (if a < f64::INFINITY { y as f32 } else { x }).copysign(x)
+    select(a < f64::INFINITY, y as f32, x).copysign(x)
 }
 
 /// The inverse hyperbolic cosine.
@@ -400,8 +400,8 @@ pub fn asinh<I: Isa>(x: f32) -> f32 {
 pub fn acosh<I: Isa>(x: f32) -> f32 {
     let t = x as f64 - 1.0;
     let y = log1p_lite::<I>(t + (t * (t + 2.0)).sqrt()) as f32;
-    let y = if x < f32::INFINITY { y } else { x };
-    if x < 1.0 { f32::NAN } else { y }
+    let y = select(x < f32::INFINITY, y, x);
+    select(x < 1.0, f32::NAN, y)
 }
 
 /// The inverse hyperbolic tangent.
@@ -409,8 +409,8 @@ pub fn acosh<I: Isa>(x: f32) -> f32 {
 pub fn atanh<I: Isa>(x: f32) -> f32 {
     let a = x.abs() as f64;
     let y = (0.5 * log1p_lite::<I>(2.0 * a / (1.0 - a))) as f32;
-    let y = if a < 1.0 { y } else { f32::INFINITY };
-    (if a <= 1.0 { y } else { f32::NAN }).copysign(x)
+    let y = select(a < 1.0, y, f32::INFINITY);
+    select(a <= 1.0, y, f32::NAN).copysign(x)
 }
 
 /// The error function.
@@ -424,20 +424,20 @@ pub fn erf<I: Isa>(x: f32) -> f32 {
         a,
     );
     // The logarithm of erfc is smooth; beyond 4 erf rounds to one.
-    let a = if a > 4.0 { 4.0 } else { a };
+    let a = select(a > 4.0, 4.0, a);
     let (p, n) = exp_parts::<I>(
         horner!(I, a; 0.00030639002, -1.1301764, -0.6319268, -0.10998138, 0.02636249, -0.0047379606, 0.0005919635, -4.54564e-05, 1.605334e-06),
     );
     let s = power(n);
     let large = 1.0 - fma::<I, _>(s, p, s);
-    (if a < 0.921875 { small } else { large }).copysign(x)
+    select(a < 0.921875, small, large).copysign(x)
 }
 
 /// The complementary error function.
 #[inline(always)]
 pub fn erfc<I: Isa>(x: f32) -> f32 {
     let e = erfc_lite::<I>(x.abs() as f64);
-    (if x < 0.0 { 2.0 - e } else { e }) as f32
+    (select(x < 0.0, 2.0 - e, e)) as f32
 }
 
 /// `x` to the power `y`.
@@ -445,11 +445,11 @@ pub fn erfc<I: Isa>(x: f32) -> f32 {
 pub fn pow<I: Isa>(x: f32, y: f32) -> f32 {
     let a = x.abs();
     let log = log_lite::<I>(a as f64);
-    let log = if a == 0.0 { f64::NEG_INFINITY } else { log };
-    let log = if a < f32::INFINITY { log } else { f64::INFINITY };
+    let log = select(a == 0.0, f64::NEG_INFINITY, log);
+    let log = select(a < f32::INFINITY, log, f64::INFINITY);
     let t = y as f64 * log;
-    let t = if t < -120.0 { -120.0 } else { t };
-    let t = if t > 120.0 { 120.0 } else { t };
+    let t = select(t < -120.0, -120.0, t);
+    let t = select(t > 120.0, 120.0, t);
     pow_special::<I>(x, y, exp_lite::<I>(t) as f32)
 }
 
@@ -459,11 +459,11 @@ fn pow_special<I: Isa>(x: f32, y: f32, result: f32) -> f32 {
     let integer = Float::trunc::<I>(y) == y;
     let half = y * 0.5;
     let odd = integer & (Float::trunc::<I>(half) != half);
-    let result = if odd { result.copysign(x) } else { result };
-    let result = if (x < 0.0) & !integer & (x > f32::NEG_INFINITY) { f32::NAN } else { result };
-    let result = if Float::is_nan(x) | Float::is_nan(y) { f32::NAN } else { result };
+    let result = select(odd, result.copysign(x), result);
+    let result = select((x < 0.0) & !integer & (x > f32::NEG_INFINITY), f32::NAN, result);
+    let result = select(Float::is_nan(x) | Float::is_nan(y), f32::NAN, result);
     let unit = (x == -1.0) & Float::is_inf(y);
-    if (x == 1.0) | (y == 0.0) | unit { 1.0 } else { result }
+    select((x == 1.0) | (y == 0.0) | unit, 1.0, result)
 }
 
 /// `log(exp(x) + exp(y))`.
@@ -472,7 +472,7 @@ pub fn logaddexp<I: Isa>(x: f32, y: f32) -> f32 {
     let large = Float::maximum::<I>(x, y);
     let sum = large + log1p::<I>(exp::<I>(-(x - y).abs()));
     // Equal infinities differ by NaN.
-    if (x == y) & Float::is_inf(x) { x } else { sum }
+    select((x == y) & Float::is_inf(x), x, sum)
 }
 
 /// `log2(exp2(x) + exp2(y))`.
@@ -480,5 +480,5 @@ pub fn logaddexp<I: Isa>(x: f32, y: f32) -> f32 {
 pub fn logaddexp2<I: Isa>(x: f32, y: f32) -> f32 {
     let large = Float::maximum::<I>(x, y);
     let sum = large + log1p::<I>(exp2::<I>(-(x - y).abs())) * std::f32::consts::LOG2_E;
-    if (x == y) & Float::is_inf(x) { x } else { sum }
+    select((x == y) & Float::is_inf(x), x, sum)
 }

@@ -1,0 +1,388 @@
+//! Special functions: scalar code in `f64`, which branches; `f32` goes through it and rounds once.
+
+use super::double::{self, erfcx_positive};
+use super::poly::horner;
+use super::{Baseline, Float};
+use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
+
+// One level for all, so that results do not depend on the machine.
+type I = Baseline;
+
+fn exp(x: f64) -> f64 {
+    double::exp::<I>(x)
+}
+
+fn log(x: f64) -> f64 {
+    double::log::<I>(x)
+}
+
+fn log1p(x: f64) -> f64 {
+    double::log1p::<I>(x)
+}
+
+/// The distance to the nearest integer, exactly, and whether that integer is odd.
+fn from_integer(x: f64) -> (f64, bool) {
+    let whole = Float::round::<I>(x);
+    let half = whole * 0.5;
+    (x - whole, Float::trunc::<I>(half) != half)
+}
+
+fn sin_pi(x: f64) -> f64 {
+    let (r, odd) = from_integer(x);
+    let s = double::sin::<I>(PI * r);
+    if odd { -s } else { s }
+}
+
+/// The logarithm of the gamma function's magnitude.
+pub fn lgamma(x: f64) -> f64 {
+    if x.is_nan() {
+        return x;
+    }
+    if x.is_infinite() || (x <= 0.0 && x.floor() == x) {
+        return f64::INFINITY;
+    }
+    if x < 0.0 {
+        // Reflection: gamma(x) gamma(-x) = -pi / (x sin(pi x)).
+        return log(PI / (x * sin_pi(x)).abs()) - lgamma(-x);
+    }
+    // lgamma(2 + z), to the last place also where it is near zero.
+    let near_two = |z: f64| {
+        z * horner!(I, z; 0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.02058080842778457, -0.0073855510286681535, 0.002890510330738737, -0.0011927539120010226, 0.0005096695248853096, -0.00022315475074520367, 9.945750909889392e-05, -4.4926351103833334e-05, 2.050726741605779e-05, -9.438458716242811e-06, 4.374374916915131e-06, -2.0449201467015115e-06, 9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08)
+    };
+    if x < 0.5 {
+        return near_two(x) - log1p(x) - log(x);
+    }
+    if x < 1.5 {
+        return near_two(x - 1.0) - log1p(x - 1.0);
+    }
+    if x < 10.0 {
+        let (mut z, mut product) = (x, 1.0);
+        while z >= 2.5 {
+            z -= 1.0;
+            product *= z;
+        }
+        return near_two(z - 2.0) + log(product);
+    }
+    // Stirling's series (Abramowitz and Stegun 6.1.41).
+    let r = 1.0 / x;
+    let z = r * r;
+    let series = r * horner!(I, z; 1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0,
+        -691.0 / 360360.0, 1.0 / 156.0, -3617.0 / 122400.0);
+    const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
+    (x - 0.5) * (log(x) - 1.0) + ((HALF_LOG_TWO_PI - 0.5) + series)
+}
+
+/// The logarithmic derivative of the gamma function; NaN at negative integers, infinite at zero.
+pub fn digamma(x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::INFINITY.copysign(-x);
+    }
+    if x.is_nan() || x == f64::INFINITY {
+        return x;
+    }
+    if x < 0.0 {
+        let (r, _) = from_integer(x);
+        if r == 0.0 || x.is_infinite() {
+            return f64::NAN;
+        }
+        return digamma(1.0 - x) - PI / double::tan::<I>(PI * r);
+    }
+    let (mut x, mut shift) = (x, 0.0);
+    while x < 10.0 {
+        shift += 1.0 / x;
+        x += 1.0;
+    }
+    // Abramowitz and Stegun 6.3.18.
+    let r = 1.0 / x;
+    let z = r * r;
+    let series = z * horner!(I, z; 1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0,
+        -691.0 / 32760.0, 1.0 / 12.0, -3617.0 / 8160.0);
+    log(x) - 0.5 * r - series - shift
+}
+
+/// The Hurwitz zeta function, the sum of `(k + q)^-x`.
+pub fn zeta(x: f64, q: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    if x.is_nan() || q.is_nan() || x < 1.0 {
+        return f64::NAN;
+    }
+    if q <= 0.0 {
+        if q.floor() == q {
+            return f64::INFINITY;
+        }
+        if x.floor() != x {
+            // A negative number to a broken power.
+            return f64::NAN;
+        }
+    }
+    if q == f64::INFINITY {
+        return 0.0;
+    }
+    // The first terms one by one, then Euler and Maclaurin's formula; (2k)! / B_2k are its constants.
+    const DIVISORS: [f64; 12] = [
+        12.0,
+        -720.0,
+        30240.0,
+        -1209600.0,
+        47900160.0,
+        -1.8924375803183791606e9,
+        7.47242496e10,
+        -2.950130727918164224e12,
+        1.1646782814350067249e14,
+        -4.5979787224074726105e15,
+        1.8152105401943546773e17,
+        -7.1661652561756670113e18,
+    ];
+    let mut sum = double::pow::<I>(q, -x);
+    let mut a = q;
+    let mut term = sum;
+    let mut count = 0;
+    while count < 9 || a <= 9.0 {
+        count += 1;
+        a += 1.0;
+        term = double::pow::<I>(a, -x);
+        sum += term;
+        if (term / sum).abs() < f64::EPSILON / 2.0 {
+            return sum;
+        }
+    }
+    sum += term * a / (x - 1.0) - 0.5 * term;
+    let (mut factor, mut k) = (1.0, 0.0);
+    for divisor in DIVISORS {
+        factor *= x + k;
+        term /= a;
+        let step = factor * term / divisor;
+        sum += step;
+        if (step / sum).abs() < f64::EPSILON / 2.0 {
+            break;
+        }
+        k += 1.0;
+        factor *= x + k;
+        term /= a;
+        k += 1.0;
+    }
+    sum
+}
+
+/// The `order`-th derivative of [`digamma`]; NaN for negative orders.
+pub fn polygamma(order: i64, x: f64) -> f64 {
+    match order {
+        ..0 => f64::NAN,
+        0 => digamma(x),
+        1 if x < 0.5 => {
+            // Reflection (Abramowitz and Stegun 6.4.7).
+            let s = sin_pi(x);
+            (PI / s) * (PI / s) - zeta(2.0, 1.0 - x)
+        }
+        _ => {
+            let n = order as f64;
+            let magnitude = if order <= 170 {
+                (2..=order).fold(1.0, |product, k| product * k as f64)
+            } else {
+                exp(lgamma(n + 1.0))
+            };
+            magnitude * zeta(n + 1.0, x) * if order % 2 == 0 { -1.0 } else { 1.0 }
+        }
+    }
+}
+
+/// The inverse of `erfc` where the result is not negative, for `0 < y <= 1`.
+fn erfc_inverse(y: f64) -> f64 {
+    // Giles's approximation of erfinv for single precision (GPU Computing Gems 2, 2012), then Halley's steps.
+    let w = -log(y * (2.0 - y));
+    let p = if w < 5.0 {
+        horner!(I, w - 2.5; 1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
+            -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08)
+    } else {
+        let s = w.sqrt().min(7.0) - 3.0;
+        horner!(I, s; 2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844,
+            0.00134934322, 0.000100950558, -0.000200214257)
+    };
+    // Far out the solution of y = exp(-t^2) / (t sqrt(pi)) is the better start.
+    let mut t = if w < 16.0 { p * (1.0 - y) } else { (w + LN_2 - 0.5 * log(PI * w)).sqrt() };
+    for _ in 0..4 {
+        // erfc(t) / erfc'(t) without underflow.
+        let excess = erfcx(t) - y * exp(t * t);
+        let step = excess * (0.5 * PI.sqrt());
+        t += step / (1.0 + t * step);
+    }
+    t
+}
+
+/// The inverse of the error function.
+pub fn erfinv(x: f64) -> f64 {
+    let a = x.abs();
+    if a == 1.0 {
+        return f64::INFINITY.copysign(x);
+    }
+    if a.is_nan() || a > 1.0 {
+        return f64::NAN;
+    }
+    if a > 0.5 {
+        return erfc_inverse(1.0 - a).copysign(x);
+    }
+    let w = -log1p(-a * a) - 2.5;
+    let p = horner!(I, w; 1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
+        -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08);
+    let mut t = p * a;
+    for _ in 0..2 {
+        let step = (double::erf::<I>(t) - a) * (0.5 * PI.sqrt()) * exp(t * t);
+        t -= step / (1.0 + t * step);
+    }
+    t.copysign(x)
+}
+
+/// `exp(x^2) erfc(x)`.
+pub fn erfcx(x: f64) -> f64 {
+    if x < 0.0 {
+        let (square, rest) = double::two_product::<I>(x, x);
+        if x < -27.0 {
+            return f64::INFINITY;
+        }
+        let e = exp(square);
+        return 2.0 * (e + e * rest) - erfcx(-x);
+    }
+    if x > 28.0 {
+        // The asymptotic series (Abramowitz and Stegun 7.1.23).
+        let z = 0.5 / x / x;
+        return horner!(I, z; 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0) / (x * PI.sqrt());
+    }
+    erfcx_positive::<I>(x)
+}
+
+/// `exp(-|x|)` times the Bessel function `I_0`: fits of it in `|x| / 4 - 1`, and of its product with the root in
+/// `16 / |x| - 1` beyond 8 (the ranges are Cephes's).
+pub fn i0e(x: f64) -> f64 {
+    let a = x.abs();
+    if a <= 8.0 {
+        let t = a * 0.25 - 1.0;
+        return horner!(I, t; 0.2070019212239867, -0.11300432688620549, 0.09451562853995128, -0.08904344136075963, 0.08734341617550435, -0.08496338091616289, 0.07927522590771639, -0.06954119561719706, 0.056777032011386216, -0.04298594945476025, 0.030177912102218134, -0.019682654690840354, 0.011960077426792047, -0.006792399871927492, 0.0036171284436899067, -0.0018118867976067608, 0.0008563094235043086, -0.0003829020871854531, 0.00016241773604398465, -6.55086273259746e-05, 2.518366139612992e-05, -9.251665226971573e-06, 3.249540060602951e-06, -1.0883515439592516e-06, 3.523604963439924e-07, -1.1383482679942732e-07, 3.385378043608712e-08, -7.725039968045779e-09, 2.2221132168174095e-09, -1.1849657986148584e-09, 2.997850940661288e-10);
+    }
+    let t = 16.0 / a - 1.0;
+    horner!(I, t; 0.4021765094450081, 0.0033605519836678844, 0.00013621607439240856, 1.1143033788559087e-05, 1.4838475391383468e-06, 2.9735993216471474e-07, 8.872278303607728e-08, 3.9324793517123454e-08, 2.1541699603632043e-08, 7.563107589679047e-09, -6.7023325619894366e-09, -1.3450608319883882e-08, -5.6022211783247e-09, 7.687473295440412e-09, 8.006764881281122e-09, -3.799241020140616e-09, -7.1046429701883025e-09, 1.9518431205146255e-09, 5.2159872385826355e-09, -9.961827005971165e-10, -3.0791787996480336e-09, 4.1991218209463363e-10, 1.3291938884143105e-09, -1.1746991110551324e-10, -3.6353603909526465e-10, 1.556423962829591e-11, 4.655655751294525e-11)
+        / a.sqrt()
+}
+
+/// The modified Bessel function of the first kind, order 0.
+pub fn i0(x: f64) -> f64 {
+    grow(x, i0e(x))
+}
+
+/// `exp(-|x|)` times the Bessel function `I_1`, as [`i0e`].
+pub fn i1e(x: f64) -> f64 {
+    let a = x.abs();
+    let y = if a <= 8.0 {
+        let t = a * 0.25 - 1.0;
+        a * horner!(I, t; 0.044687709875608835, -0.06112433802966629, 0.06805759990951162, -0.06848260620582547, 0.06376740371340577, -0.05528003922705145, 0.044674572621297426, -0.03367135551992345, 0.023686016957069872, -0.015571309256761071, 0.00958396215685903, -0.0055345677592584745, 0.0030057623826419107, -0.0015388749695928036, 0.0007445124987600121, -0.00034117472470779683, 0.00014842079087416368, -6.142655661897402e-05, 2.423470540495527e-05, -9.131776664168443e-06, 3.2924557329085607e-06, -1.1381555648107214e-06, 3.774988459780846e-07, -1.1994064721626751e-07, 3.685261019396175e-08, -1.122403584956652e-08, 3.19001022454089e-09, -7.278385771188532e-10, 1.9897866775946007e-10, -9.50499529391487e-11, 2.3182083168309976e-11)
+    } else {
+        let t = 16.0 / a - 1.0;
+        horner!(I, t; 0.38939845902587233, -0.009749577193235758, -0.00021923576383438729, -1.5038547198351201e-05, -1.8349101048965518e-06, -3.483856445811428e-07, -1.000134929730233e-07, -4.312819645562664e-08, -2.336697227282623e-08, -8.435630024967513e-09, 6.687257309165881e-09, 1.4073201407347145e-08, 6.180080050252965e-09, -7.768471997806944e-09, -8.488549054437278e-09, 3.7003762012994875e-09, 7.441519822394391e-09, -1.842354234931444e-09, -5.438072168110142e-09, 9.265252428334351e-10, 3.2055586346236238e-09, -3.8986710944632543e-10, -1.3834389708637022e-09, 1.0940884042721056e-10, 3.784510012514866e-10, -1.4553819054184817e-11, -4.848238653363404e-11)
+            / a.sqrt()
+    };
+    y.copysign(x)
+}
+
+/// The modified Bessel function of the first kind, order 1.
+pub fn i1(x: f64) -> f64 {
+    grow(x, i1e(x))
+}
+
+/// `y exp(|x|)`, where the exponential may overflow before the product does.
+fn grow(x: f64, y: f64) -> f64 {
+    let a = x.abs();
+    if a < 700.0 {
+        return y * exp(a);
+    }
+    if a == f64::INFINITY {
+        return a.copysign(y);
+    }
+    y * exp(a - 32.0) * 7.896296018268069e13
+}
+
+/// The normal distribution function.
+pub fn ndtr(x: f64) -> f64 {
+    0.5 * double::erfc::<I>(-x * FRAC_1_SQRT_2)
+}
+
+/// The inverse of [`ndtr`].
+pub fn ndtri(p: f64) -> f64 {
+    if p == 0.0 {
+        f64::NEG_INFINITY
+    } else if p == 1.0 {
+        f64::INFINITY
+    } else if !(p > 0.0 && p < 1.0) {
+        f64::NAN
+    } else if p > 0.25 && p < 0.75 {
+        SQRT_2 * erfinv(2.0 * (p - 0.5))
+    } else if p < 0.5 {
+        -SQRT_2 * erfc_inverse(2.0 * p)
+    } else {
+        SQRT_2 * erfc_inverse(2.0 * (1.0 - p))
+    }
+}
+
+/// The logarithm of [`ndtr`].
+pub fn log_ndtr(x: f64) -> f64 {
+    if x < -1.0 {
+        log(0.5 * erfcx(-x * FRAC_1_SQRT_2)) - 0.5 * x * x
+    } else {
+        log1p(-0.5 * double::erfc::<I>(x * FRAC_1_SQRT_2))
+    }
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0.
+pub fn sinc(x: f64) -> f64 {
+    if x == 0.0 {
+        return 1.0;
+    }
+    if x.is_infinite() {
+        return f64::NAN;
+    }
+    sin_pi(x) / (PI * x)
+}
+
+/// `log(x / (1 - x))`.
+pub fn logit(x: f64) -> f64 {
+    if x > 0.25 && x < 0.75 {
+        // Near one half the quotient is near one.
+        return log1p(2.0 * (x - 0.5) / (1.0 - x));
+    }
+    log(x / (1.0 - x))
+}
+
+/// `-x log(x)`.
+pub fn entr(x: f64) -> f64 {
+    if x > 0.0 {
+        -x * log(x)
+    } else if x == 0.0 {
+        0.0
+    } else if x < 0.0 {
+        f64::NEG_INFINITY
+    } else {
+        x
+    }
+}
+
+/// `x log(y)`, 0 where `x` is 0 and `y` is not NaN.
+pub fn xlogy(x: f64, y: f64) -> f64 {
+    if y.is_nan() {
+        f64::NAN
+    } else if x == 0.0 {
+        0.0
+    } else {
+        x * log(y)
+    }
+}
+
+/// `x log1p(y)`, 0 where `x` is 0 and `y` is not NaN.
+pub fn xlog1py(x: f64, y: f64) -> f64 {
+    if y.is_nan() {
+        f64::NAN
+    } else if x == 0.0 {
+        0.0
+    } else {
+        x * log1p(y)
+    }
+}
