@@ -9,6 +9,7 @@ pub mod copy;
 pub mod create;
 pub mod index;
 pub mod join;
+pub mod matmul;
 pub mod moments;
 mod pending;
 pub mod reduce;
@@ -17,6 +18,6 @@ pub mod view;
 /// Every built-in operator in every form.
 pub(crate) fn all() -> Vec<&'static Op> {
     let families: &[&[&[&'static Op]]] =
-        &[binary::OPS, compare::OPS, copy::OPS, create::OPS, index::OPS, join::OPS, moments::OPS, reduce::OPS, view::OPS];
+        &[binary::OPS, compare::OPS, copy::OPS, create::OPS, index::OPS, join::OPS, matmul::OPS, moments::OPS, reduce::OPS, view::OPS];
     families.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter().copied()).collect()
 }

@@ -1,0 +1,815 @@
+//! Matrix products.
+
+use crate::autograd::Forward;
+use crate::dims::{self, Dims, wrap_dim};
+use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::gemm::{Matrix, MatrixMut, Sizes};
+
+const ONE: Scalar = Scalar::Int(1);
+const ZERO: Scalar = Scalar::Int(0);
+
+fn check_dtypes(op: &str, a: &Tensor, b: &Tensor) -> Result<()> {
+    ensure!(
+        a.dtype() == b.dtype(),
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
+        cpp_type(a.dtype()),
+        cpp_type(b.dtype())
+    );
+    if a.dtype() == DType::Bool {
+        return Err(Error::not_implemented(format!("\"{op}\" not implemented for 'Bool'")));
+    }
+    ensure!(
+        a.device().kind == b.device().kind,
+        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+        a.device(),
+        b.device()
+    );
+    Ok(())
+}
+
+/// The C++ type in PyTorch's messages.
+fn cpp_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::F16 => "c10::Half",
+        DType::BF16 => "c10::BFloat16",
+        DType::I64 => "long",
+        DType::I32 => "int",
+        DType::I16 => "short",
+        DType::I8 => "signed char",
+        DType::U8 => "unsigned char",
+        DType::Bool => "bool",
+        DType::Complex64 => "c10::complex<float>",
+        DType::Complex128 => "c10::complex<double>",
+        d => d.name(),
+    }
+}
+
+fn matrix(t: &Tensor) -> Matrix<u8> {
+    let n = t.dim();
+    Matrix {
+        start: t.data_ptr(),
+        row_stride: t.strides()[n - 2] as isize,
+        column_stride: t.strides()[n - 1] as isize,
+        conj: false,
+    }
+}
+
+fn matrix_mut(t: &Tensor) -> MatrixMut<u8> {
+    let m = matrix(t);
+    MatrixMut { start: t.data_ptr(), row_stride: m.row_stride, column_stride: m.column_stride }
+}
+
+/// `out = alpha * a @ b + beta * out` for matrices, or batches of them.
+fn multiply(a: &Tensor, b: &Tensor, alpha: Scalar, beta: Scalar, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let n = a.dim();
+    let sizes = Sizes { m: a.sizes()[n - 2] as usize, k: a.sizes()[n - 1] as usize, n: b.sizes()[n - 1] as usize };
+    let _locks = LockSet::new([(a.storage(), false), (b.storage(), false), (out.storage(), true)])?;
+    // SAFETY: sizes were checked against each other and against the output; the storages are locked and apart.
+    unsafe {
+        match n {
+            2 => flambeau_cpu::gemm::gemm(a.dtype(), sizes, alpha, matrix(a), matrix(b), beta, matrix_mut(out)),
+            _ => flambeau_cpu::gemm::batched_gemm(
+                a.dtype(),
+                a.sizes()[0] as usize,
+                sizes,
+                alpha,
+                (matrix(a), a.strides()[0] as isize),
+                (matrix(b), b.strides()[0] as isize),
+                beta,
+                (matrix_mut(out), out.strides()[0] as isize),
+            ),
+        }
+    }
+    Ok(())
+}
+
+// ---- mm -----------------------------------------------------------------------------------------
+
+fn mm_plan(a: &Tensor, b: &Tensor) -> Result<TensorSpec> {
+    ensure!(a.dim() == 2, "self must be a matrix");
+    ensure!(b.dim() == 2, "mat2 must be a matrix");
+    ensure!(
+        a.sizes()[1] == b.sizes()[0],
+        "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+        a.sizes()[0],
+        a.sizes()[1],
+        b.sizes()[0],
+        b.sizes()[1]
+    );
+    check_dtypes("addmm_impl_cpu_", a, b)?;
+    Ok(TensorSpec::like(Dims::from_slice(&[a.sizes()[0], b.sizes()[1]]), a))
+}
+fn mm_run(a: &Tensor, b: &Tensor, outs: &[Tensor]) -> Result<()> {
+    multiply(a, b, ONE, ZERO, &outs[0])
+}
+
+/// The conjugate transpose of a matrix or a batch of them.
+fn adjoint(x: &Tensor) -> Result<Tensor> {
+    x.transpose(-2, -1)?.conj()
+}
+
+op! {
+    /// The product of two matrices, (n, k) and (k, m).
+    mm: "mm(Tensor self, Tensor mat2) -> Tensor", Out OUT: "mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(mm_plan; a, b), run: run!(mm_run; a, b) };
+    derivative: backward! {
+        self_(g, mat2: Tensor) => g.mm(&adjoint(&mat2)?)?,
+        mat2(g, self_: Tensor) => adjoint(&self_)?.mm(g)?,
+    };
+    forward: Forward::Multilinear;
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
+        sample![m.any(&[2, 3]), m.any(&[3, 4])], sample![m.any(&[2, 0]), m.any(&[0, 3])], sample![m.any(&[9, 17]), m.any(&[17, 5])],
+    ] };
+    ulp: 32.0;
+    fn mm(&self, mat2: &Tensor) -> Tensor [self, mat2];
+}
+
+fn bmm_plan(a: &Tensor, b: &Tensor) -> Result<TensorSpec> {
+    ensure!(a.dim() == 3, "batch1 must be a 3D tensor");
+    ensure!(b.dim() == 3, "batch2 must be a 3D tensor");
+    ensure!(
+        a.sizes()[0] == b.sizes()[0] && a.sizes()[2] == b.sizes()[1],
+        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+        a.sizes()[0],
+        a.sizes()[2],
+        b.sizes()[0],
+        b.sizes()[1]
+    );
+    check_dtypes("bmm", a, b)?;
+    Ok(TensorSpec::like(Dims::from_slice(&[a.sizes()[0], a.sizes()[1], b.sizes()[2]]), a))
+}
+fn bmm_run(a: &Tensor, b: &Tensor, outs: &[Tensor]) -> Result<()> {
+    multiply(a, b, ONE, ZERO, &outs[0])
+}
+
+op! {
+    /// The products of two batches of matrices, (b, n, k) and (b, k, m).
+    bmm: "bmm(Tensor self, Tensor mat2) -> Tensor", Out OUT: "bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(bmm_plan; a, b), run: run!(bmm_run; a, b) };
+    derivative: backward! {
+        self_(g, mat2: Tensor) => g.bmm(&adjoint(&mat2)?)?,
+        mat2(g, self_: Tensor) => adjoint(&self_)?.bmm(g)?,
+    };
+    forward: Forward::Multilinear;
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![sample![m.any(&[2, 2, 3]), m.any(&[2, 3, 4])]] };
+    ulp: 32.0;
+    fn bmm(&self, mat2: &Tensor) -> Tensor [self, mat2];
+}
+
+// ---- addmm --------------------------------------------------------------------------------------
+
+fn addmm_plan(x: &Tensor, a: &Tensor, b: &Tensor, _beta: Option<Scalar>, _alpha: Option<Scalar>) -> Result<TensorSpec> {
+    ensure!(a.dim() == 2, "mat1 must be a matrix, got {}-D tensor", a.dim());
+    ensure!(b.dim() == 2, "mat2 must be a matrix, got {}-D tensor", b.dim());
+    let spec = mm_plan(a, b)?;
+    added(x, a, &spec)?;
+    Ok(spec)
+}
+
+fn added(x: &Tensor, a: &Tensor, spec: &TensorSpec) -> Result<()> {
+    ensure!(
+        x.dtype() == a.dtype(),
+        "self and mat2 must have the same dtype, but got {} and {}",
+        x.dtype().scalar_type_name(),
+        a.dtype().scalar_type_name()
+    );
+    dims::broadcast_strides(x.sizes(), x.strides(), &spec.sizes).map(drop)
+}
+
+fn addmm_run(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>, outs: &[Tensor]) -> Result<()> {
+    let (alpha, beta) = (alpha.unwrap_or(ONE), beta.unwrap_or(ONE));
+    if beta.to_complex() != Scalar::Int(0).to_complex() {
+        outs[0].copy_(x)?;
+    }
+    multiply(a, b, alpha, beta, &outs[0])
+}
+
+fn times(g: Tensor, factor: Option<Scalar>) -> Result<Tensor> {
+    match factor {
+        None | Some(Scalar::Int(1)) => Ok(g),
+        Some(s) => g.mul(s.conj()),
+    }
+}
+
+op! {
+    /// `beta * self + alpha * mat1 @ mat2`, `self` broadcast.
+    addmm: "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        InPlace INPLACE: "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        Out OUT: "addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(addmm_plan; x, a, b, beta, alpha), run: run!(addmm_run; x, a, b, beta, alpha) };
+    derivative: backward! {
+        self_(g, beta: Option<Scalar>) => times(g.clone(), beta)?,
+        mat1(g, mat2: Tensor, alpha: Option<Scalar>) => times(g.mm(&adjoint(&mat2)?)?, alpha)?,
+        mat2(g, mat1: Tensor, alpha: Option<Scalar>) => times(adjoint(&mat1)?.mm(g)?, alpha)?,
+    };
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
+        sample![m.any(&[4]), m.any(&[2, 3]), m.any(&[3, 4])],
+        sample![m.any(&[2, 4]), m.any(&[2, 3]), m.any(&[3, 4]), Scalar::Int(2), Scalar::Int(3)],
+    ] };
+    ulp: 32.0;
+    fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Tensor [self, mat1, mat2];
+    fn addmm_scaled(&self, mat1: &Tensor, mat2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Tensor [self, mat1, mat2, beta.into(), alpha.into()];
+}
+
+fn baddbmm_plan(x: &Tensor, a: &Tensor, b: &Tensor, _beta: Option<Scalar>, _alpha: Option<Scalar>) -> Result<TensorSpec> {
+    let spec = bmm_plan(a, b)?;
+    added(x, a, &spec)?;
+    Ok(spec)
+}
+
+op! {
+    /// `beta * self + alpha * batch1 @ batch2` for batches of matrices, `self` broadcast.
+    baddbmm: "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        InPlace INPLACE: "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        Out OUT: "baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(baddbmm_plan; x, a, b, beta, alpha), run: run!(addmm_run; x, a, b, beta, alpha) };
+    derivative: backward! {
+        self_(g, beta: Option<Scalar>) => times(g.clone(), beta)?,
+        batch1(g, batch2: Tensor, alpha: Option<Scalar>) => times(g.bmm(&adjoint(&batch2)?)?, alpha)?,
+        batch2(g, batch1: Tensor, alpha: Option<Scalar>) => times(adjoint(&batch1)?.bmm(g)?, alpha)?,
+    };
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![sample![m.any(&[2, 4]), m.any(&[2, 2, 3]), m.any(&[2, 3, 4])]] };
+    ulp: 32.0;
+    fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor [self, batch1, batch2];
+}
+
+fn addbmm_any(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
+    bmm_plan(a, b)?;
+    // The sum over the batch is one product with the batch merged into the inner dim.
+    let (n, m) = (a.sizes()[1], b.sizes()[2]);
+    let left = a.transpose(0, 1)?.reshape(&[n, -1])?;
+    let right = b.reshape(&[-1, m])?;
+    addmm::OP.call(&[x.into(), (&left).into(), (&right).into(), beta.unwrap_or(ONE).into(), alpha.unwrap_or(ONE).into()])?.one()
+}
+
+op! {
+    /// `beta * self + alpha * sum of batch1[i] @ batch2[i]`.
+    addbmm: "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        InPlace INPLACE: "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        Out OUT: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(addbmm_any; x, a, b, beta, alpha));
+}
+
+fn addmv_any(x: &Tensor, a: &Tensor, v: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
+    ensure!(
+        a.dim() == 2 && v.dim() == 1 && a.sizes()[1] == v.sizes()[0],
+        "size mismatch, got input ({}), mat ({:?}), vec ({:?})",
+        x.sizes().first().copied().unwrap_or(1),
+        a.sizes(),
+        v.sizes()
+    );
+    let x = x.expand(&[a.sizes()[0]])?.unsqueeze(1)?;
+    addmm::OP
+        .call(&[(&x).into(), a.into(), (&v.unsqueeze(1)?).into(), beta.unwrap_or(ONE).into(), alpha.unwrap_or(ONE).into()])?
+        .one()?
+        .squeeze_dim(1)
+}
+
+op! {
+    /// `beta * self + alpha * mat @ vec`.
+    addmv: "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        InPlace INPLACE: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        Out OUT: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(addmv_any; x, a, v, beta, alpha));
+}
+
+fn addr_any(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
+    let product = a.outer(b)?.mul(alpha.unwrap_or(ONE))?;
+    match beta.unwrap_or(ONE) {
+        b if !b.to_bool() => product.expand(&dims::broadcast(x.sizes(), product.sizes())?),
+        b => x.mul(b)?.add(&product),
+    }
+}
+
+op! {
+    /// `beta * self + alpha * outer(vec1, vec2)`.
+    addr: "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        InPlace INPLACE: "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+        Out OUT: "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(addr_any; x, a, b, beta, alpha));
+}
+
+// ---- vectors ------------------------------------------------------------------------------------
+
+fn mv_any(a: &Tensor, v: &Tensor) -> Result<Tensor> {
+    ensure!(
+        a.dim() == 2 && v.dim() == 1,
+        "vector + matrix @ vector expected, got {}, {}, {}",
+        1,
+        a.dim(),
+        v.dim()
+    );
+    ensure!(a.sizes()[1] == v.sizes()[0], "size mismatch, got input ({}), mat ({}x{}), vec ({})", a.sizes()[0], a.sizes()[0], a.sizes()[1], v.sizes()[0]);
+    a.mm(&v.unsqueeze(1)?)?.squeeze_dim(1)
+}
+
+op! {
+    /// A matrix times a vector.
+    mv: "mv(Tensor self, Tensor vec) -> Tensor", Out OUT: "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(mv_any; a, v));
+    fn mv(&self, vec: &Tensor) -> Tensor [self, vec];
+}
+
+fn dot_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ensure!(
+        a.dim() == 1 && b.dim() == 1,
+        "1D tensors expected, but got {}D and {}D tensors",
+        a.dim(),
+        b.dim()
+    );
+    ensure!(
+        a.dtype() == b.dtype(),
+        "dot : expected both vectors to have same dtype, but found {} and {}",
+        a.dtype().scalar_type_name(),
+        b.dtype().scalar_type_name()
+    );
+    ensure!(
+        a.numel() == b.numel(),
+        "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, but got {} and {} \
+         elements respectively",
+        a.numel(),
+        b.numel(),
+        a.numel(),
+        b.numel()
+    );
+    if a.dtype() == DType::Bool {
+        return Err(Error::not_implemented("\"dot\" not implemented for 'Bool'"));
+    }
+    a.unsqueeze(0)?.mm(&b.unsqueeze(1)?)?.reshape(&[])
+}
+
+op! {
+    /// The sum of products of two vectors.
+    dot: "dot(Tensor self, Tensor tensor) -> Tensor", Out OUT: "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(dot_any; a, b));
+    fn dot(&self, tensor: &Tensor) -> Tensor [self, tensor];
+}
+
+fn vdot_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    a.conj()?.dot(b)
+}
+
+op! {
+    /// The sum of products of two vectors, the first conjugated.
+    vdot: "vdot(Tensor self, Tensor other) -> Tensor", Out OUT: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(vdot_any; a, b));
+    fn vdot(&self, other: &Tensor) -> Tensor [self, other];
+}
+
+fn outer_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ensure!(a.dim() == 1, "outer: Expected 1-D argument self, but got {}-D", a.dim());
+    ensure!(b.dim() == 1, "outer: Expected 1-D argument vec2, but got {}-D", b.dim());
+    a.unsqueeze(1)?.mul(b)
+}
+
+op! {
+    /// All products of an element of one vector with one of the other.
+    outer: "outer(Tensor self, Tensor vec2) -> Tensor", Out OUT: "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(outer_any; a, b));
+    fn outer(&self, vec2: &Tensor) -> Tensor [self, vec2];
+}
+
+op! {
+    /// Another name of `outer`.
+    ger: "ger(Tensor self, Tensor vec2) -> Tensor", Out OUT: "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(outer_any; a, b));
+}
+
+fn inner_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if a.dim() == 0 || b.dim() == 0 {
+        return a.mul(b);
+    }
+    ensure!(
+        a.size(-1)? == b.size(-1)?,
+        "inner() the last dimension must match on both input tensors but got shapes {:?} and {:?}",
+        a.sizes(),
+        b.sizes()
+    );
+    a.tensordot(b, &[-1], &[-1])
+}
+
+op! {
+    /// The sums of products along both tensors' last dims.
+    inner: "inner(Tensor self, Tensor other) -> Tensor", Out OUT: "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(inner_any; a, b));
+    fn inner(&self, other: &Tensor) -> Tensor [self, other];
+}
+
+// ---- matmul -------------------------------------------------------------------------------------
+
+fn matmul_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match (a.dim(), b.dim()) {
+        (0, _) | (_, 0) => Err(Error::runtime(format!(
+            "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+            a.dim(),
+            b.dim()
+        ))),
+        (1, 1) => a.dot(b),
+        (2, 1) => a.mv(b),
+        (1, 2) => a.unsqueeze(0)?.mm(b)?.squeeze_dim(0),
+        (2, 2) => a.mm(b),
+        // One right matrix for all: one tall product.
+        (n, 1 | 2) if n >= 3 => {
+            let flat = a.reshape(&[-1, a.sizes()[n - 1]])?;
+            let mut sizes = Dims::from_slice(&a.sizes()[..n - 1]);
+            if a.sizes()[n - 1] != b.sizes()[0] {
+                return Err(mismatch(a, b));
+            }
+            let folded = if a.numel() == 0 { None } else { Some(flat) };
+            let Some(flat) = folded else { return batched(a, b) };
+            match b.dim() {
+                1 => flat.mv(b)?.reshape(&sizes),
+                _ => {
+                    sizes.push(b.sizes()[1]);
+                    flat.mm(b)?.reshape(&sizes)
+                }
+            }
+        }
+        _ => batched(a, b),
+    }
+}
+
+fn mismatch(a: &Tensor, b: &Tensor) -> Error {
+    let n = a.dim();
+    let rows: i64 = a.sizes()[..n - 1].iter().product();
+    let columns = if b.dim() > 1 { b.sizes()[1] } else { 1 };
+    Error::runtime(format!(
+        "mat1 and mat2 shapes cannot be multiplied ({rows}x{} and {}x{columns})",
+        a.sizes()[n - 1],
+        b.sizes()[0]
+    ))
+}
+
+fn batched(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let left = if a.dim() == 1 { a.unsqueeze(0)? } else { a.clone() };
+    let right = if b.dim() == 1 { b.unsqueeze(1)? } else { b.clone() };
+    let (m, n) = (left.dim(), right.dim());
+    let batch = dims::broadcast(&left.sizes()[..m - 2], &right.sizes()[..n - 2])?;
+    let count: i64 = batch.iter().product();
+    let full = |t: &Tensor| {
+        let d = t.dim();
+        let mut sizes = batch.clone();
+        sizes.extend_from_slice(&t.sizes()[d - 2..]);
+        t.expand(&sizes)?.reshape(&[count, t.sizes()[d - 2], t.sizes()[d - 1]])
+    };
+    let product = full(&left)?.bmm(&full(&right)?)?;
+    let mut sizes = batch.clone();
+    if a.dim() > 1 {
+        sizes.push(left.sizes()[m - 2]);
+    }
+    if b.dim() > 1 {
+        sizes.push(right.sizes()[n - 1]);
+    }
+    product.reshape(&sizes)
+}
+
+op! {
+    /// The product of vectors, matrices or batches of matrices, by NumPy's rules; batch dims broadcast.
+    matmul: "matmul(Tensor self, Tensor other) -> Tensor", Out OUT: "matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(matmul_any; a, b));
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
+        sample![m.any(&[3]), m.any(&[3])], sample![m.any(&[2, 3]), m.any(&[3])], sample![m.any(&[3]), m.any(&[2, 3, 4])],
+        sample![m.any(&[2, 1, 2, 3]), m.any(&[3, 3, 4])], sample![m.any(&[2, 2, 3]), m.any(&[3, 4])],
+    ] };
+    ulp: 32.0;
+    fn matmul(&self, other: &Tensor) -> Tensor [self, other];
+}
+
+fn linear_any(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if weight.dim() != 2 || x.dim() == 0 {
+        let y = x.matmul(&if weight.dim() > 1 { weight.transpose(-2, -1)? } else { weight.clone() })?;
+        return match bias {
+            Some(b) => y.add(b),
+            None => Ok(y),
+        };
+    }
+    let w = weight.t()?;
+    let Some(bias) = bias else { return x.matmul(&w) };
+    match x.dim() {
+        2 => bias.addmm(x, &w),
+        1 => x.matmul(&w)?.add(bias),
+        n => {
+            ensure!(
+                x.sizes()[n - 1] == weight.sizes()[1],
+                "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+                x.sizes()[..n - 1].iter().product::<i64>(),
+                x.sizes()[n - 1],
+                weight.sizes()[1],
+                weight.sizes()[0]
+            );
+            if x.numel() == 0 {
+                return x.matmul(&w)?.add(bias);
+            }
+            let mut sizes = Dims::from_slice(&x.sizes()[..n - 1]);
+            sizes.push(weight.sizes()[0]);
+            bias.addmm(&x.reshape(&[-1, x.sizes()[n - 1]])?, &w)?.view(&sizes)
+        }
+    }
+}
+
+op! {
+    /// `input @ weight.T + bias`: input (..., in), weight (out, in), bias (out).
+    linear: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+        Out OUT: "linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(linear_any; x, weight, bias));
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
+        sample![m.any(&[2, 3]), m.any(&[4, 3]), m.any(&[4])], sample![m.any(&[2, 2, 3]), m.any(&[4, 3]), m.any(&[4])],
+        sample![m.any(&[3]), m.any(&[4, 3]), ()],
+    ] };
+    ulp: 32.0;
+    fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor [self, weight, bias];
+}
+
+fn tensordot_any(a: &Tensor, b: &Tensor, dims_a: &[i64], dims_b: &[i64]) -> Result<Tensor> {
+    ensure!(dims_a.len() == dims_b.len(), "both dimension lists should have same length");
+    let wrap = |t: &Tensor, dims: &[i64]| dims.iter().map(|&d| wrap_dim(d, t.dim())).collect::<Result<Vec<_>>>();
+    let (da, db) = (wrap(a, dims_a)?, wrap(b, dims_b)?);
+    let (mut a, mut b) = (a.clone(), b.clone());
+    let mut inner = 1;
+    for (&i, &j) in da.iter().zip(&db) {
+        let (s, t) = (a.sizes()[i], b.sizes()[j]);
+        // A size of one is summed away on the other side.
+        if s == 1 && t != 1 {
+            b = b.sum_dim_dtype(&[j as i64], true, b.dtype())?;
+        } else if t == 1 && s != 1 {
+            a = a.sum_dim_dtype(&[i as i64], true, a.dtype())?;
+        } else {
+            ensure!(s == t, "contracted dimensions need to match, but first has size {s} in dim {i} and second has size {t} in dim {j}");
+        }
+        inner *= a.sizes()[i];
+    }
+    let free_a: Vec<usize> = (0..a.dim()).filter(|d| !da.contains(d)).collect();
+    let free_b: Vec<usize> = (0..b.dim()).filter(|d| !db.contains(d)).collect();
+    let order = |first: &[usize], then: &[usize]| -> Dims { first.iter().chain(then).map(|&d| d as i64).collect() };
+    let rows: i64 = free_a.iter().map(|&d| a.sizes()[d]).product();
+    let columns: i64 = free_b.iter().map(|&d| b.sizes()[d]).product();
+    let sizes: Dims = free_a.iter().map(|&d| a.sizes()[d]).chain(free_b.iter().map(|&d| b.sizes()[d])).collect();
+    let left = a.permute(&order(&free_a, &da))?.reshape(&[rows, inner])?;
+    let right = b.permute(&order(&db, &free_b))?.reshape(&[inner, columns])?;
+    left.mm(&right)?.reshape(&sizes)
+}
+
+op! {
+    /// The sums of products over pairs of dims.
+    tensordot: "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+        Out OUT: "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(tensordot_any; a, b, dims_a, dims_b));
+    fn tensordot(&self, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Tensor [self, other, dims_self, dims_other];
+}
+
+// ---- einsum -------------------------------------------------------------------------------------
+
+/// An index of an einsum: a letter, or a dim of an ellipsis counted from its end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Index {
+    Ellipsis(usize),
+    Letter(char),
+}
+
+/// The indices of one operand, the ellipsis spread over `extra` dims.
+fn indices_of(text: &str, ndim: usize, operand: usize) -> Result<Vec<Index>> {
+    let letters = text.chars().filter(|c| c.is_ascii_alphabetic()).count();
+    let dotted = text.contains("...");
+    let extra = match dotted {
+        true => ndim.checked_sub(letters),
+        false if letters == ndim => Some(0),
+        false => None,
+    }
+    .ok_or_else(|| {
+        Error::runtime(format!(
+            "einsum(): the number of subscripts in the equation ({letters}) {} the number of dimensions ({ndim}) for operand \
+             {operand}{}",
+            if letters > ndim { "is more than" } else { "does not match" },
+            if dotted { "" } else { " and no ellipsis was given" }
+        ))
+    })?;
+    let mut out = Vec::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' => {}
+            '.' => {
+                let full = chars.next() == Some('.') && chars.next() == Some('.');
+                ensure!(full, "einsum(): found '.' for operand {operand} that is not part of any ellipsis");
+                ensure!(!out.iter().any(|i| matches!(i, Index::Ellipsis(_))), "einsum(): found '.' for operand {operand} for which an ellipsis was already found");
+                out.extend((0..extra).rev().map(Index::Ellipsis));
+            }
+            c if c.is_ascii_alphabetic() => out.push(Index::Letter(c)),
+            c => return Err(Error::runtime(format!("einsum(): invalid subscript given at index in the equation string, subscripts must be in [a-zA-Z]: '{c}'"))),
+        }
+    }
+    Ok(out)
+}
+
+/// A tensor whose dims carry indices, no index twice.
+struct Labelled {
+    tensor: Tensor,
+    indices: Vec<Index>,
+}
+
+impl Labelled {
+    /// Takes the diagonal of repeated indices.
+    fn new(tensor: &Tensor, indices: Vec<Index>) -> Result<Labelled> {
+        let mut x = Labelled { tensor: tensor.clone(), indices };
+        loop {
+            let n = x.indices.len();
+            let pair = (0..n).find_map(|i| (i + 1..n).find(|&j| x.indices[i] == x.indices[j]).map(|j| (i, j)));
+            let Some((i, j)) = pair else { return Ok(x) };
+            ensure!(
+                x.tensor.sizes()[i] == x.tensor.sizes()[j],
+                "einsum(): subscript {:?} is repeated but the sizes don't match, {} != {}",
+                x.indices[i],
+                x.tensor.sizes()[j],
+                x.tensor.sizes()[i]
+            );
+            x.tensor = x.tensor.diagonal(0, i as i64, j as i64)?;
+            let index = x.indices[i];
+            x.indices.remove(j);
+            x.indices.remove(i);
+            x.indices.push(index);
+        }
+    }
+
+    /// Sums over the indices that `keep` refuses.
+    fn sum_out(mut self, keep: impl Fn(Index) -> bool) -> Result<Labelled> {
+        let gone: Dims = (0..self.indices.len()).filter(|&d| !keep(self.indices[d])).map(|d| d as i64).collect();
+        if !gone.is_empty() {
+            self.tensor = self.tensor.sum_dim_dtype(&gone, false, self.tensor.dtype())?;
+            self.indices.retain(|&i| keep(i));
+        }
+        Ok(self)
+    }
+
+    /// With its dims in the given order, missing ones of size one.
+    fn arranged(&self, order: &[Index]) -> Result<Tensor> {
+        let there: Dims = order.iter().filter_map(|i| self.indices.iter().position(|j| j == i)).map(|d| d as i64).collect();
+        let mut t = self.tensor.permute(&there)?;
+        for (d, i) in order.iter().enumerate() {
+            if !self.indices.contains(i) {
+                t = t.unsqueeze(d as i64)?;
+            }
+        }
+        Ok(t)
+    }
+
+    fn size(&self, i: Index) -> i64 {
+        self.indices.iter().position(|&j| j == i).map_or(1, |d| self.tensor.sizes()[d])
+    }
+
+    /// The product with another, summed over the indices that `keep` refuses: one batched matrix product.
+    fn contract(self, other: Labelled, keep: impl Fn(Index) -> bool) -> Result<Labelled> {
+        // What only one side has and nobody needs is summed first.
+        let a = { let o = other.indices.clone(); self.sum_out(|i| keep(i) || o.contains(&i))? };
+        let b = { let o = a.indices.clone(); other.sum_out(|i| keep(i) || o.contains(&i))? };
+        let mut all: Vec<Index> = a.indices.iter().chain(&b.indices).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        let (mut batch, mut left, mut right, mut inner) = (vec![], vec![], vec![], vec![]);
+        for &i in &all {
+            match (a.indices.contains(&i), b.indices.contains(&i), keep(i)) {
+                (true, true, true) => batch.push(i),
+                (true, true, false) => inner.push(i),
+                (true, false, _) => left.push(i),
+                _ => right.push(i),
+            }
+        }
+        let size = |i: &Index| a.size(*i).max(b.size(*i)).max(i64::from(a.size(*i) != 0 && b.size(*i) != 0));
+        let shape = |list: &[Index]| -> i64 { list.iter().map(size).product() };
+        let full = |x: &Labelled, order: &[Index], own: &[Index]| {
+            let target: Dims = order.iter().map(|i| if own.contains(i) { size(i) } else { 1 }).collect();
+            x.arranged(order)?.expand(&target)
+        };
+        let cat = |lists: [&[Index]; 3]| lists.concat();
+        let (order_a, order_b) = (cat([&batch, &left, &inner]), cat([&batch, &inner, &right]));
+        let (nb, nl, nr, ni) = (shape(&batch), shape(&left), shape(&right), shape(&inner));
+        let x = full(&a, &order_a, &order_a)?.reshape(&[nb, nl, ni])?;
+        let y = full(&b, &order_b, &order_b)?.reshape(&[nb, ni, nr])?;
+        let product = x.bmm(&y)?;
+        let indices = cat([&batch, &left, &right]);
+        let sizes: Dims = indices.iter().map(size).collect();
+        Ok(Labelled { tensor: product.reshape(&sizes)?, indices })
+    }
+}
+
+fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), "einsum(): must provide at least one operand");
+    let (inputs, output) = match equation.split_once("->") {
+        Some((i, o)) => (i, Some(o)),
+        None => (equation, None),
+    };
+    let texts: Vec<&str> = inputs.split(',').collect();
+    ensure!(
+        texts.len() == tensors.len(),
+        "einsum(): {} operands were provided than specified in the equation",
+        if tensors.len() > texts.len() { "more" } else { "fewer" }
+    );
+    let mut operands = Vec::new();
+    let mut counts: Vec<(Index, usize)> = Vec::new();
+    for (k, (text, t)) in texts.iter().zip(tensors).enumerate() {
+        let indices = indices_of(text, t.dim(), k)?;
+        for &i in &indices {
+            match counts.iter_mut().find(|(j, _)| *j == i) {
+                Some((_, n)) => *n += 1,
+                None => counts.push((i, 1)),
+            }
+        }
+        operands.push(Labelled::new(t, indices)?);
+    }
+    for &(i, _) in &counts {
+        let sizes: Vec<i64> = operands.iter().filter(|o| o.indices.contains(&i)).map(|o| o.size(i)).collect();
+        let target = sizes.iter().copied().find(|s| *s != 1).unwrap_or(1);
+        for (k, s) in sizes.iter().enumerate() {
+            ensure!(
+                *s == 1 || *s == target,
+                "einsum(): subscript {i:?} has size {s} for operand {k} which does not broadcast with previously seen size \
+                 {target}"
+            );
+        }
+    }
+    let ellipsis = counts.iter().filter_map(|(i, _)| if let Index::Ellipsis(d) = i { Some(*d + 1) } else { None }).max().unwrap_or(0);
+    let result: Vec<Index> = match output {
+        Some(text) => {
+            let letters = text.chars().filter(|c| c.is_ascii_alphabetic()).count();
+            let extra = if text.contains("...") { ellipsis } else { 0 };
+            let list = indices_of(text, letters + extra, tensors.len())?;
+            for (n, i) in list.iter().enumerate() {
+                ensure!(!list[..n].contains(i), "einsum(): output subscript {i:?} appears more than once in the output");
+                ensure!(
+                    counts.iter().any(|(j, _)| j == i),
+                    "einsum(): output subscript {i:?} does not appear in the equation for any input operand"
+                );
+            }
+            list
+        }
+        None => {
+            let mut letters: Vec<Index> = counts
+                .iter()
+                .filter(|(i, n)| *n == 1 && matches!(i, Index::Letter(_)))
+                .map(|(i, _)| *i)
+                .collect();
+            letters.sort_unstable();
+            (0..ellipsis).rev().map(Index::Ellipsis).chain(letters).collect()
+        }
+    };
+    // Pairs in the given order, or from left to right.
+    let mut pairs: std::collections::VecDeque<(usize, usize)> = match path {
+        Some(p) => p.chunks(2).filter(|c| c.len() == 2).map(|c| (c[0].max(0) as usize, c[1].max(0) as usize)).collect(),
+        None => Default::default(),
+    };
+    while operands.len() > 1 {
+        let (i, j) = match pairs.pop_front() {
+            Some((i, j)) if i != j && i < operands.len() && j < operands.len() => (i.min(j), i.max(j)),
+            Some(_) => return Err(Error::runtime("einsum(): the path does not name two different operands")),
+            None => (0, 1),
+        };
+        let b = operands.remove(j);
+        let a = operands.remove(i);
+        let needed: Vec<Index> = operands.iter().flat_map(|o| o.indices.clone()).chain(result.iter().copied()).collect();
+        let product = a.contract(b, |i| needed.contains(&i))?;
+        if path.is_some() { operands.push(product) } else { operands.insert(0, product) }
+    }
+    let last = operands.remove(0).sum_out(|i| result.contains(&i))?;
+    last.arranged(&result)
+}
+
+op! {
+    /// Sums of products by Einstein's convention: `einsum("ij,jk->ik", [a, b])`.
+    einsum: "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor";
+    Body::Composite(kernel!(einsum_any; equation, tensors, path));
+    samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
+        sample!["ij,jk->ik", vec![m.any(&[2, 3]), m.any(&[3, 4])], ()],
+        sample!["bij,bjk", vec![m.any(&[2, 2, 3]), m.any(&[2, 3, 4])], ()],
+        sample!["...ii->...i", vec![m.any(&[2, 3, 3])], ()],
+        sample!["i,j,ij->", vec![m.any(&[2]), m.any(&[3]), m.any(&[2, 3])], ()],
+    ] };
+    ulp: 64.0;
+    fn einsum(equation: &str, tensors: &[Tensor]) -> Tensor [equation, tensors];
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    addbmm::ALL,
+    addmm::ALL,
+    addmv::ALL,
+    addr::ALL,
+    baddbmm::ALL,
+    bmm::ALL,
+    dot::ALL,
+    einsum::ALL,
+    ger::ALL,
+    inner::ALL,
+    linear::ALL,
+    matmul::ALL,
+    mm::ALL,
+    mv::ALL,
+    outer::ALL,
+    tensordot::ALL,
+    vdot::ALL,
+];
+
