@@ -187,10 +187,11 @@ impl Worker {
     #[inline]
     fn wake(&self) {
         // The plain load keeps the common case (awake) free of a write. Both pair with the SeqCst store before sleep.
-        if self.asleep.load(SeqCst) && self.asleep.swap(false, SeqCst) {
-            if let Some(thread) = self.thread.get() {
-                thread.unpark();
-            }
+        if self.asleep.load(SeqCst)
+            && self.asleep.swap(false, SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
         }
     }
 }
@@ -379,15 +380,15 @@ impl Pool {
             let mut idle = Instant::now();
             loop {
                 let threads = num_threads().min(MAX_THREADS);
-                if node < threads {
-                    if let Some(batch) = self.claim(true, threads) {
-                        self.wake_children(node, threads);
+                if node < threads
+                    && let Some(batch) = self.claim(true, threads)
+                {
+                    self.wake_children(node, threads);
+                    self.execute(batch);
+                    while let Some(batch) = self.claim(true, threads) {
                         self.execute(batch);
-                        while let Some(batch) = self.claim(true, threads) {
-                            self.execute(batch);
-                        }
-                        idle = Instant::now();
                     }
+                    idle = Instant::now();
                 }
                 for _ in 0..16 {
                     std::hint::spin_loop();
