@@ -62,25 +62,25 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
         for k in 0..call.depth {
             let offset = *call.a_offsets.add(k) as usize;
             let right: [S::Vector; V] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
-            for i in 0..R {
-                let left = S::splat(*rows[i].add(offset));
-                for v in 0..V {
-                    sums[i][v] = S::multiply_add(left, right[v], sums[i][v]);
+            for (row, sums) in rows.iter().zip(&mut sums) {
+                let left = S::splat(*row.add(offset));
+                for (sum, right) in sums.iter_mut().zip(&right) {
+                    *sum = S::multiply_add(left, *right, *sum);
                 }
             }
             b = b.add(V * S::LANES);
         }
         let last = call.columns - (V - 1) * S::LANES;
-        for i in 0..R {
+        for (i, sums) in sums.into_iter().enumerate() {
             let row = call.c.add(call.c_rows[i]);
-            for v in 0..V {
+            for (v, sum) in sums.into_iter().enumerate() {
                 let width = if v + 1 == V { last } else { S::LANES };
                 let place = row.add(v * S::LANES);
                 let sum = match call.start {
-                    Start::Zero => sums[i][v],
-                    Start::Accumulate => S::plus(sums[i][v], S::load_first(place, width)),
-                    Start::RowBias(bias) => S::plus(sums[i][v], S::splat(*bias.add(i))),
-                    Start::ColumnBias(bias) => S::plus(sums[i][v], S::load_first(bias.add(v * S::LANES), width)),
+                    Start::Zero => sum,
+                    Start::Accumulate => S::plus(sum, S::load_first(place, width)),
+                    Start::RowBias(bias) => S::plus(sum, S::splat(*bias.add(i))),
+                    Start::ColumnBias(bias) => S::plus(sum, S::load_first(bias.add(v * S::LANES), width)),
                 };
                 S::store_first(place, sum, width);
             }

@@ -138,7 +138,8 @@ impl<E: Number> Task for TileTask<'_, E> {
         let depth = g.depth();
         let source_plane = g.source_positions();
         let image_stride = g.groups * g.source_channels * source_plane;
-        let most_channels = if taps == 0 { 0 } else { (plan.block + taps - 2) / taps + 1 };
+        // A block may begin and end inside a channel's taps.
+        let most_channels = (plan.block + taps).saturating_sub(2).checked_div(taps).map_or(0, |n| n + 1);
         let stage_len = if plan.stage.in_place { 0 } else { most_channels * plan.stage.staged.channel };
         let stage_memory = Scratch::<E>::new(stage_len);
         let panel_memory = Scratch::<E>::new((plan.block + 1) * 3 * lanes);

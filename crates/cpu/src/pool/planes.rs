@@ -1,0 +1,316 @@
+//! Pooling of contiguous planes, a row of outputs at a time.
+
+use super::window::Window;
+use super::{Operation, Plan, Pooled, lowest, narrow, replaces, widen};
+use crate::math::Number;
+use flambeau_base::Element;
+use std::ops::Range;
+
+/// A number that an index is compared and selected as: as wide as the values, where possible, so that one vector
+/// comparison selects both.
+pub(super) trait Index: Copy + Default + 'static {
+    fn of(i: usize) -> Self;
+    fn to_i64(self) -> i64;
+    fn plus(self, i: usize) -> Self;
+}
+impl Index for i32 {
+    #[inline(always)]
+    fn of(i: usize) -> i32 {
+        i as i32
+    }
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self as i64
+    }
+    #[inline(always)]
+    fn plus(self, i: usize) -> i32 {
+        self + i as i32
+    }
+}
+impl Index for i64 {
+    #[inline(always)]
+    fn of(i: usize) -> i64 {
+        i as i64
+    }
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self
+    }
+    #[inline(always)]
+    fn plus(self, i: usize) -> i64 {
+        self + i as i64
+    }
+}
+
+/// Pools the planes of a range.
+///
+/// # Safety
+/// The plan's arrays are valid.
+#[inline(always)]
+pub(super) unsafe fn pool<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+    let input: usize = plan.shape.input.iter().product();
+    // SAFETY: the caller's.
+    unsafe {
+        match plan.operation {
+            Operation::Average(_) => forward::<T, T::Sum, i32, false>(plan, planes),
+            _ if plan.indices.is_null() => forward::<T, T::Compute, i32, false>(plan, planes),
+            _ if T::Compute::DTYPE.size() <= 4 && input <= i32::MAX as usize => {
+                forward::<T, T::Compute, i32, true>(plan, planes);
+            }
+            _ => forward::<T, T::Compute, i64, true>(plan, planes),
+        }
+    }
+}
+
+/// Maxima (with indices if `INDEX`) and averages.
+#[inline(always)]
+unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool>(
+    plan: &Plan<'_>,
+    planes: Range<usize>,
+) {
+    let shape = plan.shape;
+    let [depth, height, width] = shape.output;
+    let input: usize = shape.input.iter().product();
+    let output = depth * height * width;
+    let same = T::DTYPE == C::DTYPE;
+    let mut plane_memory = vec![C::default(); if same { 0 } else { input }];
+    let mut row_memory = vec![C::default(); width];
+    let mut index_memory = vec![I::default(); if INDEX { width } else { 0 }];
+    let windows = &plan.windows;
+    let max = plan.operation == Operation::Max;
+    for plane in planes {
+        // SAFETY: the plane is inside the arrays; windows are inside the plane.
+        unsafe {
+            let source = plan.source.cast::<T>().add(plane * input);
+            let mut x = source.cast::<C>();
+            if !same {
+                widen::<T, C>(source, plane_memory.as_mut_ptr(), input);
+                x = plane_memory.as_ptr();
+            }
+            for d in 0..depth {
+                for h in 0..height {
+                    let (wd, wh) = (&windows.axes[0][d], &windows.axes[1][h]);
+                    let place = plane * output + (d * height + h) * width;
+                    let row = row_memory.as_mut_ptr();
+                    let at = index_memory.as_mut_ptr();
+                    let base = (wd.start * shape.input[1] + wh.start) * shape.input[2];
+                    let zero = if max { lowest() } else { C::default() };
+                    for (w, window) in windows.axes[2].iter().enumerate() {
+                        *row.add(w) = zero;
+                        if INDEX {
+                            *at.add(w) = I::of(base + window.start);
+                        }
+                    }
+                    for i in 0..wd.count {
+                        for j in 0..wh.count {
+                            let line =
+                                ((wd.start + i * wd.step) * shape.input[1] + wh.start + j * wh.step) * shape.input[2];
+                            if windows.taps.is_empty() {
+                                uneven::<_, I, INDEX>(x.add(line), line, &windows.axes[2], max, row, at);
+                                continue;
+                            }
+                            for tap in &windows.taps {
+                                let n = tap.end - tap.begin;
+                                let first = line + tap.first;
+                                let (from, row) = (x.add(first), row.add(tap.begin));
+                                let at = if INDEX { at.add(tap.begin) } else { at };
+                                // The usual strides are constants: their loads vectorise.
+                                match (windows.stride, max) {
+                                    (1, true) => maxima::<_, I, INDEX>(from, 1, first, n, row, at),
+                                    (2, true) => maxima::<_, I, INDEX>(from, 2, first, n, row, at),
+                                    (s, true) => maxima::<_, I, INDEX>(from, s, first, n, row, at),
+                                    (1, false) => sums(from, 1, n, row),
+                                    (2, false) => sums(from, 2, n, row),
+                                    (s, false) => sums(from, s, n, row),
+                                }
+                            }
+                        }
+                    }
+                    if let Operation::Average(divisor) = plan.operation {
+                        for (w, window) in windows.axes[2].iter().enumerate() {
+                            let own = wd.divisor * wh.divisor * window.divisor;
+                            let by = if divisor != 0 { divisor } else { own as i64 };
+                            // A window without elements is zero, whatever its divisor.
+                            if by != 0 {
+                                *row.add(w) = (*row.add(w)).div(C::from_i64(by));
+                            }
+                        }
+                    }
+                    narrow::<T, C>(row, plan.result.cast::<T>().add(place), width);
+                    if INDEX {
+                        let indices = plan.indices.add(place);
+                        for w in 0..width {
+                            *indices.add(w) = (*at.add(w)).to_i64();
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes every `stride`-th element into a row of maxima.
+#[inline(always)]
+unsafe fn maxima<C: Element + PartialOrd, I: Index, const INDEX: bool>(
+    from: *const C,
+    stride: usize,
+    first: usize,
+    n: usize,
+    row: *mut C,
+    at: *mut I,
+) {
+    for i in 0..n {
+        // SAFETY: the caller's.
+        unsafe {
+            let x = *from.add(i * stride);
+            let best = *row.add(i);
+            let wins = replaces(x, best);
+            *row.add(i) = if wins { x } else { best };
+            if INDEX {
+                *at.add(i) = if wins { I::of(first).plus(i * stride) } else { *at.add(i) };
+            }
+        }
+    }
+}
+
+/// Adds every `stride`-th element to a row of sums.
+#[inline(always)]
+unsafe fn sums<C: Number>(from: *const C, stride: usize, n: usize, row: *mut C) {
+    for i in 0..n {
+        // SAFETY: the caller's.
+        unsafe { *row.add(i) = (*row.add(i)).add(*from.add(i * stride)) };
+    }
+}
+
+/// Takes one line of the input into windows of uneven widths.
+#[inline(always)]
+unsafe fn uneven<C: Number + PartialOrd, I: Index, const INDEX: bool>(
+    line: *const C,
+    first: usize,
+    windows: &[Window],
+    max: bool,
+    row: *mut C,
+    at: *mut I,
+) {
+    for (w, window) in windows.iter().enumerate() {
+        // SAFETY: the caller's.
+        unsafe {
+            let from = line.add(window.start);
+            if max {
+                for k in 0..window.count {
+                    let x = *from.add(k);
+                    if replaces(x, *row.add(w)) {
+                        *row.add(w) = x;
+                        if INDEX {
+                            *at.add(w) = I::of(first + window.start + k);
+                        }
+                    }
+                }
+            } else {
+                // Sixteen partial sums: a single one cannot be vectorised.
+                let mut parts = [C::ZERO; 16];
+                let mut k = 0;
+                while k + 16 <= window.count {
+                    for (i, part) in parts.iter_mut().enumerate() {
+                        *part = part.add(*from.add(k + i));
+                    }
+                    k += 16;
+                }
+                let mut sum = *row.add(w);
+                if k > 0 {
+                    sum = parts.into_iter().fold(sum, |a, b| a.add(b));
+                }
+                for k in k..window.count {
+                    sum = sum.add(*from.add(k));
+                }
+                *row.add(w) = sum;
+            }
+        }
+    }
+}
+
+/// Gradients: each plane is cleared and then added to.
+///
+/// # Safety
+/// The plan's arrays are valid.
+#[inline(always)]
+pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+    let shape = plan.shape;
+    let [depth, height, width] = shape.output;
+    let input: usize = shape.input.iter().product();
+    let output = depth * height * width;
+    let same = T::DTYPE == T::Compute::DTYPE;
+    let mut plane_memory = vec![T::Compute::default(); if same { 0 } else { input }];
+    let mut row_memory = vec![T::Compute::default(); width];
+    let windows = &plan.windows;
+    for plane in planes {
+        // SAFETY: the plane is inside the arrays; windows and indices are inside the plane.
+        unsafe {
+            let source = plan.source.cast::<T>().add(plane * output);
+            let result = plan.result.cast::<T>().add(plane * input);
+            let y = if same { result.cast::<T::Compute>() } else { plane_memory.as_mut_ptr() };
+            for i in 0..input {
+                *y.add(i) = T::Compute::default();
+            }
+            let row = row_memory.as_mut_ptr();
+            for line in 0..depth * height {
+                widen::<T, T::Compute>(source.add(line * width), row, width);
+                let Operation::AverageBackward(divisor) = plan.operation else {
+                    let indices = plan.indices.add(plane * output + line * width);
+                    for w in 0..width {
+                        let to = y.add(*indices.add(w) as usize);
+                        *to = (*to).add(*row.add(w));
+                    }
+                    continue;
+                };
+                let (wd, wh) = (&windows.axes[0][line / height], &windows.axes[1][line % height]);
+                for (w, window) in windows.axes[2].iter().enumerate() {
+                    let own = wd.divisor * wh.divisor * window.divisor;
+                    let by = if divisor != 0 { divisor } else { own as i64 };
+                    if by != 0 {
+                        *row.add(w) = (*row.add(w)).div(T::Compute::from_i64(by));
+                    }
+                }
+                for i in 0..wd.count {
+                    for j in 0..wh.count {
+                        let at = ((wd.start + i * wd.step) * shape.input[1] + wh.start + j * wh.step) * shape.input[2];
+                        let to = y.add(at);
+                        if windows.taps.is_empty() {
+                            for (w, window) in windows.axes[2].iter().enumerate() {
+                                let g = *row.add(w);
+                                for k in 0..window.count {
+                                    let to = to.add(window.start + k);
+                                    *to = (*to).add(g);
+                                }
+                            }
+                            continue;
+                        }
+                        for tap in &windows.taps {
+                            let (to, from, n) = (to.add(tap.first), row.add(tap.begin), tap.end - tap.begin);
+                            match windows.stride {
+                                1 => spread(from, to, 1, n),
+                                2 => spread(from, to, 2, n),
+                                s => spread(from, to, s, n),
+                            }
+                        }
+                    }
+                }
+            }
+            if !same {
+                narrow::<T, T::Compute>(y, result, input);
+            }
+        }
+    }
+}
+
+/// Adds a row to every `stride`-th element.
+#[inline(always)]
+unsafe fn spread<C: Number>(from: *const C, to: *mut C, stride: usize, n: usize) {
+    for i in 0..n {
+        // SAFETY: the caller's.
+        unsafe {
+            let to = to.add(i * stride);
+            *to = (*to).add(*from.add(i));
+        }
+    }
+}
