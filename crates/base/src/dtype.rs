@@ -360,7 +360,7 @@ pub fn cast<S: Element, D: Element>(s: S) -> D {
 /// `x` truncated as the x86 instruction does it: out of range and NaN give `i64::MIN`.
 #[inline(always)]
 fn truncate_i64(x: f64) -> i64 {
-    if x >= -9223372036854775808.0 && x < 9223372036854775808.0 { x as i64 } else { i64::MIN }
+    if (-9223372036854775808.0..9223372036854775808.0).contains(&x) { x as i64 } else { i64::MIN }
 }
 
 /// `x` truncated to 32 bits as the x86 instruction does it: out of range and NaN give `i32::MIN`.
