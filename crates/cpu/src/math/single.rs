@@ -292,7 +292,9 @@ fn asin_parts<I: Isa>(x: f32) -> (f32, f32, bool) {
 #[inline(always)]
 pub fn asin<I: Isa>(x: f32) -> f32 {
     let (t, tail, large) = asin_parts::<I>(x);
-    let near = (HALF_PI_HI - 2.0 * t) + (HALF_PI_LO - 2.0 * tail);
+    let near = HALF_PI_HI - 2.0 * t;
+    let rounding = (HALF_PI_HI - near) - 2.0 * t;
+    let near = near + (rounding + (HALF_PI_LO - 2.0 * tail));
     select(large, near, t + tail).copysign(x)
 }
 
@@ -380,9 +382,14 @@ pub fn tanh<I: Isa>(x: f32) -> f32 {
 /// `1 / (1 + exp(-x))`.
 #[inline(always)]
 pub fn sigmoid<I: Isa>(x: f32) -> f32 {
-    // exp(-|x|) does not overflow, and is the result where that is tiny.
-    let e = exp::<I>(-x.abs());
-    (select(x < 0.0, e, 1.0)) / (1.0 + e)
+    let (p, n) = exp_parts::<I>(clamp(-x, -30.0, 104.0));
+    // 1 + exp(-x) = 1 + s + s p, where the first sum is exact unless s is large, and then the second is nearly so. Where
+    // s is huge, it alone and 2^-64 times.
+    let (large, huge) = (n > 20, n > 64);
+    let s = power(n.wrapping_sub(select(huge, 64, 0)));
+    let one = select(huge, 0.0, 1.0);
+    let sum = fma::<I, _>(s, p, select(large, one, one + s)) + select(large, s, 0.0);
+    select(huge, 5.421_010_9e-20, 1.0) / sum
 }
 
 /// The inverse hyperbolic sine.
