@@ -24,6 +24,7 @@ pub mod autograd;
 pub mod dims;
 pub mod display;
 pub mod dispatch;
+mod indexing;
 pub mod io;
 pub mod keys;
 pub mod op;
@@ -44,6 +45,7 @@ pub use flambeau_base::{
     Bool, Complex, Complex32, Complex64, DType, Device, DeviceKind, Element, Error, ErrorKind, Layout, MemoryFormat,
     Result, Scalar, Storage, allocator, bf16, ensure, f16, parallel,
 };
+pub use indexing::Index;
 pub use keys::{Key, KeyGuard, KeySet};
 pub use op::{Body, Form, Op, Plan, TensorSpec};
 pub use ops::create::TensorOptions;

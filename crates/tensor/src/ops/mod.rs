@@ -3,24 +3,34 @@
 
 use crate::Op;
 
-pub mod activation;
-pub mod binary;
-pub mod compare;
-pub mod conv;
-pub mod copy;
-pub mod create;
-pub mod index;
-pub mod join;
-pub mod matmul;
-pub mod moments;
-mod pending;
-pub mod reduce;
-pub mod unary;
-pub mod view;
+/// Declares the families' modules, and the list of all their operators.
+macro_rules! families {
+    ($($name:ident)*) => {
+        $(pub mod $name;)*
 
-/// Every built-in operator in every form.
-pub(crate) fn all() -> Vec<&'static Op> {
-    let families: &[&[&[&'static Op]]] =
-        &[activation::OPS, binary::OPS, compare::OPS, conv::OPS, copy::OPS, create::OPS, index::OPS, join::OPS, matmul::OPS, moments::OPS, reduce::OPS, unary::OPS, view::OPS];
-    families.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter().copied()).collect()
+        /// Every built-in operator in every form.
+        pub(crate) fn all() -> Vec<&'static Op> {
+            let families: &[&[&[&'static Op]]] = &[$($name::OPS),*];
+            families.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter().copied()).collect()
+        }
+    };
 }
+
+families! {
+    activation
+    advanced
+    binary
+    compare
+    conv
+    copy
+    create
+    index
+    join
+    matmul
+    moments
+    reduce
+    unary
+    view
+}
+
+mod pending;
