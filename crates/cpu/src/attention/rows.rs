@@ -111,7 +111,8 @@ unsafe fn sum<S: Float>(x: *const S, len: usize) -> S {
     while n > 1 {
         n /= 2;
         for l in 0..n {
-            sums[l] = sums[l] + sums[l + n];
+            let other = sums[l + n];
+            sums[l] += other;
         }
     }
     sums[0]

@@ -4,9 +4,11 @@
 //! The shape of the register block follows "Anatomy of High-Performance Matrix Multiplication" (Goto and van de Geijn,
 //! 2008): as many accumulators as registers allow, so that multiply-adds hide their own latency.
 
-use super::simd::{Array, Lane, LoadFrom, Vector};
+use super::simd::{Array, Lane, LoadFrom, StoreAs, Vector};
 use crate::math::Level;
 use flambeau_base::dtype::{bf16, f16};
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
 
 /// One register block: `c = alpha * (a @ b) + beta * c` over `rows` (known to the kernel) by `columns`.
 pub struct Block<L> {
@@ -44,6 +46,9 @@ pub type Dot<L, S> = unsafe fn(*const L, isize, usize, *const S, isize, usize, u
 /// Copies `k` rows of the panel's full width: `source, step, k, destination`.
 pub type CopyRows<L> = unsafe fn(*const L, isize, usize, *mut L);
 
+/// `out[r, j] = alpha * sums[r, j]` rounded: arguments `sums, sums_row, rows, columns, alpha, out, out_row`.
+pub type Narrow<S> = unsafe fn(*const f32, usize, usize, usize, f32, *mut S, isize);
+
 /// The kernels of one lane type for one instruction set.
 pub struct Kernels<L: 'static> {
     /// Lanes in a vector.
@@ -73,6 +78,8 @@ pub struct HalfKernels<S: 'static> {
     pub axpy: Axpy<f32, S>,
     /// Dot products.
     pub dot: Dot<f32, S>,
+    /// Rounds finished sums.
+    pub narrow: Narrow<S>,
 }
 
 #[inline(always)]
@@ -109,7 +116,7 @@ unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool
                     None => product,
                     Some(beta) => {
                         let old = if whole { V::load(p) } else { V::load_partial(p, last) };
-                        V::splat(beta).mul_add(old, product)
+                        V::splat(beta).mul_add_sums(old, product)
                     }
                 };
                 if whole { value.store(p) } else { value.store_partial(p, last) }
@@ -127,6 +134,35 @@ unsafe fn copy_rows<V: Vector>(mut source: *const V::Lane, step: isize, k: usize
             V::load(source).store(to);
             V::load(source.add(V::LANES)).store(to.add(V::LANES));
             source = source.wrapping_offset(step);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn narrow<V: Vector<Lane = f32> + StoreAs<S>, S: Copy + Default>(
+    sums: *const f32,
+    sums_row: usize,
+    rows: usize,
+    columns: usize,
+    alpha: f32,
+    out: *mut S,
+    out_row: isize,
+) {
+    // SAFETY: the caller's sums and results have `rows` by `columns` elements; partial vectors go through a buffer.
+    unsafe {
+        let alpha = V::splat(alpha);
+        for r in 0..rows {
+            let (from, to) = (sums.add(r * sums_row), out.offset(r as isize * out_row));
+            let mut j = 0;
+            while j + V::LANES <= columns {
+                alpha.mul(V::load(from.add(j))).store_as(to.add(j));
+                j += V::LANES;
+            }
+            if j < columns {
+                let mut last = [S::default(); 16];
+                alpha.mul(V::load_partial(from.add(j), columns - j)).store_as(last.as_mut_ptr());
+                std::ptr::copy_nonoverlapping(last.as_ptr(), to.add(j), columns - j);
+            }
         }
     }
 }
@@ -307,6 +343,13 @@ macro_rules! kernels_for {
                 unsafe { super::copy_rows::<V>(source, step, k, to) }
             }
             $(#[$attribute])*
+            pub unsafe fn narrow<V: Vector<Lane = f32> + StoreAs<S>, S: Copy + Default>(
+                sums: *const f32, sums_row: usize, rows: usize, columns: usize, alpha: f32, out: *mut S, out_row: isize,
+            ) {
+                // SAFETY: forwarded contract.
+                unsafe { super::narrow::<V, S>(sums, sums_row, rows, columns, alpha, out, out_row) }
+            }
+            $(#[$attribute])*
             pub unsafe fn axpy<V: LoadFrom<S>, S: Copy>(
                 x: *const V::Lane, rows: usize, w: *const S, w_row: isize, n: usize, y: *mut V::Lane,
             ) where V::Lane: FromElement<S> {
@@ -387,14 +430,14 @@ macro_rules! half_kernels {
         /// The row kernels that read this half type, for an instruction set that the machine has.
         pub fn $name(level: Level) -> &'static HalfKernels<$t> {
             static BASELINE: HalfKernels<$t> =
-                HalfKernels { axpy: baseline::axpy::<Array<f32, 4>, $t>, dot: baseline::dot::<Array<f32, 4>, $t> };
+                HalfKernels { axpy: baseline::axpy::<Array<f32, 4>, $t>, dot: baseline::dot::<Array<f32, 4>, $t>, narrow: baseline::narrow::<Array<f32, 4>, $t> };
             #[cfg(target_arch = "x86_64")]
             {
                 use super::simd::{F32x8, F32x16};
                 static AVX2: HalfKernels<$t> =
-                    HalfKernels { axpy: avx2::axpy::<F32x8, $t>, dot: avx2::dot::<F32x8, $t> };
+                    HalfKernels { axpy: avx2::axpy::<F32x8, $t>, dot: avx2::dot::<F32x8, $t>, narrow: avx2::narrow::<F32x8, $t> };
                 static AVX512: HalfKernels<$t> =
-                    HalfKernels { axpy: avx512::axpy::<F32x16, $t>, dot: avx512::dot::<F32x16, $t> };
+                    HalfKernels { axpy: avx512::axpy::<F32x16, $t>, dot: avx512::dot::<F32x16, $t>, narrow: avx512::narrow::<F32x16, $t> };
                 match level {
                     Level::Avx512 => return &AVX512,
                     Level::Avx2 => return &AVX2,
@@ -407,3 +450,35 @@ macro_rules! half_kernels {
     )* };
 }
 half_kernels! { f16_kernels f16; bf16_kernels bf16; }
+
+/// The kernels for packed pairs of `bf16` steps, where they are faster than widening: AMD's processors do twice the
+/// multiply-adds a cycle that way (measured on Zen 5), Intel's half (measured on Emerald Rapids).
+pub fn pair_kernels(level: Level) -> Option<&'static [[Kernel<f32>; 2]]> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use super::simd::PairsX16;
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+        unsafe fn pairs<const R: usize, const N: usize>(t: &Block<f32>) {
+            // SAFETY: forwarded contract.
+            unsafe { multiply::<PairsX16, R, N, false>(t) }
+        }
+        macro_rules! rows {
+            ($($r:literal)*) => { &[$([pairs::<$r, 1>, pairs::<$r, 2>]),*] };
+        }
+        static PAIRS: &[[Kernel<f32>; 2]] = rows!(1 2 3 4 5 6 7 8 9 10 11 12);
+        static FAST: OnceLock<bool> = OnceLock::new();
+        let fast = || is_x86_feature_detected!("avx512bf16") && is_amd();
+        if level == Level::Avx512 && *FAST.get_or_init(fast) {
+            return Some(PAIRS);
+        }
+    }
+    let _ = level;
+    None
+}
+
+/// Whether the processor says it is AMD's.
+#[cfg(target_arch = "x86_64")]
+fn is_amd() -> bool {
+    let id = std::arch::x86_64::__cpuid(0);
+    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
+}

@@ -5,7 +5,7 @@
 //! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
 //! for every row while they are in the cache, and moves on. Pieces depend on sizes only.
 
-use super::kernel::{Block, KernelLane, Kernels};
+use super::kernel::{Block, Kernel, KernelLane, Kernels};
 use super::operand::Operand;
 use super::pack::with_buffer;
 use super::rows;
@@ -125,7 +125,7 @@ impl<T: Operand> Product<T> {
                     return;
                 }
             }
-            p.blocked(kernels);
+            p.blocked(kernels, T::pair_kernels(level));
         }
     }
 
@@ -182,8 +182,10 @@ impl<T: Operand> Product<T> {
     }
 
     /// Everything else.
-    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>) {
-        let slabs = self.k.div_ceil(SLAB);
+    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, pairs: Option<&'static [[Kernel<T::Lane>; 2]]>) {
+        let slabs = self.k.div_ceil(if pairs.is_some() { 2 * SLAB } else { SLAB });
+        // Even, so that pairs stay pairs.
+        let cut = |s: usize| if s == slabs { self.k } else { (s * self.k / slabs) & !1 };
         let wide = T::WIDE_SUMS && slabs > 1;
         // Rows at a time: what fits the cache, in equal parts.
         let most = (PACKED_A / (self.k.div_ceil(slabs) * T::PARTS)).max(64);
@@ -208,15 +210,15 @@ impl<T: Operand> Product<T> {
                 };
                 if !wide {
                     for s in 0..slabs {
-                        let steps = s * self.k / slabs..(s + 1) * self.k / slabs;
-                        part.slab(kernels, steps, None, if s == 0 { self.beta } else { Some(T::ONE) });
+                        let steps = cut(s)..cut(s + 1);
+                        part.slab(kernels, pairs, steps, None, if s == 0 { self.beta } else { Some(T::ONE) });
                     }
                     continue;
                 }
                 with_buffer(m * n, |sums: *mut T::Lane| {
                     for s in 0..slabs {
-                        let steps = s * self.k / slabs..(s + 1) * self.k / slabs;
-                        part.slab(kernels, steps, Some((Shared(sums), s > 0)), None);
+                        let steps = cut(s)..cut(s + 1);
+                        part.slab(kernels, pairs, steps, Some((Shared(sums), s > 0)), None);
                     }
                     let sums = Shared(sums);
                     parallel_for(m, (PIECE / 16).div_ceil(n), &|range| {
@@ -235,11 +237,15 @@ impl<T: Operand> Product<T> {
     unsafe fn slab(
         &self,
         kernels: &Kernels<T::Lane>,
+        pairs: Option<&'static [[Kernel<T::Lane>; 2]]>,
         steps: Range<usize>,
         wide: Option<(Shared<T::Lane>, bool)>,
         beta: Option<T::Factor>,
     ) {
-        let k = steps.len();
+        let steps_len = steps.len();
+        // Steps of the packed panels, and the kernels that read them.
+        let k = if pairs.is_some() { steps_len.div_ceil(2) } else { steps_len };
+        let packed_kernels = pairs.unwrap_or(kernels.packed);
         // SAFETY: the slab is inside the product.
         let (a, b) = unsafe {
             let a = self.a.offset(steps.start as isize * self.a_column);
@@ -269,7 +275,7 @@ impl<T: Operand> Product<T> {
                     let row_panel_range = rg * row_panels / row_groups..(rg + 1) * row_panels / row_groups;
                     // SAFETY: every panel is inside the product and its buffers; pieces write disjoint blocks of C.
                     unsafe {
-                        self.pack_b(kernels, b.get(), k, &group_panels, packed_b);
+                        self.pack_b(kernels, pairs.is_some(), b.get(), steps_len, &group_panels, packed_b);
                         for panel in group_panels.clone() {
                             let columns = width.min(self.n - panel * width);
                             let lanes = columns * T::PARTS;
@@ -288,7 +294,7 @@ impl<T: Operand> Product<T> {
                                     )
                                 } else {
                                     let a = packed_a.add(rows.start * T::PARTS * k);
-                                    (kernels.packed[kernel_rows - 1][vectors - 1], a, 1, kernel_rows as isize)
+                                    (packed_kernels[kernel_rows - 1][vectors - 1], a, 1, kernel_rows as isize)
                                 };
                                 let mut block = Block {
                                     k,
@@ -361,7 +367,11 @@ impl<T: Operand> Product<T> {
                         let from = a.get().offset(rows.start as isize * self.a_row);
                         let to = shared.get().add(rows.start * T::PARTS * k);
                         let lanes = rows.len() * T::PARTS;
-                        T::pack(from, self.a_row, self.a_column, rows.len(), lanes, k, to, self.conj_a);
+                        if pairs.is_some() {
+                            T::pack_pairs(from, self.a_row, self.a_column, rows.len(), lanes, steps_len, to);
+                        } else {
+                            T::pack(from, self.a_row, self.a_column, rows.len(), lanes, k, to, self.conj_a);
+                        }
                     }
                 }
             };
@@ -379,19 +389,23 @@ impl<T: Operand> Product<T> {
     unsafe fn pack_b(
         &self,
         kernels: &Kernels<T::Lane>,
+        pairs: bool,
         b: *const T,
-        k: usize,
+        steps: usize,
         panels: &Range<usize>,
         packed: *mut T::Lane,
     ) {
         let width = kernels.width() / T::PARTS;
+        let k = if pairs { steps.div_ceil(2) } else { steps };
         for (i, panel) in panels.clone().enumerate() {
             let columns = width.min(self.n - panel * width);
             // SAFETY: the panel is inside B and the buffer.
             unsafe {
                 let from = b.offset((panel * width) as isize * self.b_column);
                 let to = packed.add(i * k * kernels.width());
-                if T::PLAIN && self.b_column == 1 && columns == width {
+                if pairs {
+                    T::pack_pairs(from, self.b_column, self.b_row, columns, kernels.width(), steps, to);
+                } else if T::PLAIN && self.b_column == 1 && columns == width {
                     (kernels.copy_rows)(from.cast(), self.b_row, k, to);
                 } else {
                     T::pack(from, self.b_column, self.b_row, columns, kernels.width(), k, to, self.conj_b);

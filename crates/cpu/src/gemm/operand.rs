@@ -2,7 +2,7 @@
 
 use super::kernel::{KernelLane, bf16_kernels, f16_kernels};
 use super::pack::{pack, pack_converted};
-use crate::math::Level;
+use crate::math::{Level, level};
 use flambeau_base::Complex;
 use flambeau_base::dtype::{bf16, f16};
 use flambeau_base::{Element, Scalar};
@@ -43,6 +43,27 @@ pub trait Operand: Element {
         destination: *mut Self::Lane,
         conj: bool,
     );
+    /// The kernels for panels packed by [`Operand::pack_pairs`], where this type has them and they are faster.
+    fn pair_kernels(level: Level) -> Option<&'static [[super::kernel::Kernel<Self::Lane>; 2]]> {
+        let _ = level;
+        None
+    }
+    /// Packs a panel of pairs (see [`pack_pairs`](super::pack::pack_pairs)) for [`Operand::pair_kernels`].
+    ///
+    /// # Safety
+    /// As for [`Operand::pack`].
+    unsafe fn pack_pairs(
+        source: *const Self,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut Self::Lane,
+    ) {
+        // SAFETY: forwarded contract; types without pair kernels are packed as ever.
+        unsafe { Self::pack(source, across, along, width, padded, k, destination, false) }
+    }
     /// `c = alpha * tile + beta * c`, element by element; without beta, `c` is not read.
     ///
     /// # Safety
@@ -145,7 +166,6 @@ macro_rules! from_sum {
 }
 from_sum! {
     f32, f32, |x| x; f64, f64, |x| x;
-    f16, f32, |x| f16::from_f32(x); bf16, f32, |x| bf16::from_f32(x);
     i8, i16, |x| x as i8; u8, i16, |x| x as u8; i16, i16, |x| x; u16, i16, |x| x as u16;
     i32, i32, |x| x; u32, i32, |x| x as u32; i64, i64, |x| x; u64, i64, |x| x as u64;
 }
@@ -183,7 +203,7 @@ macro_rules! real_operand {
 real_operand! { f32 f64 }
 
 macro_rules! half_operand {
-    ($($t:ty, $kernels:ident;)*) => { $(
+    ($($t:ty, $kernels:ident, { $($pairs:item)* };)*) => { $(
         impl Operand for $t {
             type Lane = f32;
             type Factor = f32;
@@ -200,7 +220,47 @@ macro_rules! half_operand {
                 // SAFETY: forwarded contract.
                 unsafe { pack_converted(source, across, along, width, padded, k, destination, Self::widen) }
             }
-            finish_with!(|x, alpha| alpha * x, |y, old, beta| y + beta * old.to_f32());
+            unsafe fn finish(
+                tile: *const f32,
+                tile_row: usize,
+                rows: usize,
+                columns: usize,
+                alpha: f32,
+                beta: Option<f32>,
+                c: *mut $t,
+                c_row: isize,
+                c_column: isize,
+            ) {
+                let narrow = $kernels(level()).narrow;
+                // SAFETY: the rows and lines are inside the tile and the matrix; `len` elements fit the buffers.
+                unsafe {
+                    if beta.is_none() && c_column == 1 {
+                        return narrow(tile, tile_row, rows, columns, alpha, c, c_row);
+                    }
+                    const LINE: usize = 32;
+                    let (mut sums, mut old, mut line) = ([0f32; LINE], [0f32; LINE], [<$t>::ZERO; LINE]);
+                    for r in 0..rows {
+                        for first in (0..columns).step_by(LINE) {
+                            let len = LINE.min(columns - first);
+                            let from = tile.add(r * tile_row + first);
+                            let to = c.offset(r as isize * c_row + first as isize * c_column);
+                            for (j, sum) in sums[..len].iter_mut().enumerate() {
+                                *sum = alpha * *from.add(j);
+                            }
+                            if let Some(beta) = beta {
+                                Self::widen(to, c_column, len, old.as_mut_ptr());
+                                for (sum, old) in sums[..len].iter_mut().zip(&old) {
+                                    *sum += beta * old;
+                                }
+                            }
+                            narrow(sums.as_ptr(), LINE, 1, len, 1.0, line.as_mut_ptr(), 0);
+                            for (j, &x) in line[..len].iter().enumerate() {
+                                *to.offset(j as isize * c_column) = x;
+                            }
+                        }
+                    }
+                }
+            }
             unsafe fn widen(source: *const $t, stride: isize, len: usize, destination: *mut f32) {
                 // SAFETY: forwarded contract.
                 unsafe {
@@ -214,12 +274,34 @@ macro_rules! half_operand {
                     }
                 }
             }
+            $($pairs)*
             fn axpy(level: Level) -> Option<super::kernel::Axpy<f32, $t>> { Some($kernels(level).axpy) }
             fn dot(level: Level) -> Option<super::kernel::Dot<f32, $t>> { Some($kernels(level).dot) }
         }
     )* };
 }
-half_operand! { f16, f16_kernels; bf16, bf16_kernels; }
+half_operand! {
+    f16, f16_kernels, {};
+    bf16, bf16_kernels, {
+        fn pair_kernels(level: Level) -> Option<&'static [[super::kernel::Kernel<f32>; 2]]> {
+            super::kernel::pair_kernels(level)
+        }
+        unsafe fn pack_pairs(
+            source: *const bf16,
+            across: isize,
+            along: isize,
+            width: usize,
+            padded: usize,
+            k: usize,
+            destination: *mut f32,
+        ) {
+            // SAFETY: forwarded contract; only bits are moved.
+            unsafe {
+                super::pack::pack_pairs(source.cast(), across, along, width, padded, k, destination.cast::<u32>());
+            }
+        }
+    };
+}
 
 macro_rules! integer_operand {
     ($($t:ty, $lane:ty, $plain:literal;)*) => { $(

@@ -199,3 +199,49 @@ pub unsafe fn pack_converted<T: Copy, L: Copy + Default>(
         }
     }
 }
+
+/// Packs pairs of steps: `destination[i * padded + w]` holds steps `2 * i` (low half) and `2 * i + 1` of line `w`; a
+/// step beyond `k` is zero.
+///
+/// # Safety
+/// As for [`pack`], with `k.div_ceil(2) * padded` values at the destination.
+pub unsafe fn pack_pairs(
+    source: *const u16,
+    across: isize,
+    along: isize,
+    width: usize,
+    padded: usize,
+    k: usize,
+    destination: *mut u32,
+) {
+    let at = |w: usize, i: usize| source.wrapping_offset(w as isize * across + i as isize * along);
+    // SAFETY: all indices are inside `width` by `k` of the source and the destination's rows.
+    unsafe {
+        if along == 1 && across % 2 == 0 && source.cast::<u32>().is_aligned() {
+            // Pairs lie ready; only the last step of an odd count does not.
+            pack(source.cast::<u32>(), across / 2, 1, width, padded, k / 2, destination);
+        } else {
+            for i in 0..k / 2 {
+                let to = destination.add(i * padded);
+                if across == 1 {
+                    let (low, high) = (at(0, 2 * i), at(0, 2 * i + 1));
+                    for w in 0..width {
+                        *to.add(w) = *low.add(w) as u32 | (*high.add(w) as u32) << 16;
+                    }
+                } else {
+                    for w in 0..width {
+                        *to.add(w) = *at(w, 2 * i) as u32 | (*at(w, 2 * i + 1) as u32) << 16;
+                    }
+                }
+                std::ptr::write_bytes(to.add(width), 0, padded - width);
+            }
+        }
+        if k % 2 == 1 {
+            let to = destination.add(k / 2 * padded);
+            for w in 0..width {
+                *to.add(w) = *at(w, k - 1) as u32;
+            }
+            std::ptr::write_bytes(to.add(width), 0, padded - width);
+        }
+    }
+}

@@ -74,6 +74,12 @@ pub unsafe trait Vector: Copy {
     unsafe fn mul(self, b: Self) -> Self;
     /// `self + b`.
     unsafe fn add(self, b: Self) -> Self;
+    /// `self * b + c` for sums, where those are not what [`Vector::mul_add`] multiplies.
+    #[inline(always)]
+    unsafe fn mul_add_sums(self, b: Self, c: Self) -> Self {
+        // SAFETY: forwarded contract.
+        unsafe { self.mul_add(b, c) }
+    }
     /// The sum of the lanes, by halves.
     #[inline(always)]
     unsafe fn sum(self) -> Self::Lane {
@@ -107,6 +113,15 @@ unsafe impl<V: Vector> LoadFrom<V::Lane> for V {
         // SAFETY: forwarded contract.
         unsafe { V::load(p) }
     }
+}
+
+/// Storing lanes as elements of another type.
+///
+/// # Safety
+/// As for [`Vector`].
+pub unsafe trait StoreAs<S>: Vector {
+    /// Rounds to nearest and stores `LANES` elements.
+    unsafe fn store_as(self, p: *mut S);
 }
 
 /// A vector in plain Rust, for machines without a wider instruction set.
@@ -188,12 +203,26 @@ macro_rules! array_load_half {
 }
 array_load_half! { f16 bf16 }
 
+macro_rules! array_store_half {
+    ($($t:ty)*) => { $(
+        // SAFETY: plain Rust; writes `N` elements.
+        unsafe impl<const N: usize> StoreAs<$t> for Array<f32, N> {
+            #[inline(always)]
+            unsafe fn store_as(self, p: *mut $t) {
+                // SAFETY: the caller's pointer is valid for `N` elements.
+                unsafe { p.cast::<[$t; N]>().write_unaligned(self.0.map(<$t>::from_f32)) }
+            }
+        }
+    )* };
+}
+array_store_half! { f16 bf16 }
+
 #[cfg(target_arch = "x86_64")]
 pub use x86::*;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LoadFrom, Vector, bf16, f16};
+    use super::{LoadFrom, StoreAs, Vector, bf16, f16};
     use std::arch::x86_64::*;
 
     macro_rules! avx512 {
@@ -353,6 +382,63 @@ mod x86 {
         }
     }
 
+    /// Sixteen `f32` sums, whose factors are pairs of `bf16` in the bits of an `f32`.
+    #[derive(Clone, Copy)]
+    pub struct PairsX16(F32x16);
+    // SAFETY: AVX-512 F and BF16 are the caller's promise; all but the product is `F32x16`'s.
+    unsafe impl Vector for PairsX16 {
+        type Lane = f32;
+        const LANES: usize = 16;
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(F32x16::splat(x)) }
+        }
+        #[inline(always)]
+        unsafe fn load(p: *const f32) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(F32x16::load(p)) }
+        }
+        #[inline(always)]
+        unsafe fn load_partial(p: *const f32, len: usize) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(F32x16::load_partial(p, len)) }
+        }
+        #[inline(always)]
+        unsafe fn store(self, p: *mut f32) {
+            // SAFETY: forwarded contract.
+            unsafe { self.0.store(p) }
+        }
+        #[inline(always)]
+        unsafe fn store_partial(self, p: *mut f32, len: usize) {
+            // SAFETY: forwarded contract.
+            unsafe { self.0.store_partial(p, len) }
+        }
+        #[inline(always)]
+        unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: see the impl; the transmutes keep the bits of a register.
+            unsafe {
+                let pairs = |x: __m512| std::mem::transmute::<__m512, __m512bh>(x);
+                Self(F32x16(_mm512_dpbf16_ps(c.0.0, pairs(self.0.0), pairs(b.0.0))))
+            }
+        }
+        #[inline(always)]
+        unsafe fn mul(self, b: Self) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(self.0.mul(b.0)) }
+        }
+        #[inline(always)]
+        unsafe fn add(self, b: Self) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(self.0.add(b.0)) }
+        }
+        #[inline(always)]
+        unsafe fn mul_add_sums(self, b: Self, c: Self) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(self.0.mul_add(b.0, c.0)) }
+        }
+    }
+
     // SAFETY: AVX-512 F is the caller's promise.
     unsafe impl LoadFrom<bf16> for F32x16 {
         #[inline(always)]
@@ -383,12 +469,66 @@ mod x86 {
             }
         }
     }
-    // SAFETY: F16C is the caller's promise (`Isa::Avx2` includes it).
+    // SAFETY: F16C is the caller's promise (`Level::Avx2` includes it).
     unsafe impl LoadFrom<f16> for F32x8 {
         #[inline(always)]
         unsafe fn load_from(p: *const f16) -> Self {
             // SAFETY: reads eight elements, within the caller's contract.
             unsafe { Self(_mm256_cvtph_ps(_mm_loadu_si128(p.cast()))) }
+        }
+    }
+
+    // To nearest, ties to even: add just less than half, and the bit that decides ties. NaN is made quiet instead.
+    // SAFETY: AVX-512 F is the caller's promise.
+    unsafe impl StoreAs<bf16> for F32x16 {
+        #[inline(always)]
+        unsafe fn store_as(self, p: *mut bf16) {
+            // SAFETY: writes sixteen elements, within the caller's contract.
+            unsafe {
+                let bits = _mm512_castps_si512(self.0);
+                let high = _mm512_srli_epi32::<16>(bits);
+                let odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+                let sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+                let quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
+                let rounded = _mm512_mask_blend_epi32(nan, _mm512_srli_epi32::<16>(sum), quiet);
+                _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(rounded));
+            }
+        }
+    }
+    // SAFETY: AVX-512 F is the caller's promise.
+    unsafe impl StoreAs<f16> for F32x16 {
+        #[inline(always)]
+        unsafe fn store_as(self, p: *mut f16) {
+            // SAFETY: writes sixteen elements, within the caller's contract.
+            unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
+        }
+    }
+    // SAFETY: AVX2 is the caller's promise.
+    unsafe impl StoreAs<bf16> for F32x8 {
+        #[inline(always)]
+        unsafe fn store_as(self, p: *mut bf16) {
+            // SAFETY: writes eight elements, within the caller's contract.
+            unsafe {
+                let bits = _mm256_castps_si256(self.0);
+                let high = _mm256_srli_epi32::<16>(bits);
+                let odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+                let sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+                let quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+                let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0));
+                let rounded = _mm256_blendv_epi8(_mm256_srli_epi32::<16>(sum), quiet, nan);
+                // Packing works within halves of the register: the first quarter of each is wanted.
+                let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(rounded, rounded));
+                _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(packed));
+            }
+        }
+    }
+    // SAFETY: F16C is the caller's promise (`Level::Avx2` includes it).
+    unsafe impl StoreAs<f16> for F32x8 {
+        #[inline(always)]
+        unsafe fn store_as(self, p: *mut f16) {
+            // SAFETY: writes eight elements, within the caller's contract.
+            unsafe { _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
         }
     }
 }

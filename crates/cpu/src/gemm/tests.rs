@@ -239,3 +239,34 @@ fn batches() {
         }
     }
 }
+
+/// Finished sums are rounded as one element at a time is: ties, overflow, subnormal numbers and NaN too.
+#[test]
+fn rounding() {
+    let mut sums: Vec<f32> = (0..4099u32).map(|i| f32::from_bits(i.wrapping_mul(0x0010_4bd1) ^ (i << 11))).collect();
+    sums.extend([
+        f32::NAN,
+        f32::INFINITY,
+        -f32::INFINITY,
+        -0.0,
+        1.0 + 1.0 / 256.0,
+        1.0 + 3.0 / 256.0,
+        65519.0,
+        65520.0,
+    ]);
+    let n = sums.len();
+    for level in Level::available() {
+        let mut halves = vec![f16::ZERO; n];
+        let mut brains = vec![bf16::ZERO; n];
+        // SAFETY: one row of `n` elements; the level is available.
+        unsafe {
+            (super::kernel::f16_kernels(level).narrow)(sums.as_ptr(), n, 1, n, 1.0, halves.as_mut_ptr(), 0);
+            (super::kernel::bf16_kernels(level).narrow)(sums.as_ptr(), n, 1, n, 1.0, brains.as_mut_ptr(), 0);
+        }
+        for (i, &x) in sums.iter().enumerate() {
+            let (half, brain) = (f16::from_f32(x), bf16::from_f32(x));
+            assert!(halves[i] == half || half.is_nan() && halves[i].is_nan(), "{level:?} {x}: {} {half}", halves[i]);
+            assert!(brains[i] == brain || brain.is_nan() && brains[i].is_nan(), "{level:?} {x}: {} {brain}", brains[i]);
+        }
+    }
+}
