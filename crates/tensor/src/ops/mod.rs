@@ -26,9 +26,14 @@ families! {
     create
     index
     join
+    loss
     matmul
     moments
+    pool
+    range
     reduce
+    scan
+    softmax
     unary
     view
 }

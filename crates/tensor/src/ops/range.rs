@@ -1,0 +1,645 @@
+//! Numbers at regular distances, and triangles of matrices.
+
+use super::create::{TensorOptions, check_layout, factory};
+use crate::autograd::Forward;
+use crate::dispatch::resize_output;
+use crate::{
+    Body, Complex, DType, Device, Dims, Element, Error, Layout, Op, Result, Scalar, Tensor, TensorSpec, Value,
+    backward, default_dtype, dims, ensure, sample,
+};
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::storage::LockSet;
+
+/// Elements computed per task.
+const GRAIN: usize = 1 << 14;
+
+/// A raw address that tasks share.
+struct Address(*mut u8);
+// SAFETY: tasks write disjoint elements.
+unsafe impl Sync for Address {}
+impl Address {
+    fn get(&self) -> *mut u8 {
+        self.0
+    }
+}
+
+/// A new vector on the CPU whose element `i` is `f(i)`.
+fn tabulate<T: Element>(n: i64, f: impl Fn(usize) -> T + Sync) -> Result<Tensor> {
+    let out = Tensor::fresh(Device::CPU, T::DTYPE, Dims::from_slice(&[n]))?;
+    let lock = LockSet::new([(out.storage(), true)])?;
+    let address = Address(out.data_ptr());
+    parallel_for(n as usize, GRAIN, &|range| {
+        for i in range {
+            // SAFETY: element `i` of the new tensor, written by this task only.
+            unsafe { address.get().cast::<T>().add(i).write(f(i)) };
+        }
+    });
+    drop(lock);
+    Ok(out)
+}
+
+/// Puts a factory's result on the device asked for.
+fn place(device: Option<Device>, spec: TensorSpec, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    match device {
+        Some(device) if device == Device::META => TensorSpec { device, ..spec }.allocate(),
+        Some(device) => make()?.to_device(device),
+        None => make(),
+    }
+}
+
+fn not_for(op: &str, dtype: DType) -> Error {
+    Error::not_implemented(format!("\"{op}\" not implemented for '{}'", dtype.scalar_type_name()))
+}
+
+/// Writes a factory's result to `out`, which takes its shape.
+fn write_to(out: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let target = match out.sizes() == result.sizes() {
+        true => out.clone(),
+        false => resize_output(out, result.sizes(), None)?,
+    };
+    target.copy_(result)
+}
+
+// ---- arange -------------------------------------------------------------------------------------
+
+fn arange_any(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    let all = [start, end, step];
+    ensure!(!all.iter().any(|s| s.is_complex()), "value cannot be converted to type double without overflow");
+    let whole = all.iter().all(|s| matches!(s, Scalar::Int(_) | Scalar::Bool(_)));
+    let dtype = dtype.unwrap_or_else(|| if whole { DType::I64 } else { default_dtype() });
+    if dtype == DType::Bool || dtype.is_complex() {
+        return Err(not_for("arange_cpu", dtype));
+    }
+    let (first, last, by) = (start.to_f64(), end.to_f64(), step.to_f64());
+    ensure!(by != 0.0 && !by.is_nan(), "step must be nonzero");
+    ensure!(first.is_finite() && last.is_finite(), "unsupported range: {first} -> {last}");
+    ensure!(
+        if by > 0.0 { last >= first } else { last <= first },
+        "upper bound and lower bound inconsistent with step sign"
+    );
+    // As in PyTorch: integers count exactly for 64-bit results, all else is counted in double precision.
+    let n = if dtype == DType::I64 && whole {
+        let (a, b, s) = (i128::from(start.to_i64()), i128::from(end.to_i64()), i128::from(step.to_i64()));
+        let span = b - a;
+        ((span + s - s.signum()) / s) as f64
+    } else {
+        ((last - first) / by).ceil()
+    };
+    ensure!((0.0..i64::MAX as f64).contains(&n), "invalid size, possible overflow?");
+    let n = n as i64;
+    dims::checked_numel(&[n])?;
+    place(device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
+        let (a, s) = (start.to_i64(), step.to_i64());
+        crate::dispatch_dtype!(dtype, T in [ints] => {
+            tabulate::<T>(n, |i| T::from_i64(a.wrapping_add((i as i64).wrapping_mul(s))))
+        }; else crate::dispatch_dtype!(dtype, T in [floats] => {
+            tabulate::<T>(n, |i| T::from_f64(first + by * i as f64))
+        }; else Err(not_for("arange_cpu", dtype))))
+    })
+}
+
+fn arange_start_any(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    arange_any(start, end, Scalar::Int(1), dtype, layout, device, pin)
+}
+fn arange_end_any(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    arange_any(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin)
+}
+fn arange_out_any(end: Scalar, out: &Tensor) -> Result<Tensor> {
+    arange_start_out_any(Scalar::Int(0), end, None, out)
+}
+fn arange_start_out_any(start: Scalar, end: Scalar, step: Option<Scalar>, out: &Tensor) -> Result<Tensor> {
+    let step = step.unwrap_or(Scalar::Int(1));
+    write_to(out, &arange_any(start, end, step, Some(out.dtype()), None, Some(out.device()), None)?)
+}
+fn arange_step_any(
+    start: Scalar,
+    end: Scalar,
+    step: Option<Scalar>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    arange_any(start, end, step.unwrap_or(Scalar::Int(1)), dtype, layout, device, pin)
+}
+
+op! {
+    /// The numbers from zero up to, but without, `end`. Integers give 64-bit integers unless a dtype is named.
+    arange: "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(arange_end_any; end, dtype, layout, device, pin));
+}
+op! {
+    /// The numbers from `start` up to, but without, `end`.
+    arange_start: "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(arange_start_any; start, end, dtype, layout, device, pin));
+}
+op! {
+    /// The numbers from `start` up to, but without, `end`, `step` apart.
+    arange_start_step: "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(arange_step_any; start, end, step, dtype, layout, device, pin));
+}
+op! {
+    /// The numbers from zero up to, but without, `end`, written to `out` in its dtype.
+    arange_out: "arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(arange_out_any; end, out));
+}
+op! {
+    /// The numbers from `start` up to, but without, `end`, `step` apart, written to `out` in its dtype.
+    arange_start_out: "arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(arange_start_out_any; start, end, step, out));
+}
+
+// ---- linspace, logspace -------------------------------------------------------------------------
+
+/// Element `i` of `n` numbers from `a` to `b`: counted from the nearer end, so that both ends are exact.
+fn between(a: f64, b: f64, step: f64, i: usize, n: usize) -> f64 {
+    if i < n / 2 { a + step * i as f64 } else { b - step * (n - i - 1) as f64 }
+}
+
+/// `n` numbers from `start` to `end`, or the powers of `base` with those exponents.
+fn spaced(
+    op: &str,
+    (start, end, n): (Scalar, Scalar, i64),
+    base: Option<f64>,
+    dtype: Option<DType>,
+    device: Option<Device>,
+) -> Result<Tensor> {
+    ensure!(n >= 0, "number of steps must be non-negative");
+    let inferred = match start.is_complex() || end.is_complex() {
+        true => default_dtype().to_complex(),
+        false => default_dtype(),
+    };
+    ensure!(
+        dtype.is_none_or(|d| d.is_complex() || !inferred.is_complex()),
+        "torch.{op}(): inferred dtype {} can't be safely cast to passed dtype {}",
+        inferred.scalar_type_name(),
+        dtype.unwrap_or(inferred).scalar_type_name()
+    );
+    let dtype = dtype.unwrap_or(inferred);
+    if dtype == DType::Bool {
+        return Err(not_for(&format!("{op}_cpu"), dtype));
+    }
+    dims::checked_numel(&[n])?;
+    place(device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
+        let count = n as usize;
+        let apart = (n - 1).max(1) as f64;
+        if dtype.is_complex() {
+            let (a, b) = (start.to_complex(), end.to_complex());
+            let (re, im) = ((b.re - a.re) / apart, (b.im - a.im) / apart);
+            let at = |i: usize| match n {
+                1 => a,
+                _ => Complex::new(between(a.re, b.re, re, i, count), between(a.im, b.im, im, i, count)),
+            };
+            let power = |z: Complex<f64>| match base {
+                None => z,
+                Some(base) => power_of(base, z),
+            };
+            return crate::dispatch_dtype!(dtype, T in [complexes] => {
+                tabulate::<T>(n, |i| T::from_c128(power(at(i))))
+            }; else Err(not_for(op, dtype)));
+        }
+        let whole = dtype.is_integral(true);
+        let end_of = |s: Scalar| if whole { s.to_i64() as f64 } else { s.to_f64() };
+        let (a, b) = (end_of(start), end_of(end));
+        let step = (b - a) / apart;
+        let at = |i: usize| {
+            let x = if n == 1 { a } else { between(a, b, step, i, count) };
+            base.map_or(x, |base| base.powf(x))
+        };
+        crate::dispatch_dtype!(dtype, T in [ints] => tabulate::<T>(n, |i| T::from_i64(at(i) as i64));
+            else crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| T::from_f64(at(i)));
+            else Err(not_for(op, dtype))))
+    })
+}
+
+/// `base` to a complex power.
+fn power_of(base: f64, z: Complex<f64>) -> Complex<f64> {
+    if base == 0.0 {
+        let one = z.re == 0.0 && z.im == 0.0;
+        return Complex::new(f64::from(u8::from(one)), 0.0);
+    }
+    // The logarithm of a negative base has the imaginary part pi.
+    let (log, turn) = (base.abs().ln(), if base < 0.0 { std::f64::consts::PI } else { 0.0 });
+    let (re, im) = (z.re * log - z.im * turn, z.im * log + z.re * turn);
+    let radius = if z.im == 0.0 { base.abs().powf(z.re) } else { re.exp() };
+    Complex::new(radius * im.cos(), if im == 0.0 { 0.0 } else { radius * im.sin() })
+}
+
+fn ends(op: &str, start: &Tensor, end: &Tensor) -> Result<(Scalar, Scalar)> {
+    ensure!(
+        start.dim() == 0 && end.dim() == 0,
+        "{op} only supports 0-dimensional start and end tensors, but got start with {} dimension(s) and end with {} \
+         dimension(s).",
+        start.dim(),
+        end.dim()
+    );
+    Ok((start.item()?, end.item()?))
+}
+
+fn one_end(op: &str, which: &str, x: &Tensor) -> Result<Scalar> {
+    ensure!(
+        x.dim() == 0,
+        "{op} only supports 0-dimensional start and end tensors, but got {which} with {} dimension(s).",
+        x.dim()
+    );
+    x.item()
+}
+
+fn linspace_any(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin: Option<bool>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    spaced("linspace", (start, end, steps), None, dtype, device)
+}
+fn linspace_tensors_any(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    let (a, b) = ends("linspace", start, end)?;
+    linspace_any(a, b, steps, dtype, layout, device, pin)
+}
+fn linspace_start_any(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    linspace_any(one_end("linspace", "start", start)?, end, steps, dtype, layout, device, pin)
+}
+fn linspace_end_any(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    linspace_any(start, one_end("linspace", "end", end)?, steps, dtype, layout, device, pin)
+}
+fn linspace_out_any(start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<Tensor> {
+    write_to(out, &spaced("linspace", (start, end, steps), None, Some(out.dtype()), Some(out.device()))?)
+}
+
+op! {
+    /// `steps` numbers from `start` to `end`, both included, at equal distances.
+    linspace: "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(linspace_any; start, end, steps, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` numbers from `start` to `end`, 0-d tensors, at equal distances.
+    linspace_tensors: "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(linspace_tensors_any; start, end, steps, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` numbers from `start`, a 0-d tensor, to `end` at equal distances.
+    linspace_start: "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(linspace_start_any; start, end, steps, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` numbers from `start` to `end`, a 0-d tensor, at equal distances.
+    linspace_end: "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(linspace_end_any; start, end, steps, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` numbers from `start` to `end` at equal distances, written to `out` in its dtype.
+    linspace_out: "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(linspace_out_any; start, end, steps, out));
+}
+
+fn logspace_any(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: Option<f64>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin: Option<bool>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    spaced("logspace", (start, end, steps), Some(base.unwrap_or(10.0)), dtype, device)
+}
+fn logspace_tensors_any(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: Option<f64>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    let (a, b) = ends("logspace", start, end)?;
+    logspace_any(a, b, steps, base, dtype, layout, device, pin)
+}
+fn logspace_start_any(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: Option<f64>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    logspace_any(one_end("logspace", "start", start)?, end, steps, base, dtype, layout, device, pin)
+}
+fn logspace_end_any(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: Option<f64>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    logspace_any(start, one_end("logspace", "end", end)?, steps, base, dtype, layout, device, pin)
+}
+fn logspace_out_any(start: Scalar, end: Scalar, steps: i64, base: Option<f64>, out: &Tensor) -> Result<Tensor> {
+    let base = Some(base.unwrap_or(10.0));
+    write_to(out, &spaced("logspace", (start, end, steps), base, Some(out.dtype()), Some(out.device()))?)
+}
+
+op! {
+    /// `steps` powers of `base`, the exponents from `start` to `end` at equal distances.
+    logspace: "logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(logspace_any; start, end, steps, base, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` powers of `base`, the exponents from `start` to `end`, 0-d tensors, at equal distances.
+    logspace_tensors: "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(logspace_tensors_any; start, end, steps, base, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` powers of `base`, the exponents from `start`, a 0-d tensor, to `end` at equal distances.
+    logspace_start: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(logspace_start_any; start, end, steps, base, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` powers of `base`, the exponents from `start` to `end`, a 0-d tensor, at equal distances.
+    logspace_end: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(logspace_end_any; start, end, steps, base, dtype, layout, device, pin));
+}
+op! {
+    /// `steps` powers of `base` written to `out` in its dtype.
+    logspace_out: "logspace.out(Scalar start, Scalar end, int steps, float base=10., *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(logspace_out_any; start, end, steps, base, out));
+}
+
+// ---- eye ----------------------------------------------------------------------------------------
+
+fn eye_m_any(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin: Option<bool>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    ensure!(n >= 0, "n must be greater or equal to 0, got {n}");
+    ensure!(m >= 0, "m must be greater or equal to 0, got {m}");
+    let out = Tensor::zeros(&[n, m], TensorOptions { dtype, device })?;
+    out.diagonal(0, 0, 1)?.fill_(1i64)?;
+    Ok(out)
+}
+fn eye_any(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin: Option<bool>,
+) -> Result<Tensor> {
+    eye_m_any(n, n, dtype, layout, device, pin)
+}
+fn eye_out_any(n: i64, out: &Tensor) -> Result<Tensor> {
+    eye_m_out_any(n, n, out)
+}
+fn eye_m_out_any(n: i64, m: i64, out: &Tensor) -> Result<Tensor> {
+    write_to(out, &eye_m_any(n, m, Some(out.dtype()), None, Some(out.device()), None)?)
+}
+
+op! {
+    /// The identity matrix of `n` rows.
+    eye: "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(eye_any; n, dtype, layout, device, pin));
+}
+op! {
+    /// `n` rows and `m` columns with ones on the diagonal and zeros elsewhere.
+    eye_m: "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(eye_m_any; n, m, dtype, layout, device, pin));
+}
+op! {
+    /// The identity matrix of `n` rows, written to `out`.
+    eye_out: "eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(eye_out_any; n, out));
+}
+op! {
+    /// `n` rows and `m` columns with ones on the diagonal and zeros elsewhere, written to `out`.
+    eye_m_out: "eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(eye_m_out_any; n, m, out));
+}
+
+// ---- triangles ----------------------------------------------------------------------------------
+
+fn triangle_plan(op: &str, x: &Tensor) -> Result<TensorSpec> {
+    ensure!(x.dim() >= 2, "{op}: input tensor must have at least 2 dimensions");
+    Ok(TensorSpec::like(Dims::from_slice(x.sizes()), x))
+}
+
+fn triangle_run(x: &Tensor, diagonal: i64, upper: bool, outs: &[Tensor]) -> Result<()> {
+    let out = &outs[0];
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if !out.is_contiguous() {
+        let through = Tensor::fresh(x.device(), x.dtype(), Dims::from_slice(x.sizes()))?;
+        triangle_run(x, diagonal, upper, std::slice::from_ref(&through))?;
+        out.copy_(&through)?;
+        return Ok(());
+    }
+    let x = x.contiguous()?;
+    let (rows, columns) = (x.sizes()[x.dim() - 2], x.sizes()[x.dim() - 1]);
+    let size = x.element_size();
+    let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+    let (from, to) = (Address(x.data_ptr()), Address(out.data_ptr()));
+    let width = columns as usize;
+    let all_rows = x.numel() as usize / width;
+    parallel_for(all_rows, GRAIN / width + 1, &|range| {
+        for row in range {
+            let i = (row as i64) % rows;
+            // The first column right of the (lower) triangle, or of the zeros before the upper one.
+            let edge = i.saturating_add(diagonal).saturating_add(i64::from(!upper)).clamp(0, columns) as usize;
+            let kept = if upper { edge..width } else { 0..edge };
+            let zeros = if upper { 0..edge } else { edge..width };
+            // SAFETY: row `row` of two contiguous tensors of the same sizes, which are locked; this task's alone.
+            unsafe {
+                let (from, to) = (from.get().add(row * width * size), to.get().add(row * width * size));
+                std::ptr::copy_nonoverlapping(
+                    from.add(kept.start * size),
+                    to.add(kept.start * size),
+                    kept.len() * size,
+                );
+                std::ptr::write_bytes(to.add(zeros.start * size), 0, zeros.len() * size);
+            }
+        }
+    });
+    Ok(())
+}
+
+fn tril_plan(x: &Tensor, _diagonal: Option<i64>) -> Result<TensorSpec> {
+    triangle_plan("tril", x)
+}
+fn tril_run(x: &Tensor, diagonal: Option<i64>, outs: &[Tensor]) -> Result<()> {
+    triangle_run(x, diagonal.unwrap_or(0), false, outs)
+}
+fn triu_plan(x: &Tensor, _diagonal: Option<i64>) -> Result<TensorSpec> {
+    triangle_plan("triu", x)
+}
+fn triu_run(x: &Tensor, diagonal: Option<i64>, outs: &[Tensor]) -> Result<()> {
+    triangle_run(x, diagonal.unwrap_or(0), true, outs)
+}
+
+op! {
+    /// The lower triangle of matrices, up to the diagonal shifted by `diagonal` columns; zeros elsewhere.
+    tril: "tril(Tensor self, SymInt diagonal=0) -> Tensor",
+        InPlace INPLACE: "tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
+        Out OUT: "tril.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(tril_plan; x, diagonal), run: run!(tril_run; x, diagonal) };
+    derivative: backward! { self_(g, diagonal: i64) => g.tril(diagonal)? };
+    forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[3, 4]), 0], sample![m.any(&[2, 4, 3]), -1], sample![m.any(&[2, 3, 3]), 2], sample![m.any(&[0, 3]), 1]];
+    fn tril(&self, diagonal: i64) -> Tensor [self, diagonal];
+    fn tril_(&self, diagonal: i64) -> Tensor [self, diagonal] in INPLACE;
+}
+op! {
+    /// The upper triangle of matrices, from the diagonal shifted by `diagonal` columns; zeros elsewhere.
+    triu: "triu(Tensor self, SymInt diagonal=0) -> Tensor",
+        InPlace INPLACE: "triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)",
+        Out OUT: "triu.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(triu_plan; x, diagonal), run: run!(triu_run; x, diagonal) };
+    derivative: backward! { self_(g, diagonal: i64) => g.triu(diagonal)? };
+    forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[3, 4]), 0], sample![m.any(&[2, 4, 3]), -1], sample![m.any(&[2, 3, 3]), 2], sample![m.any(&[0, 3]), 1]];
+    fn triu(&self, diagonal: i64) -> Tensor [self, diagonal];
+    fn triu_(&self, diagonal: i64) -> Tensor [self, diagonal] in INPLACE;
+}
+
+impl Tensor {
+    /// The numbers from zero up to, but without, `n`.
+    ///
+    /// # Errors
+    /// When `n` is negative, the dtype is boolean or complex, or memory runs out.
+    pub fn arange(n: i64, dtype: DType) -> Result<Tensor> {
+        factory(&arange::OP, &[Value::Scalar(Scalar::Int(n))], dtype.into())
+    }
+    /// The numbers from `start` up to, but without, `end`, `step` apart. Integers give 64-bit integers unless the
+    /// options name a dtype.
+    ///
+    /// # Errors
+    /// When `step` is zero or leads away from `end`, or memory runs out.
+    pub fn arange_step(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        step: impl Into<Scalar>,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let args = [start.into().into(), end.into().into(), step.into().into()];
+        factory(&arange_start_step::OP, &args, options.into())
+    }
+    /// `steps` numbers from `start` to `end`, both included, at equal distances.
+    ///
+    /// # Errors
+    /// When `steps` is negative or memory runs out.
+    pub fn linspace(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        factory(&linspace::OP, &[start.into().into(), end.into().into(), steps.into()], options.into())
+    }
+    /// `steps` powers of `base`, the exponents from `start` to `end` at equal distances.
+    ///
+    /// # Errors
+    /// When `steps` is negative or memory runs out.
+    pub fn logspace(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        factory(&logspace::OP, &[start.into().into(), end.into().into(), steps.into(), base.into()], options.into())
+    }
+    /// A matrix of `n` rows and `m` columns with ones on the diagonal and zeros elsewhere.
+    ///
+    /// # Errors
+    /// When a size is negative or memory runs out.
+    pub fn eye(n: i64, m: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&eye_m::OP, &[n.into(), m.into()], options.into())
+    }
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    arange::ALL,
+    arange_out::ALL,
+    arange_start::ALL,
+    arange_start_out::ALL,
+    arange_start_step::ALL,
+    eye::ALL,
+    eye_m::ALL,
+    eye_m_out::ALL,
+    eye_out::ALL,
+    linspace::ALL,
+    linspace_end::ALL,
+    linspace_out::ALL,
+    linspace_start::ALL,
+    linspace_tensors::ALL,
+    logspace::ALL,
+    logspace_end::ALL,
+    logspace_out::ALL,
+    logspace_start::ALL,
+    logspace_tensors::ALL,
+    tril::ALL,
+    triu::ALL,
+];
