@@ -1,0 +1,326 @@
+//! Batch norm: statistics of each channel over all samples and positions.
+
+use super::layer::NormGradients;
+use super::rows::{Rows, compute, compute_dtype, store, sums, values};
+use crate::copy::Shared;
+use crate::math::{Float, Isa, Kernel, Number, entry, level};
+use crate::reduce::{KeptDim, Operand, ReduceShape, ReducedDim, Reduction, reduce};
+use flambeau_base::Element;
+use flambeau_base::parallel::parallel_for;
+use std::marker::PhantomData;
+
+/// Elements of work worth a parallel task.
+const TASK: usize = 1 << 15;
+
+/// Rows of channels whose sums are one partial result.
+const PIECE_ROWS: usize = 256;
+
+/// Where the channels are: `outer` blocks of `channels` rows of `inner` elements. Contiguous (N, C, H, W) has outer N
+/// and inner H·W; channels last has outer N·H·W and inner 1.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchNormShape {
+    /// The product of the sizes before the channels.
+    pub outer: usize,
+    /// The number of channels.
+    pub channels: usize,
+    /// The product of the sizes after the channels.
+    pub inner: usize,
+}
+
+impl BatchNormShape {
+    fn per_channel(self) -> f64 {
+        (self.outer * self.inner) as f64
+    }
+}
+
+/// Each channel's mean and biased variance (the running statistics and the inverse standard deviation follow from
+/// these).
+///
+/// # Safety
+/// `x` must be valid for all elements, the outputs for one element per channel.
+pub unsafe fn batch_norm_statistics(shape: BatchNormShape, x: Operand, mean: Operand, variance: Operand) {
+    let size = x.dtype.size() as isize;
+    let (channel, block) = (shape.inner as isize * size, (shape.channels * shape.inner) as isize * size);
+    let out_strides = [variance.dtype.size() as isize, mean.dtype.size() as isize];
+    let kept = [KeptDim { size: shape.channels, stride: channel, out_strides }];
+    let reduced = [ReducedDim { size: shape.outer, stride: block }, ReducedDim { size: shape.inner, stride: size }];
+    let shape = ReduceShape { kept: &kept, reduced: &reduced };
+    // SAFETY: the caller's contract.
+    unsafe { reduce(Reduction::Variance { correction: 0.0 }, shape, x, &[variance, mean]) };
+}
+
+/// `(x - mean) * invstd * weight + bias` per channel; the statistics are the batch's or the running ones.
+///
+/// # Safety
+/// Operands must be valid for all elements or one per channel; `out` may equal `x`, and nothing else may overlap.
+pub unsafe fn batch_norm(
+    shape: BatchNormShape,
+    x: Operand,
+    (mean, invstd): (Operand, Operand),
+    weight: Option<Operand>,
+    bias: Option<Operand>,
+    out: Operand,
+) {
+    compute!(compute_dtype(&[x.dtype, out.dtype]), T => {
+        let c = shape.channels;
+        // SAFETY: the caller's contract.
+        unsafe {
+            let (mean, invstd) = (values::<T>(Some(mean), c, T::ONE), values::<T>(Some(invstd), c, T::ONE));
+            let (weight, bias) = (values::<T>(weight, c, T::ONE), values::<T>(bias, c, <T as Number>::ZERO));
+            let scale: Vec<T> = (0..c).map(|c| invstd[c] * weight[c]).collect();
+            apply::<T, Transform>(shape, x, x, out, [&mean, &scale, &bias, &bias]);
+        }
+    })
+}
+
+/// The gradients of [`batch_norm`]: with `training`, the statistics are the batch's own and depend on the input; else
+/// they are constants.
+///
+/// # Safety
+/// Operands must be valid for all elements or one per channel; `gradients.input` may equal `grad`, and nothing else may
+/// overlap.
+pub unsafe fn batch_norm_backward(
+    shape: BatchNormShape,
+    training: bool,
+    grad: Operand,
+    x: Operand,
+    (mean, invstd): (Operand, Operand),
+    weight: Option<Operand>,
+    gradients: NormGradients,
+) {
+    compute!(compute_dtype(&[grad.dtype, x.dtype]), T => {
+        let c = shape.channels;
+        // SAFETY: the caller's contract.
+        unsafe {
+            let (mean, invstd) = (values::<T>(Some(mean), c, T::ONE), values::<T>(Some(invstd), c, T::ONE));
+            let weight = values::<T>(weight, c, T::ONE);
+            let needs_sums = gradients.weight.is_some() || gradients.bias.is_some() || training;
+            // Per channel: the sum of gradient times normalised input, and of the gradient.
+            let sums = if needs_sums {
+                channel_sums::<T>(shape, grad, x, &mean, &invstd)
+            } else {
+                vec![[0.0; 2]; c]
+            };
+            if let Some(out) = gradients.input {
+                let n = if training { shape.per_channel() } else { f64::INFINITY };
+                let scale: Vec<T> = (0..c).map(|c| invstd[c] * weight[c]).collect();
+                let shift: Vec<T> = (0..c).map(|c| T::from_f64(sums[c][1] / n)).collect();
+                let slope: Vec<T> =
+                    (0..c).map(|c| T::from_f64(sums[c][0] / n * invstd[c].to_f64())).collect();
+                if training {
+                    apply::<T, TrainingGradient>(shape, grad, x, out, [&mean, &scale, &shift, &slope]);
+                } else {
+                    apply::<T, EvaluationGradient>(shape, grad, grad, out, [&mean, &scale, &shift, &slope]);
+                }
+            }
+            for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
+                if let Some(operand) = operand {
+                    store(operand, 0, &sums.iter().map(|s| s[k]).collect::<Vec<_>>());
+                }
+            }
+        }
+    })
+}
+
+/// A function of one or two elements and four parameters of their channel: mean, scale, and two more.
+trait ChannelFunction: 'static {
+    fn of<I: Isa, T: Float>(a: T, b: T, parameters: [T; 4]) -> T;
+}
+
+struct Transform;
+impl ChannelFunction for Transform {
+    #[inline(always)]
+    fn of<I: Isa, T: Float>(x: T, _: T, [mean, scale, bias, _]: [T; 4]) -> T {
+        (x - mean).mul_add::<I>(scale, bias)
+    }
+}
+
+struct TrainingGradient;
+impl ChannelFunction for TrainingGradient {
+    #[inline(always)]
+    fn of<I: Isa, T: Float>(grad: T, x: T, [mean, scale, shift, slope]: [T; 4]) -> T {
+        (grad - shift - (x - mean) * slope) * scale
+    }
+}
+
+struct EvaluationGradient;
+impl ChannelFunction for EvaluationGradient {
+    #[inline(always)]
+    fn of<I: Isa, T: Float>(grad: T, _: T, [_, scale, _, _]: [T; 4]) -> T {
+        grad * scale
+    }
+}
+
+/// A run of elements of one channel.
+struct ChannelRow<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: ChannelFunction> Kernel for ChannelRow<T, F> {
+    type Args = (*const T, *const T, *mut T, usize, [T; 4]);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((a, b, out, n, parameters): Self::Args) {
+        for i in 0..n {
+            // SAFETY: `n` elements each by the caller's contract.
+            unsafe { *out.add(i) = F::of::<I, T>(*a.add(i), *b.add(i), parameters) };
+        }
+    }
+}
+
+/// One element of each channel.
+struct PixelRow<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: ChannelFunction> Kernel for PixelRow<T, F> {
+    type Args = (*const T, *const T, *mut T, usize, [*const T; 4]);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((a, b, out, n, [p, q, r, s]): Self::Args) {
+        for i in 0..n {
+            // SAFETY: `n` elements each by the caller's contract.
+            unsafe {
+                let parameters = [*p.add(i), *q.add(i), *r.add(i), *s.add(i)];
+                *out.add(i) = F::of::<I, T>(*a.add(i), *b.add(i), parameters);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The operands must be valid for all elements; `b` may equal `a`, and `out` may equal `a`.
+unsafe fn apply<T: Float, F: ChannelFunction>(
+    shape: BatchNormShape,
+    a: Operand,
+    b: Operand,
+    out: Operand,
+    parameters: [&[T]; 4],
+) {
+    let BatchNormShape { outer, channels, inner } = shape;
+    let one_input = std::ptr::eq(a.data, b.data);
+    let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
+    let (channel_row, pixel_row) = (entry::<ChannelRow<T, F>>(level()), entry::<PixelRow<T, F>>(level()));
+    let n = if inner == 1 { channels } else { inner };
+    let count = if inner == 1 { outer } else { outer * channels };
+    parallel_for(count, (TASK / n.max(1)).max(1), &|range| {
+        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        for r in range {
+            // SAFETY: a row of `n` elements each; the scratch memory holds two.
+            unsafe {
+                let first = a.read(r * n, n, scratch.as_mut_ptr());
+                let second = if one_input { first } else { b.read(r * n, n, scratch.as_mut_ptr().add(n)) };
+                let to = out.target(r * n, scratch.as_mut_ptr());
+                if inner == 1 {
+                    pixel_row((first, second, to, n, parameters.map(|p| p.as_ptr())));
+                } else {
+                    channel_row((first, second, to, n, parameters.map(|p| p[r % channels])));
+                }
+                out.written(r * n, n, to);
+            }
+        }
+    });
+}
+
+struct ChannelSums<T>(PhantomData<T>);
+impl<T: Float> Kernel for ChannelSums<T> {
+    type Args = (*const T, *const T, usize, T, T);
+    type Output = [f64; 2];
+    #[inline(always)]
+    unsafe fn run<I: Isa>((grad, x, n, mean, invstd): Self::Args) -> [f64; 2] {
+        // SAFETY: `n` elements each by the caller's contract.
+        sums(n, |i| unsafe {
+            let g = *grad.add(i);
+            [g * ((*x.add(i) - mean) * invstd), g]
+        })
+    }
+}
+
+/// Adds one element of each channel to the channels' sums.
+struct PixelSums<T>(PhantomData<T>);
+impl<T: Float> Kernel for PixelSums<T> {
+    type Args = (*const T, *const T, *mut T, *mut T, usize, *const T, *const T);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((grad, x, dots, totals, n, mean, invstd): Self::Args) {
+        // SAFETY: `n` elements each, none overlapping, by the caller's contract.
+        let (dots, totals) =
+            unsafe { (std::slice::from_raw_parts_mut(dots, n), std::slice::from_raw_parts_mut(totals, n)) };
+        for i in 0..n {
+            // SAFETY: as above.
+            let (g, normal) = unsafe { (*grad.add(i), (*x.add(i) - *mean.add(i)) * *invstd.add(i)) };
+            dots[i] = g.mul_add::<I>(normal, dots[i]);
+            totals[i] += g;
+        }
+    }
+}
+
+/// Per channel: the sum of gradient times normalised input, and of the gradient.
+///
+/// # Safety
+/// The operands must be valid for all elements.
+unsafe fn channel_sums<T: Float>(
+    shape: BatchNormShape,
+    grad: Operand,
+    x: Operand,
+    mean: &[T],
+    invstd: &[T],
+) -> Vec<[f64; 2]> {
+    let BatchNormShape { outer, channels, inner } = shape;
+    let (grad, x) = (Rows::<T>::new(grad), Rows::<T>::new(x));
+    if inner == 1 {
+        let pixel = entry::<PixelSums<T>>(level());
+        let pieces = outer.div_ceil(PIECE_ROWS);
+        let mut partials = vec![<T as Number>::ZERO; pieces * 2 * channels];
+        let shared = Shared(partials.as_mut_ptr());
+        parallel_for(pieces, (TASK / (PIECE_ROWS * channels).max(1)).max(1), &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * channels);
+            for p in range {
+                for r in p * PIECE_ROWS..((p + 1) * PIECE_ROWS).min(outer) {
+                    // SAFETY: rows of one element per channel; each piece has its own partial sums.
+                    unsafe {
+                        let g = grad.read(r * channels, channels, scratch.as_mut_ptr());
+                        let x = x.read(r * channels, channels, scratch.as_mut_ptr().add(channels));
+                        let dots = shared.get().add(p * 2 * channels);
+                        pixel((g, x, dots, dots.add(channels), channels, mean.as_ptr(), invstd.as_ptr()));
+                    }
+                }
+            }
+        });
+        let dots = super::add_pieces(&partials, pieces, channels, 2, 0);
+        let totals = super::add_pieces(&partials, pieces, channels, 2, 1);
+        return dots.into_iter().zip(totals).map(|(d, t)| [d, t]).collect();
+    }
+    let row = entry::<ChannelSums<T>>(level());
+    // Long rows are cut, so that few channels still make work for many threads.
+    let piece = inner.min(TASK).max(1);
+    let pieces = inner.div_ceil(piece);
+    let mut partials = vec![[0.0; 2]; outer * channels * pieces];
+    let shared = Shared(partials.as_mut_ptr());
+    parallel_for(outer * channels * pieces, (TASK / piece).max(1), &|range| {
+        let mut scratch = Vec::<T>::with_capacity(2 * piece);
+        for i in range {
+            let (r, start) = (i / pieces, i % pieces * piece);
+            let (at, n, c) = (r * inner + start, piece.min(inner - start), r % channels);
+            // SAFETY: `n` elements of one channel; the scratch memory holds them twice.
+            unsafe {
+                let g = grad.read(at, n, scratch.as_mut_ptr());
+                let x = x.read(at, n, scratch.as_mut_ptr().add(n));
+                *shared.get().add(i) = row((g, x, n, mean[c], invstd[c]));
+            }
+        }
+    });
+    let mut sums = vec![[0.0; 2]; channels];
+    for (i, partial) in partials.iter().enumerate() {
+        let sum = &mut sums[i / pieces % channels];
+        *sum = [sum[0] + partial[0], sum[1] + partial[1]];
+    }
+    sums
+}
+
+/// The inverse standard deviations that [`batch_norm`] takes, from variances.
+///
+/// # Safety
+/// Both must be valid for `channels` elements.
+pub unsafe fn batch_norm_invstd(channels: usize, eps: f64, variance: Operand, invstd: Operand) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let variance: Vec<f64> = values(Some(variance), channels, 0.0);
+        let inverse: Vec<f64> = variance.iter().map(|v| 1.0 / (v + eps).sqrt()).collect();
+        store(invstd, 0, &inverse);
+    }
+}

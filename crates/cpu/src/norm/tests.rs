@@ -1,0 +1,273 @@
+use super::*;
+use crate::reduce::Operand;
+use flambeau_base::{DType, Element, bf16, f16};
+
+fn operand<T: Element>(v: &mut [T]) -> Operand {
+    Operand { data: v.as_mut_ptr().cast(), dtype: T::DTYPE }
+}
+
+fn values<T: Element>(n: usize, seed: usize, centre: f64) -> Vec<T> {
+    (0..n).map(|i| T::from_f64((((i + seed) * 7919) % 1009) as f64 / 504.5 - 1.0 + centre)).collect()
+}
+
+fn doubles<T: Element>(v: &[T]) -> Vec<f64> {
+    v.iter().map(|x| x.to_f64()).collect()
+}
+
+fn close<T: Element>(what: &str, got: &[T], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len());
+    for (i, (g, &w)) in got.iter().zip(want).enumerate() {
+        let g = g.to_f64();
+        assert!((g - w).abs() <= tolerance * w.abs().max(1.0), "{what} {i}: {g} for {w}");
+    }
+}
+
+/// Every norm is this: sets of positions normalised together, and a parameter for each position.
+struct Reference {
+    sets: Vec<Vec<usize>>,
+    channel: Vec<usize>,
+    channels: usize,
+    centred: bool,
+    /// Whether statistics follow the input.
+    training: bool,
+}
+
+const EPS: f64 = 1e-3;
+
+impl Reference {
+    fn moments(&self, x: &[f64], set: &[usize]) -> (f64, f64) {
+        let n = set.len() as f64;
+        let mean = if self.centred { set.iter().map(|&i| x[i]).sum::<f64>() / n } else { 0.0 };
+        (mean, set.iter().map(|&i| (x[i] - mean).powi(2)).sum::<f64>() / n)
+    }
+
+    fn forward(&self, x: &[f64], w: &[f64], b: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let mut out = vec![0.0; x.len()];
+        let (mut means, mut rstds) = (vec![], vec![]);
+        for set in &self.sets {
+            let (mean, variance) = self.moments(x, set);
+            let rstd = 1.0 / (variance + EPS).sqrt();
+            for &i in set {
+                out[i] = (x[i] - mean) * rstd * w[self.channel[i]] + b[self.channel[i]];
+            }
+            means.push(mean);
+            rstds.push(rstd);
+        }
+        (out, means, rstds)
+    }
+
+    /// By central differences for the input, by definition for the parameters.
+    fn backward(&self, g: &[f64], x: &[f64], w: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let (mut gx, mut gw, mut gb) = (vec![0.0; x.len()], vec![0.0; self.channels], vec![0.0; self.channels]);
+        for set in &self.sets {
+            let fixed = self.moments(x, set);
+            let loss = |x: &[f64]| {
+                let (mean, variance) = if self.training { self.moments(x, set) } else { fixed };
+                let rstd = 1.0 / (variance + EPS).sqrt();
+                set.iter().map(|&i| g[i] * w[self.channel[i]] * (x[i] - mean) * rstd).sum::<f64>()
+            };
+            let mut moved = x.to_vec();
+            for &i in set {
+                const H: f64 = 1e-5;
+                moved[i] = x[i] + H;
+                let above = loss(&moved);
+                moved[i] = x[i] - H;
+                gx[i] = (above - loss(&moved)) / (2.0 * H);
+                moved[i] = x[i];
+                gw[self.channel[i]] += g[i] * (x[i] - fixed.0) / (fixed.1 + EPS).sqrt();
+                gb[self.channel[i]] += g[i];
+            }
+        }
+        (gx, gw, gb)
+    }
+}
+
+/// Buffers of one case: data of type `D`, parameters and statistics of type `P`.
+struct Case<D, P> {
+    x: Vec<D>,
+    grad: Vec<D>,
+    out: Vec<D>,
+    grad_input: Vec<D>,
+    weight: Vec<P>,
+    bias: Vec<P>,
+    grad_weight: Vec<P>,
+    grad_bias: Vec<P>,
+    mean: Vec<P>,
+    rstd: Vec<P>,
+}
+
+impl<D: Element, P: Element> Case<D, P> {
+    fn new(n: usize, channels: usize, sets: usize) -> Self {
+        Case {
+            x: values(n, 3, 0.5),
+            grad: values(n, 100, 0.1),
+            out: vec![D::default(); n],
+            grad_input: vec![D::default(); n],
+            weight: values(channels, 7, 0.3),
+            bias: values(channels, 50, 0.0),
+            grad_weight: vec![P::default(); channels],
+            grad_bias: vec![P::default(); channels],
+            mean: vec![P::default(); sets],
+            rstd: vec![P::default(); sets],
+        }
+    }
+
+    fn gradients(&mut self) -> NormGradients {
+        NormGradients {
+            input: Some(operand(&mut self.grad_input)),
+            weight: Some(operand(&mut self.grad_weight)),
+            bias: Some(operand(&mut self.grad_bias)),
+        }
+    }
+
+    fn check(&self, name: &str, reference: &Reference, statistics: bool, tolerance: f64) {
+        let (x, g) = (doubles(&self.x), doubles(&self.grad));
+        let (w, b) = (doubles(&self.weight), doubles(&self.bias));
+        let (out, mean, rstd) = reference.forward(&x, &w, &b);
+        close(&format!("{name} output"), &self.out, &out, tolerance);
+        if statistics {
+            if reference.centred {
+                close(&format!("{name} mean"), &self.mean, &mean, tolerance);
+            }
+            close(&format!("{name} rstd"), &self.rstd, &rstd, tolerance);
+        }
+        let (gx, gw, gb) = reference.backward(&g, &x, &w);
+        let tolerance = (tolerance * 4.0).max(1e-7);
+        close(&format!("{name} grad input"), &self.grad_input, &gx, tolerance);
+        close(&format!("{name} grad weight"), &self.grad_weight, &gw, tolerance);
+        if reference.centred {
+            close(&format!("{name} grad bias"), &self.grad_bias, &gb, tolerance);
+        }
+    }
+}
+
+fn layer<D: Element, P: Element>(rows: usize, n: usize, tolerance: f64) {
+    let mut c = Case::<D, P>::new(rows * n, n, rows);
+    let mut reference = Reference {
+        sets: (0..rows).map(|r| (r * n..(r + 1) * n).collect()).collect(),
+        channel: (0..rows * n).map(|i| i % n).collect(),
+        channels: n,
+        centred: true,
+        training: true,
+    };
+    // SAFETY: the buffers hold what the sizes say.
+    unsafe {
+        let (x, out, grad) = (operand(&mut c.x), operand(&mut c.out), operand(&mut c.grad));
+        let (w, b) = (operand(&mut c.weight), operand(&mut c.bias));
+        let (m, r) = (operand(&mut c.mean), operand(&mut c.rstd));
+        layer_norm((rows, n), EPS, x, Some(w), Some(b), out, (Some(m), Some(r)));
+        layer_norm_backward((rows, n), grad, x, (m, r), Some(w), c.gradients());
+        c.check("layer norm", &reference, true, tolerance);
+        reference.centred = false;
+        c.bias.fill(P::default());
+        rms_norm((rows, n), EPS, x, Some(w), out, Some(r));
+        rms_norm_backward((rows, n), grad, x, r, Some(w), NormGradients { bias: None, ..c.gradients() });
+        c.check("RMS norm", &reference, true, tolerance);
+    }
+}
+
+#[test]
+fn layer_and_rms_norm() {
+    for (rows, n) in [(3, 5), (2, 129), (150, 7), (1, 200), (4, 1)] {
+        layer::<f64, f64>(rows, n, 1e-11);
+        layer::<f32, f32>(rows, n, 3e-5);
+        layer::<f16, f32>(rows, n, 4e-3);
+        layer::<bf16, f32>(rows, n, 3e-2);
+    }
+    layer::<bf16, bf16>(3, 40, 5e-2);
+    layer::<f32, f64>(3, 40, 3e-5);
+}
+
+fn group<D: Element, P: Element>(batch: usize, channels: usize, spatial: usize, groups: usize, tolerance: f64) {
+    let shape = GroupNormShape { batch, channels, spatial, groups };
+    let n = channels / groups * spatial;
+    let mut c = Case::<D, P>::new(batch * channels * spatial, channels, batch * groups);
+    let reference = Reference {
+        sets: (0..batch * groups).map(|r| (r * n..(r + 1) * n).collect()).collect(),
+        channel: (0..batch * channels * spatial).map(|i| i / spatial % channels).collect(),
+        channels,
+        centred: true,
+        training: true,
+    };
+    // SAFETY: the buffers hold what the sizes say.
+    unsafe {
+        let (x, out, grad) = (operand(&mut c.x), operand(&mut c.out), operand(&mut c.grad));
+        let (w, b) = (operand(&mut c.weight), operand(&mut c.bias));
+        let (m, r) = (operand(&mut c.mean), operand(&mut c.rstd));
+        group_norm(shape, EPS, x, Some(w), Some(b), out, (Some(m), Some(r)));
+        group_norm_backward(shape, grad, x, (m, r), Some(w), c.gradients());
+    }
+    c.check("group norm", &reference, true, tolerance);
+}
+
+#[test]
+fn group_norms() {
+    group::<f64, f64>(2, 6, 5, 3, 1e-11);
+    group::<f32, f32>(3, 4, 70, 2, 3e-5);
+    group::<f32, f32>(2, 3, 17, 3, 3e-5);
+    group::<f16, f32>(2, 4, 9, 1, 4e-3);
+    group::<bf16, f32>(2, 4, 9, 2, 3e-2);
+}
+
+fn batch<D: Element, P: Element>(outer: usize, channels: usize, inner: usize, training: bool, tolerance: f64) {
+    let shape = BatchNormShape { outer, channels, inner };
+    let mut c = Case::<D, P>::new(outer * channels * inner, channels, channels);
+    let channel: Vec<usize> = (0..outer * channels * inner).map(|i| i / inner % channels).collect();
+    let reference = Reference {
+        sets: (0..channels).map(|k| (0..channel.len()).filter(|&i| channel[i] == k).collect()).collect(),
+        channel,
+        channels,
+        centred: true,
+        training,
+    };
+    let mut variance = vec![P::default(); channels];
+    // SAFETY: the buffers hold what the sizes say.
+    unsafe {
+        let (x, out, grad) = (operand(&mut c.x), operand(&mut c.out), operand(&mut c.grad));
+        let (w, b) = (operand(&mut c.weight), operand(&mut c.bias));
+        let (m, r, v) = (operand(&mut c.mean), operand(&mut c.rstd), operand(&mut variance));
+        batch_norm_statistics(shape, x, m, v);
+        batch_norm_invstd(channels, EPS, v, r);
+        batch_norm(shape, x, (m, r), Some(w), Some(b), out);
+        batch_norm_backward(shape, training, grad, x, (m, r), Some(w), c.gradients());
+    }
+    c.check("batch norm", &reference, true, tolerance);
+}
+
+#[test]
+fn batch_norms() {
+    for training in [true, false] {
+        for (outer, channels, inner) in [(3, 4, 5), (2, 3, 77), (40, 3, 1), (300, 2, 1), (1, 2, 150)] {
+            batch::<f64, f64>(outer, channels, inner, training, 1e-11);
+            batch::<f32, f32>(outer, channels, inner, training, 3e-5);
+        }
+        batch::<f16, f32>(2, 3, 20, training, 4e-3);
+        batch::<bf16, f32>(20, 3, 1, training, 3e-2);
+    }
+}
+
+#[test]
+fn without_parameters_and_elements() {
+    let mut x = [1.0f32, 3.0, 2.0, 6.0];
+    let mut out = [0.0f32; 4];
+    // SAFETY: both hold four elements; empty shapes touch none.
+    unsafe {
+        layer_norm((2, 2), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
+        assert_eq!(out, [-1.0, 1.0, -1.0, 1.0]);
+        rms_norm((1, 4), 0.0, operand(&mut x), None, operand(&mut out), None);
+        assert!((out[0] - 1.0 / 12.5f32.sqrt()).abs() < 1e-6);
+        layer_norm((0, 2), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
+        layer_norm((2, 0), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
+        let empty = GroupNormShape { batch: 0, channels: 2, spatial: 3, groups: 2 };
+        group_norm(empty, 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
+        let mut grad_weight = [7.0f32; 2];
+        let gradients = NormGradients { weight: Some(operand(&mut grad_weight)), ..Default::default() };
+        let (g, m) = (operand(&mut x), operand(&mut out));
+        batch_norm_backward(BatchNormShape { outer: 0, channels: 2, inner: 4 }, true, g, g, (m, m), None, gradients);
+        assert_eq!(grad_weight, [0.0; 2]);
+        // A large offset costs no accuracy: deviations are taken from the mean.
+        let mut shifted = [1e6f32, 1e6 + 1.0, 1e6 + 2.0, 1e6 + 1.0];
+        layer_norm((1, 4), 0.0, operand(&mut shifted), None, None, operand(&mut out), (None, None));
+        assert!((out[2] - 2f32.sqrt()).abs() < 1e-5);
+    }
+}

@@ -1,0 +1,387 @@
+//! Softmax and log-softmax with their gradients, over the middle of three contiguous dimensions.
+//!
+//! A row is read from memory once: its maximum, its exponentials and their sum come from L1 or L2. Where the dimension
+//! is innermost, loops run along the row; else along neighbouring rows, side by side. Rows too long for a cache are cut
+//! into pieces, in parallel. Halves are computed in `f32`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::math::{Float, Isa, Kernel, Number, entry, level};
+use crate::norm::rows::{Rows, compute, compute_dtype, largest, sums};
+use crate::reduce::Operand;
+use flambeau_base::Element;
+use flambeau_base::parallel::parallel_for;
+use std::marker::PhantomData;
+
+/// The sizes before, of, and after the dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct SoftmaxShape {
+    /// The product of the sizes before.
+    pub outer: usize,
+    /// The size of the dimension.
+    pub dim: usize,
+    /// The product of the sizes after.
+    pub inner: usize,
+}
+
+/// Elements of work worth a parallel task.
+const TASK: usize = 1 << 14;
+
+/// Rows longer than this are cut into pieces of this length.
+const LONG: usize = 1 << 16;
+
+/// The most rows side by side.
+const TILE: usize = 256;
+
+/// Fewer neighbouring rows than this are not worth vectorising across.
+const NARROW: usize = 16;
+
+/// Elements of a tile of rows side by side: 256 KiB of `f32`, for L2.
+const TILE_ELEMENTS: usize = 1 << 16;
+
+/// Softmax (`log`: its logarithm) of `x`, any real dtype, to `out`, any float dtype.
+///
+/// # Safety
+/// Both must be valid for all elements. They may be equal, but not otherwise overlap.
+pub unsafe fn softmax(log: bool, shape: SoftmaxShape, x: Operand, out: Operand) {
+    compute!(compute_dtype(&[x.dtype, out.dtype]), T => {
+        // SAFETY: the caller's contract; the second operand stands in for none.
+        unsafe {
+            if log {
+                run::<T, LogSoftmax>(shape, x, x, out)
+            } else {
+                run::<T, Softmax>(shape, x, x, out)
+            }
+        }
+    })
+}
+
+/// The gradient of [`softmax`]'s input from its output and the output's gradient.
+///
+/// # Safety
+/// As [`softmax`], with two inputs.
+pub unsafe fn softmax_backward(log: bool, shape: SoftmaxShape, grad: Operand, output: Operand, grad_input: Operand) {
+    compute!(compute_dtype(&[grad.dtype, output.dtype, grad_input.dtype]), T => {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if log {
+                run::<T, LogSoftmaxBackward>(shape, grad, output, grad_input)
+            } else {
+                run::<T, SoftmaxBackward>(shape, grad, output, grad_input)
+            }
+        }
+    })
+}
+
+/// What a row is reduced to: a maximum and a sum, of which gradients use the sum.
+#[derive(Clone, Copy)]
+struct Summary {
+    max: f64,
+    sum: f64,
+}
+
+/// One of the four functions, of one or two inputs.
+trait RowFunction: 'static {
+    /// Whether the maximum is used.
+    const MAX: bool;
+    /// The term of the sum.
+    fn term<I: Isa, T: Float>(a: T, b: T, max: T) -> T;
+    /// The result, given the maximum and [`RowFunction::scale`] of the sum.
+    fn apply<I: Isa, T: Float>(a: T, b: T, max: T, scale: T) -> T;
+    /// What the results need of the sum.
+    fn scale(sum: f64) -> f64;
+    /// Whether the result is the term times the scale.
+    const SCALED_TERM: bool = false;
+}
+
+struct Softmax;
+impl RowFunction for Softmax {
+    const MAX: bool = true;
+    const SCALED_TERM: bool = true;
+    #[inline(always)]
+    fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
+        (a - max).exp::<I>()
+    }
+    #[inline(always)]
+    fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
+        (a - max).exp::<I>() * scale
+    }
+    #[inline(always)]
+    fn scale(sum: f64) -> f64 {
+        1.0 / sum
+    }
+}
+
+struct LogSoftmax;
+impl RowFunction for LogSoftmax {
+    const MAX: bool = true;
+    #[inline(always)]
+    fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
+        (a - max).exp::<I>()
+    }
+    #[inline(always)]
+    fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
+        (a - max) - scale
+    }
+    #[inline(always)]
+    fn scale(sum: f64) -> f64 {
+        sum.ln()
+    }
+}
+
+struct SoftmaxBackward;
+impl RowFunction for SoftmaxBackward {
+    const MAX: bool = false;
+    #[inline(always)]
+    fn term<I: Isa, T: Float>(grad: T, y: T, _: T) -> T {
+        grad * y
+    }
+    #[inline(always)]
+    fn apply<I: Isa, T: Float>(grad: T, y: T, _: T, scale: T) -> T {
+        (grad - scale) * y
+    }
+    #[inline(always)]
+    fn scale(sum: f64) -> f64 {
+        sum
+    }
+}
+
+struct LogSoftmaxBackward;
+impl RowFunction for LogSoftmaxBackward {
+    const MAX: bool = false;
+    #[inline(always)]
+    fn term<I: Isa, T: Float>(grad: T, _: T, _: T) -> T {
+        grad
+    }
+    #[inline(always)]
+    fn apply<I: Isa, T: Float>(grad: T, y: T, _: T, scale: T) -> T {
+        grad - y.exp::<I>() * scale
+    }
+    #[inline(always)]
+    fn scale(sum: f64) -> f64 {
+        sum
+    }
+}
+
+/// A piece of a row to its summary.
+struct Summarise<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
+    type Args = (*const T, *const T, usize);
+    type Output = Summary;
+    #[inline(always)]
+    unsafe fn run<I: Isa>((a, b, n): Self::Args) -> Summary {
+        // SAFETY: `n` elements each by the caller's contract.
+        let (a, b) = unsafe { (std::slice::from_raw_parts(a, n), std::slice::from_raw_parts(b, n)) };
+        let max = if F::MAX { largest(a) } else { <T as Number>::ZERO };
+        // In a piece of negative infinities alone the terms must be zero, not NaN.
+        let shift = if max == T::NEG_INFINITY { <T as Number>::ZERO } else { max };
+        let [sum] = sums(n, |i| [F::term::<I, T>(a[i], b[i], shift)]);
+        Summary { max: max.to_f64(), sum }
+    }
+}
+
+/// A piece of a row to results, given the summary of the whole row.
+struct Apply<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: RowFunction> Kernel for Apply<T, F> {
+    type Args = (*const T, *const T, *mut T, usize, Summary);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((a, b, out, n, summary): Self::Args) {
+        let (max, scale) = (T::from_f64(summary.max), T::from_f64(F::scale(summary.sum)));
+        for i in 0..n {
+            // SAFETY: `n` elements each by the caller's contract.
+            unsafe { *out.add(i) = F::apply::<I, T>(*a.add(i), *b.add(i), max, scale) };
+        }
+    }
+}
+
+/// A whole row.
+struct Row<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
+    type Args = (*const T, *const T, *mut T, usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((a, b, out, n): Self::Args) {
+        // SAFETY: `n` elements each by the caller's contract, in all that follows.
+        unsafe {
+            if !F::SCALED_TERM {
+                let summary = Summarise::<T, F>::run::<I>((a, b, n));
+                return Apply::<T, F>::run::<I>((a, b, out, n, summary));
+            }
+            // The terms wait in the output for their sum.
+            let max = if F::MAX { largest(std::slice::from_raw_parts(a, n)) } else { <T as Number>::ZERO };
+            for i in 0..n {
+                *out.add(i) = F::term::<I, T>(*a.add(i), *b.add(i), max);
+            }
+            let terms = std::slice::from_raw_parts_mut(out, n);
+            let [sum] = sums(n, |i| [terms[i]]);
+            let scale = T::from_f64(F::scale(sum));
+            for t in terms {
+                *t = *t * scale;
+            }
+        }
+    }
+}
+
+/// Rows side by side: `dim` lines of `cols` elements, strides in elements.
+struct Columns<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
+    type Args = ([*const T; 2], *mut T, usize, [usize; 2], usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>(([a, b], out, dim, [stride, out_stride], cols): Self::Args) {
+        let (mut max, mut sum, mut scale) = ([T::NEG_INFINITY; TILE], [0.0f64; TILE], [<T as Number>::ZERO; TILE]);
+        let (max, sum, scale) = (&mut max[..cols], &mut sum[..cols], &mut scale[..cols]);
+        // SAFETY: `dim` lines of `cols` elements each by the caller's contract.
+        let line = |p: *const T, d: usize| unsafe { std::slice::from_raw_parts(p.add(d * stride), cols) };
+        if F::MAX {
+            for d in 0..dim {
+                let a = line(a, d);
+                for j in 0..cols {
+                    max[j] = if a[j] > max[j] { a[j] } else { max[j] };
+                }
+            }
+        }
+        for d in 0..dim {
+            let (a, b) = (line(a, d), line(b, d));
+            for j in 0..cols {
+                sum[j] += F::term::<I, T>(a[j], b[j], max[j]).to_f64();
+            }
+        }
+        for j in 0..cols {
+            scale[j] = T::from_f64(F::scale(sum[j]));
+        }
+        for d in 0..dim {
+            let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
+            let out = out.wrapping_add(d * out_stride);
+            for j in 0..cols {
+                // SAFETY: as above; not slices, because the output may be an input.
+                unsafe { *out.add(j) = F::apply::<I, T>(*a.add(j), *b.add(j), max[j], scale[j]) };
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`softmax`]; `b` may equal `a`.
+unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Operand, out: Operand) {
+    let SoftmaxShape { outer, dim, inner } = shape;
+    if outer * dim * inner == 0 {
+        return;
+    }
+    let one_input = std::ptr::eq(a.data, b.data);
+    let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
+    // SAFETY (of reading): `scratch` holds `n` elements twice.
+    let read = |at: usize, n: usize, scratch: *mut T| unsafe {
+        let first = a.read(at, n, scratch);
+        (first, if one_input { first } else { b.read(at, n, scratch.add(n)) })
+    };
+    if inner == 1 && dim > LONG {
+        let pieces = dim.div_ceil(LONG);
+        let (summarise, apply) = (entry::<Summarise<T, F>>(level()), entry::<Apply<T, F>>(level()));
+        let mut summaries = vec![Summary { max: 0.0, sum: 0.0 }; outer * pieces];
+        let shared = crate::copy::Shared(summaries.as_mut_ptr());
+        let piece = |i: usize| {
+            let start = i % pieces * LONG;
+            (i / pieces * dim + start, LONG.min(dim - start))
+        };
+        parallel_for(outer * pieces, 1, &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * LONG);
+            for i in range {
+                let (at, n) = piece(i);
+                let (a, b) = read(at, n, scratch.as_mut_ptr());
+                // SAFETY: `n` elements each; piece `i` writes summary `i`.
+                unsafe { *shared.get().add(i) = summarise((a, b, n)) };
+            }
+        });
+        let rows: Vec<Summary> = summaries.chunks(pieces).map(|pieces| merge::<F>(pieces)).collect();
+        parallel_for(outer * pieces, 1, &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * LONG);
+            for i in range {
+                let (at, n) = piece(i);
+                let (a, b) = read(at, n, scratch.as_mut_ptr());
+                let to = out.target(at, scratch.as_mut_ptr());
+                // SAFETY: `n` elements each.
+                unsafe {
+                    apply((a, b, to, n, rows[i / pieces]));
+                    out.written(at, n, to);
+                }
+            }
+        });
+    } else if inner == 1 {
+        let row = entry::<Row<T, F>>(level());
+        parallel_for(outer, (TASK / dim).max(1), &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * dim);
+            for r in range {
+                let (a, b) = read(r * dim, dim, scratch.as_mut_ptr());
+                let to = out.target(r * dim, scratch.as_mut_ptr());
+                // SAFETY: a row of `dim` elements each.
+                unsafe {
+                    row((a, b, to, dim));
+                    out.written(r * dim, dim, to);
+                }
+            }
+        });
+    } else if inner < NARROW {
+        let row = entry::<Row<T, F>>(level());
+        parallel_for(outer * inner, (TASK / dim).max(1), &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * dim);
+            let first = scratch.as_mut_ptr();
+            for r in range {
+                let at = r / inner * dim * inner + r % inner;
+                // SAFETY: a row of `dim` elements each; the scratch memory holds two.
+                unsafe {
+                    let second = if one_input { first } else { first.add(dim) };
+                    a.read_strided(at, inner, dim, first);
+                    if !one_input {
+                        b.read_strided(at, inner, dim, second);
+                    }
+                    row((first, second, first, dim));
+                    out.write_strided(at, inner, dim, first);
+                }
+            }
+        });
+    } else {
+        // Whole cache lines wide, as wide as keeps a tile in L2.
+        let tile = (TILE_ELEMENTS / dim / NARROW * NARROW).clamp(NARROW, TILE).min(inner);
+        let tiles = inner.div_ceil(tile);
+        let columns = entry::<Columns<T, F>>(level());
+        let direct = a.is_direct() && b.is_direct() && out.is_direct();
+        parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
+            let mut scratch = Vec::<T>::with_capacity(if direct { 0 } else { 2 * dim * tile });
+            let first = scratch.as_mut_ptr();
+            for i in range {
+                let start = i % tiles * tile;
+                let (at, cols) = (i / tiles * dim * inner + start, tile.min(inner - start));
+                // SAFETY: `dim` lines of `cols` elements; the scratch memory holds them twice.
+                unsafe {
+                    if direct {
+                        let null = std::ptr::null_mut();
+                        let inputs = [a.read(at, 0, null), b.read(at, 0, null)];
+                        columns((inputs, out.target(at, null), dim, [inner, inner], cols));
+                        continue;
+                    }
+                    let second = if one_input { first } else { first.add(dim * cols) };
+                    for d in 0..dim {
+                        a.read_strided(at + d * inner, 1, cols, first.add(d * cols));
+                        if !one_input {
+                            b.read_strided(at + d * inner, 1, cols, second.add(d * cols));
+                        }
+                    }
+                    columns(([first, second], first, dim, [cols, cols], cols));
+                    for d in 0..dim {
+                        out.write_strided(at + d * inner, 1, cols, first.add(d * cols));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// The summary of a row from those of its pieces.
+fn merge<F: RowFunction>(pieces: &[Summary]) -> Summary {
+    let max = pieces.iter().fold(f64::NEG_INFINITY, |m, p| if p.max > m { p.max } else { m });
+    let scaled = |p: &Summary| if F::MAX && p.max != max { p.sum * (p.max - max).exp() } else { p.sum };
+    Summary { max, sum: pieces.iter().map(scaled).sum() }
+}

@@ -1,0 +1,120 @@
+use super::*;
+use flambeau_base::{DType, bf16, dispatch, f16};
+
+const SHAPES: [SoftmaxShape; 9] = [
+    SoftmaxShape { outer: 3, dim: 7, inner: 1 },
+    SoftmaxShape { outer: 2, dim: 333, inner: 1 },
+    SoftmaxShape { outer: 2, dim: 5, inner: 3 },
+    SoftmaxShape { outer: 2, dim: 9, inner: 16 },
+    SoftmaxShape { outer: 2, dim: 4, inner: 301 },
+    SoftmaxShape { outer: 1, dim: 140_000, inner: 1 },
+    SoftmaxShape { outer: 4, dim: 1, inner: 1 },
+    SoftmaxShape { outer: 4, dim: 0, inner: 3 },
+    SoftmaxShape { outer: 1, dim: 3000, inner: 40 },
+];
+
+fn bytes<T>(v: &mut [T], dtype: DType) -> Operand {
+    Operand { data: v.as_mut_ptr().cast(), dtype }
+}
+
+fn values<T: Element>(n: usize, scale: f64) -> Vec<T> {
+    (0..n).map(|i| T::from_f64((((i * 7919) % 1009) as f64 / 504.5 - 1.0) * scale)).collect()
+}
+
+/// Rows of positions.
+fn rows(s: SoftmaxShape) -> Vec<Vec<usize>> {
+    let row = |o: usize, i: usize| (0..s.dim).map(|d| (o * s.dim + d) * s.inner + i).collect();
+    (0..s.outer).flat_map(|o| (0..s.inner).map(move |i| row(o, i))).collect()
+}
+
+fn close(a: f64, b: f64, tolerance: f64) {
+    assert!((a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= tolerance * b.abs().max(1e-2), "{a} for {b}");
+}
+
+fn check<S: Element, D: Element>(tolerance: f64) {
+    for shape in SHAPES {
+        let n = shape.outer * shape.dim * shape.inner;
+        let mut x = values::<S>(n, 8.0);
+        for log in [false, true] {
+            let (mut out, mut grad_input) = (vec![D::default(); n], vec![D::default(); n]);
+            let mut grad = values::<D>(n, 0.7);
+            let (x, y) = (bytes(&mut x, S::DTYPE), bytes(&mut out, D::DTYPE));
+            // SAFETY: all hold `n` elements.
+            unsafe {
+                softmax(log, shape, x, y);
+                softmax_backward(log, shape, bytes(&mut grad, D::DTYPE), y, bytes(&mut grad_input, D::DTYPE));
+            }
+            let x: Vec<f64> = values::<S>(n, 8.0).iter().map(|v| v.to_f64()).collect();
+            for row in rows(shape) {
+                let max = row.iter().fold(f64::NEG_INFINITY, |m, &i| m.max(x[i]));
+                let sum: f64 = row.iter().map(|&i| (x[i] - max).exp()).sum();
+                let weight = |i: usize| if log { grad[i].to_f64() } else { grad[i].to_f64() * out[i].to_f64() };
+                let total: f64 = row.iter().map(|&i| weight(i)).sum();
+                for i in row {
+                    let (y, g) = (out[i].to_f64(), grad[i].to_f64());
+                    close(y, if log { x[i] - max - sum.ln() } else { (x[i] - max).exp() / sum }, tolerance);
+                    let want = if log { g - y.exp() * total } else { (g - total) * y };
+                    close(grad_input[i].to_f64(), want, tolerance * 8.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_dtype_and_shape() {
+    check::<f32, f32>(3e-6);
+    check::<f64, f64>(1e-13);
+    check::<f16, f16>(1e-2);
+    check::<bf16, bf16>(2e-2);
+    check::<f16, f32>(3e-6);
+    check::<i32, f32>(3e-6);
+    check::<f32, f64>(1e-13);
+}
+
+#[test]
+fn special_values() {
+    const INF: f32 = f32::INFINITY;
+    const NAN: f32 = f32::NAN;
+    let run = |log, v: &[f32], inner: usize| {
+        let mut x: Vec<f32> = v.iter().flat_map(|&e| std::iter::repeat_n(e, inner)).collect();
+        let mut out = vec![0.0f32; x.len()];
+        let shape = SoftmaxShape { outer: 1, dim: v.len(), inner };
+        // SAFETY: both hold all elements.
+        unsafe { softmax(log, shape, bytes(&mut x, DType::F32), bytes(&mut out, DType::F32)) };
+        out.into_iter().step_by(inner).collect::<Vec<_>>()
+    };
+    for inner in [1, 3, 20] {
+        for log in [false, true] {
+            for v in [[-INF, -INF, -INF], [INF, 1.0, 2.0], [NAN, 1.0, 2.0], [1.0, -INF, NAN]] {
+                assert!(run(log, &v, inner).iter().all(|x| x.is_nan()), "{v:?}");
+            }
+        }
+        assert_eq!(run(false, &[-INF, 3.0, 3.0], inner), [0.0, 0.5, 0.5]);
+        assert_eq!(run(true, &[-INF, 3.0], inner), [-INF, 0.0]);
+    }
+    // Pieces of a long row: one of negative infinities only, one NaN elsewhere.
+    let mut long = vec![-INF; 150_000];
+    long[149_999] = 1.0;
+    assert_eq!(run(false, &long, 1)[149_998..], [0.0, 1.0]);
+    long[3] = NAN;
+    assert!(run(true, &long, 1)[149_999].is_nan());
+}
+
+#[test]
+fn in_place() {
+    for dtype in [DType::F32, DType::F16] {
+        dispatch!(dtype, T in [floats] => {
+            let (mut x, mut out) = (values::<T>(600, 3.0), vec![T::default(); 600]);
+            for inner in [1, 5, 20] {
+                let shape = SoftmaxShape { outer: 2, dim: 300 / inner, inner };
+                // SAFETY: both hold 600 elements.
+                unsafe {
+                    softmax(false, shape, bytes(&mut x, dtype), bytes(&mut out, dtype));
+                    softmax(false, shape, bytes(&mut x, dtype), bytes(&mut x, dtype));
+                }
+                assert!(x == out);
+            }
+        }; else unreachable!());
+    }
+}

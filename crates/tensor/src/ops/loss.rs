@@ -1,0 +1,361 @@
+//! Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
+
+use crate::dims::Dims;
+use crate::{Body, Error, ErrorKind, Op, Result, Tensor, ensure, sample};
+
+fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
+    match reduction {
+        0 => Ok(loss),
+        1 => loss.mean(),
+        2 => loss.sum(),
+        r => Err(Error::value(format!("{r} is not a valid value for reduction"))),
+    }
+}
+
+/// Inputs and targets broadcast, as PyTorch's losses do.
+fn float_pair(x: &Tensor, target: &Tensor) -> Result<Tensor> {
+    x.sub(target)
+}
+
+// ---- regression ---------------------------------------------------------------------------------
+
+fn mse_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    let d = float_pair(x, target)?;
+    reduce(d.mul(&d)?, reduction)
+}
+
+op! {
+    /// The squared difference.
+    mse_loss: "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+        Out OUT: "mse_loss.out(Tensor self, Tensor target, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(mse_any; x, target, reduction));
+    fn mse_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
+}
+
+fn l1_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    reduce(float_pair(x, target)?.abs()?, reduction)
+}
+
+op! {
+    /// The absolute difference.
+    l1_loss: "l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor";
+    Body::Composite(kernel!(l1_any; x, target, reduction));
+    fn l1_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
+}
+
+fn smooth_l1_any(x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
+    ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
+    if beta == 0.0 {
+        return l1_any(x, target, reduction);
+    }
+    let d = float_pair(x, target)?;
+    let size = d.abs()?;
+    let near = d.mul(&d)?.mul(0.5 / beta)?;
+    reduce(near.where_self(&size.lt(beta)?, &size.sub(0.5 * beta)?)?, reduction)
+}
+
+op! {
+    /// Half the square (over `beta`) where the difference is below `beta`, linear beyond.
+    smooth_l1_loss: "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
+        Out OUT: "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=1, float beta=1., *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(smooth_l1_any; x, target, reduction, beta));
+    fn smooth_l1_loss(&self, target: &Tensor, reduction: i64, beta: f64) -> Tensor [self, target, reduction, beta];
+}
+
+fn huber_any(x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
+    ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
+    let d = float_pair(x, target)?;
+    let size = d.abs()?;
+    let near = d.mul(&d)?.mul(0.5)?;
+    reduce(near.where_self(&size.le(delta)?, &size.sub(0.5 * delta)?.mul(delta)?)?, reduction)
+}
+
+op! {
+    /// Half the square where the difference is at most `delta`, linear beyond.
+    huber_loss: "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
+        Out OUT: "huber_loss.out(Tensor self, Tensor target, int reduction=1, float delta=1., *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(huber_any; x, target, reduction, delta));
+    fn huber_loss(&self, target: &Tensor, reduction: i64, delta: f64) -> Tensor [self, target, reduction, delta];
+}
+
+impl Tensor {
+    /// `self` where the mask is true, else `other`.
+    fn where_self(&self, mask: &Tensor, other: &Tensor) -> Result<Tensor> {
+        Tensor::where_(mask, self, other)
+    }
+}
+
+// ---- binary classification ----------------------------------------------------------------------
+
+fn bce_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Result<Tensor> {
+    ensure!(
+        x.sizes() == target.sizes(),
+        "Using a target size ({:?}) that is different to the input size ({:?}) is deprecated. Please ensure they have the same \
+         size.",
+        target.sizes(),
+        x.sizes()
+    );
+    if x.numel() > 0 && !x.device().is_meta() {
+        let inside = x.ge(0.0)?.logical_and(&x.le(1.0)?)?.all()?.item()?.to_bool();
+        ensure!(inside, "all elements of input should be between 0 and 1");
+    }
+    // Logarithms are held above -100, so that a certain mistake has a finite loss.
+    let log = x.log()?.clamp_min(-100.0)?;
+    let log1m = x.neg()?.log1p()?.clamp_min(-100.0)?;
+    let mut loss = target.sub(1.0)?.mul(&log1m)?.sub(&target.mul(&log)?)?;
+    if let Some(w) = weight {
+        loss = loss.mul(w)?;
+    }
+    reduce(loss, reduction)
+}
+
+op! {
+    /// Cross entropy of probabilities with targets between 0 and 1.
+    binary_cross_entropy: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+        Out OUT: "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(bce_any; x, target, weight, reduction));
+    fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Tensor [self, target, weight, reduction];
+}
+
+fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Result<Tensor> {
+    if x.sizes() != target.sizes() {
+        return Err(Error::value(format!(
+            "Target size ({:?}) must be the same as input size ({:?})",
+            target.sizes(),
+            x.sizes()
+        )));
+    }
+    let log_sigmoid = x.log_sigmoid()?;
+    let one_minus = target.rsub(1.0)?;
+    let mut loss = match pos_weight {
+        Some(p) => one_minus.mul(x)?.sub(&p.sub(1.0)?.mul(target)?.add(1.0)?.mul(&log_sigmoid)?)?,
+        None => one_minus.mul(x)?.sub(&log_sigmoid)?,
+    };
+    if let Some(w) = weight {
+        loss = loss.mul(w)?;
+    }
+    reduce(loss, reduction)
+}
+
+op! {
+    /// Cross entropy of logits with targets between 0 and 1; `pos_weight` weighs the positive part.
+    binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
+        Out OUT: "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(bce_logits_any; x, target, weight, pos_weight, reduction));
+    fn binary_cross_entropy_with_logits(&self, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Tensor
+        [self, target, weight, pos_weight, reduction];
+}
+
+// ---- classification -----------------------------------------------------------------------------
+
+/// Which dim holds the classes.
+fn class_dim(x: &Tensor) -> i64 {
+    if x.dim() == 1 { 0 } else { 1 }
+}
+
+fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
+    ensure!(x.dim() > 0, "Expected input to have at least one dimension");
+    ensure!(
+        (x.dim() == 1 && target.dim() == 0) || x.dim() == target.dim() + 1,
+        "Expected target to have {} dimensions, got {} (input {:?}, target {:?})",
+        x.dim() - 1,
+        target.dim(),
+        x.sizes(),
+        target.sizes()
+    );
+    ensure!(
+        matches!(target.dtype(), crate::DType::I64 | crate::DType::U8),
+        "expected scalar type Long but found {}",
+        target.dtype().scalar_type_name()
+    );
+    let dim = class_dim(x);
+    let classes = x.size(dim)?;
+    let mut expected = Dims::from_slice(x.sizes());
+    expected.remove(dim as usize);
+    if target.sizes() != &expected[..] {
+        let what = if x.dim() <= 2 { "size mismatch" } else { "Expected target size" };
+        return Err(Error::value(match x.dim() {
+            1 | 2 => format!(
+                "Expected input batch_size ({}) to match target batch_size ({}).",
+                x.sizes()[0],
+                target.sizes().first().copied().unwrap_or(1)
+            ),
+            _ => format!("{what} {:?}, got {:?}", &expected[..], target.sizes()),
+        }))
+        .map_err(|e| if x.dim() > 2 { Error::runtime(e.message().to_string()) } else { e });
+    }
+    if let Some(w) = weight {
+        ensure!(
+            w.dim() == 1 && w.numel() == classes,
+            "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
+            w.sizes()
+        );
+    }
+    let target = target.to_dtype(crate::DType::I64)?;
+    let ignored = target.eq(ignore_index)?;
+    let safe = target.masked_fill(&ignored, 0)?;
+    let picked = x.gather(dim, &safe.unsqueeze(dim)?).map_err(|e| match e.kind() {
+        ErrorKind::Index => {
+            let value = e.message().split(' ').nth(1).unwrap_or("?").to_string();
+            Error::index(format!("Target {value} is out of bounds."))
+        }
+        _ => e,
+    })?;
+    let picked = picked.squeeze_dim(dim)?;
+    let per_element = match weight {
+        Some(w) => Some(w.index(&[Some(safe)])?.masked_fill(&ignored, 0)?),
+        None => None,
+    };
+    let loss = match &per_element {
+        Some(w) => picked.mul(w)?.neg()?,
+        None => picked.neg()?,
+    };
+    let loss = loss.masked_fill(&ignored, 0)?;
+    match reduction {
+        0 => Ok(loss),
+        1 => {
+            let total = match per_element {
+                Some(w) => w.sum()?,
+                None => ignored.logical_not()?.sum()?.to_dtype(x.dtype())?,
+            };
+            loss.sum()?.div(&total)
+        }
+        _ => reduce(loss, reduction),
+    }
+}
+
+macro_rules! nll_forms {
+    ($($name:ident $schema:literal;)*) => { $(
+        op! {
+            /// The negative of the log-probability of each target class: input (N, C, ...), target (N, ...). Targets equal
+            /// to `ignore_index` count nothing; the mean is weighted.
+            $name: $schema;
+            Body::Composite(kernel!(nll_any; x, target, weight, reduction, ignore_index));
+        }
+    )* };
+}
+nll_forms! {
+    nll_loss "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor";
+    nll_loss2d "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor";
+    nll_loss_nd "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor";
+}
+
+impl Tensor {
+    /// The negative of the log-probability of each target class: this is (N, C, ...), the target (N, ...).
+    ///
+    /// # Errors
+    /// When shapes do not fit or a target is out of range.
+    pub fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
+        nll_loss_nd::OP
+            .call(&[self.into(), target.into(), weight.into(), reduction.into(), ignore_index.into()])?
+            .one()
+    }
+}
+
+fn cross_entropy_any(
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    ensure!(x.dim() > 0, "Expected input to have at least one dimension");
+    ensure!(
+        (0.0..=1.0).contains(&label_smoothing),
+        "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+    );
+    let dim = class_dim(x);
+    let classes = x.size(dim)? as f64;
+    let log_p = x.log_softmax(dim, None)?;
+    let along = |w: &Tensor| {
+        let mut sizes = Dims::from_elem(1, x.dim());
+        sizes[dim as usize] = w.numel();
+        w.view(&sizes)
+    };
+    if target.sizes() == x.sizes() && target.dtype().is_differentiable() {
+        // Targets are probabilities.
+        let target = match label_smoothing > 0.0 {
+            true => target.mul(1.0 - label_smoothing)?.add(label_smoothing / classes)?,
+            false => target.clone(),
+        };
+        let mut weighted = log_p.mul(&target)?;
+        if let Some(w) = weight {
+            weighted = weighted.mul(&along(w)?)?;
+        }
+        let loss = weighted.sum_dim(&[dim], false)?.neg()?;
+        return match reduction {
+            1 => {
+                let n = if x.dim() == 1 { 1 } else { x.numel() / x.size(dim)?.max(1) };
+                loss.sum()?.div(n)
+            }
+            r => reduce(loss, r),
+        };
+    }
+    let loss = nll_any(&log_p, target, weight, reduction, ignore_index)?;
+    if label_smoothing == 0.0 {
+        return Ok(loss);
+    }
+    let spread = match weight {
+        Some(w) => log_p.mul(&along(w)?)?,
+        None => log_p.clone(),
+    };
+    let smooth = spread.sum_dim(&[dim], false)?.neg()?;
+    let ignored = target.eq(ignore_index)?;
+    let smooth = smooth.masked_fill(&ignored, 0)?;
+    let smooth = match reduction {
+        1 => match weight {
+            Some(w) => {
+                let safe = target.to_dtype(crate::DType::I64)?.masked_fill(&ignored, 0)?;
+                smooth.sum()?.div(&w.index(&[Some(safe)])?.masked_fill(&ignored, 0)?.sum()?)?
+            }
+            None => smooth.sum()?.div(&ignored.logical_not()?.sum()?.to_dtype(x.dtype())?)?,
+        },
+        r => reduce(smooth, r)?,
+    };
+    loss.mul(1.0 - label_smoothing)?.add(&smooth.mul(label_smoothing / classes)?)
+}
+
+op! {
+    /// Cross entropy of logits (N, C, ...) with class indices (N, ...) or class probabilities (N, C, ...).
+    cross_entropy_loss: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor";
+    Body::Composite(kernel!(cross_entropy_any; x, target, weight, reduction, ignore_index, label_smoothing));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[3, 4]), m.indices(&[3], 4), (), 1, -100, 0.0], sample![m.any(&[2, 4, 3]), m.indices(&[2, 3], 4), m.uniform(&[4], 0.5, 1.5), 2, 1, 0.1]],
+        false => vec![],
+    };
+    ulp: 32.0;
+    fn cross_entropy_loss(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64, label_smoothing: f64) -> Tensor
+        [self, target, weight, reduction, ignore_index, label_smoothing];
+}
+
+fn kl_div_any(x: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Result<Tensor> {
+    let loss = match log_target {
+        true => target.exp()?.mul(&target.sub(x)?)?,
+        false => target.xlogy(target)?.sub(&target.mul(x)?)?,
+    };
+    reduce(loss, reduction)
+}
+
+op! {
+    /// The Kullback-Leibler divergence of log-probabilities from a target (probabilities, or their logarithms).
+    kl_div: "kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor";
+    Body::Composite(kernel!(kl_div_any; x, target, reduction, log_target));
+    fn kl_div(&self, target: &Tensor, reduction: i64, log_target: bool) -> Tensor [self, target, reduction, log_target];
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    binary_cross_entropy::ALL,
+    binary_cross_entropy_with_logits::ALL,
+    cross_entropy_loss::ALL,
+    huber_loss::ALL,
+    kl_div::ALL,
+    l1_loss::ALL,
+    mse_loss::ALL,
+    nll_loss::ALL,
+    nll_loss2d::ALL,
+    nll_loss_nd::ALL,
+    smooth_l1_loss::ALL,
+];
+

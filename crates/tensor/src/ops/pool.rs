@@ -1,0 +1,464 @@
+//! Pooling: maxima and averages over windows, fixed or adaptive, in one to three dimensions.
+
+use crate::autograd::{Forward, Geometry};
+use crate::dims::{self, Dims};
+use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::pool::{self, PoolShape, pool_output_size};
+
+/// A pooling's windows and geometry for an input (N, C, ...) or (C, ...).
+struct Pooling {
+    shape: PoolShape,
+    output: Dims,
+    format: MemoryFormat,
+}
+
+/// One value per spatial dim: a single one serves all.
+fn spread(op: &str, name: &str, values: &[i64], n: usize, default: usize) -> Result<[usize; 3]> {
+    ensure!(
+        values.len() == 1 || values.len() == n,
+        "{op}: {name} must either be a single int, or a tuple of {n} ints"
+    );
+    let mut out = [default; 3];
+    for d in 0..n {
+        let v = values[if values.len() == 1 { 0 } else { d }];
+        ensure!(v >= i64::from(name != "padding"), "{op}: {name} should be {}, but got {v}", if name == "padding" { "non-negative" } else { "greater than zero" });
+        out[3 - n + d] = v as usize;
+    }
+    Ok(out)
+}
+
+fn three(sizes: &[i64]) -> [usize; 3] {
+    let mut out = [1; 3];
+    for (d, &s) in sizes.iter().enumerate() {
+        out[3 - sizes.len() + d] = s as usize;
+    }
+    out
+}
+
+fn check_input(op: &str, x: &Tensor, n: usize) -> Result<()> {
+    ensure!(
+        x.dim() == n + 1 || x.dim() == n + 2,
+        "{op}: Expected {}D or {}D tensor for input, but got: {:?}",
+        n + 1,
+        n + 2,
+        x.sizes()
+    );
+    ensure!(
+        x.sizes()[x.dim() - n..].iter().all(|s| *s > 0) && x.sizes()[x.dim() - n - 1] > 0,
+        "{op}: Expected input to have non-zero size for non-batch dimensions, but got {:?}",
+        x.sizes()
+    );
+    match pool::supports(x.dtype()) {
+        true => Ok(()),
+        false => Err(Error::not_implemented(format!("\"{op}\" not implemented for '{}'", x.dtype().scalar_type_name()))),
+    }
+}
+
+impl Pooling {
+    fn finish(x: &Tensor, n: usize, shape: PoolShape, spatial: [usize; 3]) -> Pooling {
+        let mut output = Dims::from_slice(&x.sizes()[..x.dim() - n]);
+        output.extend(spatial[3 - n..].iter().map(|s| *s as i64));
+        let format = match x.suggested_memory_format() {
+            f if f != MemoryFormat::Contiguous && x.dim() == n + 2 => f,
+            _ => MemoryFormat::Contiguous,
+        };
+        let shape = if format == MemoryFormat::Contiguous { shape } else { shape.channels_last() };
+        Pooling { shape, output, format }
+    }
+
+    fn batch(x: &Tensor, n: usize) -> (usize, usize) {
+        match x.dim() == n + 2 {
+            true => (x.sizes()[0] as usize, x.sizes()[1] as usize),
+            false => (1, x.sizes()[0] as usize),
+        }
+    }
+
+    fn fixed(
+        op: &str, n: usize, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool,
+    ) -> Result<Pooling> {
+        check_input(op, x, n)?;
+        let kernel3 = spread(op, "kernel_size", kernel, n, 1)?;
+        let stride3 = spread(op, "stride", if stride.is_empty() { kernel } else { stride }, n, 1)?;
+        let padding3 = spread(op, "padding", padding, n, 0)?;
+        let dilation3 = spread(op, "dilation", dilation, n, 1)?;
+        let input = three(&x.sizes()[x.dim() - n..]);
+        let mut spatial = [1; 3];
+        for a in 3 - n..3 {
+            spatial[a] = pool_output_size(
+                input[a] as i64, kernel3[a] as i64, stride3[a] as i64, padding3[a] as i64, dilation3[a] as i64, ceil,
+            )
+            .map_err(|e| e.context(op))?;
+        }
+        let (batch, channels) = Self::batch(x, n);
+        let shape = PoolShape::new(batch, channels, input, kernel3, stride3, padding3, dilation3, spatial);
+        Ok(Self::finish(x, n, shape, spatial))
+    }
+
+    fn adaptive(op: &str, n: usize, x: &Tensor, output: &[i64]) -> Result<Pooling> {
+        check_input(op, x, n)?;
+        ensure!(output.len() == n || output.len() == 1, "{op}: output_size must be {n}");
+        ensure!(
+            output.iter().all(|s| *s >= 0),
+            "{op}: elements of output_size must be greater than or equal to 0"
+        );
+        let mut spatial = [1; 3];
+        for d in 0..n {
+            spatial[3 - n + d] = output[if output.len() == 1 { 0 } else { d }] as usize;
+        }
+        let (batch, channels) = Self::batch(x, n);
+        let shape = PoolShape::adaptive(batch, channels, three(&x.sizes()[x.dim() - n..]), spatial);
+        Ok(Self::finish(x, n, shape, spatial))
+    }
+
+    fn spec(&self, sizes: &[i64], like: &Tensor) -> Result<TensorSpec> {
+        let strides = dims::strides_for(sizes, self.format)?;
+        Ok(TensorSpec::like(Dims::from_slice(sizes), like).strided(strides))
+    }
+}
+
+/// Gives kernels dense outputs of `format`, through temporaries where the given ones are not.
+fn with_dense(outs: &[Tensor], format: MemoryFormat, run: impl FnOnce(&[Tensor]) -> Result<()>) -> Result<()> {
+    let dense = outs
+        .iter()
+        .map(|o| match o.is_contiguous_in(format) {
+            true => Ok(o.clone()),
+            false => Tensor::fresh_strided(o.device(), o.dtype(), Dims::from_slice(o.sizes()), dims::strides_for(o.sizes(), format)?),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    run(&dense)?;
+    for (o, d) in outs.iter().zip(&dense) {
+        if !o.is_same(d) {
+            o.copy_(d)?;
+        }
+    }
+    Ok(())
+}
+
+fn max_pool_into(p: &Pooling, x: &Tensor, outs: &[Tensor]) -> Result<()> {
+    if outs[0].numel() == 0 {
+        return Ok(());
+    }
+    let x = x.contiguous_in(p.format)?;
+    with_dense(outs, p.format, |outs| {
+        let _locks = LockSet::new(outs.iter().map(|o| (o.storage(), true)).chain([(x.storage(), false)]))?;
+        let indices = outs.get(1).map(|i| i.data_ptr() as *mut i64);
+        // SAFETY: the arrays are dense with the shape's elements, and locked.
+        unsafe { pool::max_pool(x.dtype(), &p.shape, x.data_ptr(), outs[0].data_ptr(), indices) };
+        Ok(())
+    })
+}
+
+/// The gradient of a max pooling: every output's gradient goes to where its maximum was.
+fn max_backward(g: &Tensor, indices: &Tensor, sizes: &[i64], n: usize) -> Result<Tensor> {
+    let planes = sizes.len() - n;
+    let flat = |t: &Tensor| {
+        let mut s = Dims::from_slice(&t.sizes()[..planes]);
+        s.push(t.sizes()[planes..].iter().product());
+        t.reshape(&s)
+    };
+    let mut all = Dims::from_slice(&sizes[..planes]);
+    all.push(sizes[planes..].iter().product());
+    Tensor::zeros(&all, (g.dtype(), g.device()))?.scatter_add(-1, &flat(indices)?, &flat(g)?)?.view(sizes)
+}
+
+fn avg_pool_into(p: &Pooling, include_pad: bool, divisor: Option<i64>, x: &Tensor, out: &[Tensor]) -> Result<()> {
+    if out[0].numel() == 0 {
+        return Ok(());
+    }
+    let x = x.contiguous_in(p.format)?;
+    with_dense(out, p.format, |out| {
+        let _locks = LockSet::new([(x.storage(), false), (out[0].storage(), true)])?;
+        // SAFETY: the arrays are dense with the shape's elements, and locked.
+        unsafe { pool::avg_pool(x.dtype(), &p.shape, include_pad, divisor, x.data_ptr(), out[0].data_ptr()) };
+        Ok(())
+    })
+}
+
+fn avg_backward_into(p: &Pooling, include_pad: bool, divisor: Option<i64>, g: &Tensor, out: &[Tensor]) -> Result<()> {
+    if out[0].numel() == 0 {
+        return Ok(());
+    }
+    if g.numel() == 0 {
+        return out[0].zero_().map(drop);
+    }
+    let g = g.contiguous_in(p.format)?;
+    with_dense(out, p.format, |out| {
+        let _locks = LockSet::new([(g.storage(), false), (out[0].storage(), true)])?;
+        // SAFETY: the arrays are dense with the shape's elements, and locked.
+        unsafe { pool::avg_pool_backward(g.dtype(), &p.shape, include_pad, divisor, g.data_ptr(), out[0].data_ptr()) };
+        Ok(())
+    })
+}
+
+fn check_divisor(op: &str, divisor: Option<i64>) -> Result<()> {
+    ensure!(divisor != Some(0), "{op}: divisor must be not zero");
+    Ok(())
+}
+
+macro_rules! max_pools {
+    ($($n:literal $with:ident $plan:ident $run:ident $with_schema:literal $(, $out_schema:literal)?; $plain:ident $plain_any:ident $plain_schema:literal;)*) => { $(
+        fn $plan(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool) -> Result<[TensorSpec; 2]> {
+            let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
+            let values = p.spec(&p.output, x)?;
+            let indices = values.clone().dtype(DType::I64);
+            Ok([values, indices])
+        }
+        fn $run(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool, outs: &[Tensor]) -> Result<()> {
+            let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
+            max_pool_into(&p, x, outs)
+        }
+        op! {
+            /// The largest element of each window, and its flat position in its plane. A NaN counts as largest.
+            $with: $with_schema $(, Out OUT: $out_schema)?;
+            Body::Structured { plan: plan!($plan; x, kernel, stride, padding, dilation, ceil), run: run!($run; x, kernel, stride, padding, dilation, ceil) };
+            derivative: backward! { self_(g, self_: Geometry, result1: Tensor) => max_backward(g, &result1, &self_.sizes, $n)? };
+            samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {
+                true => vec![],
+                false => vec![sample![m.any(&[[2, 3].as_slice(), &[6; $n]].concat()), vec![2i64; $n], Vec::<i64>::new(), vec![0i64; $n], vec![1i64; $n], false],
+                    sample![m.any(&[[3].as_slice(), &[7; $n]].concat()), vec![3i64; $n], vec![2i64; $n], vec![1i64; $n], vec![1i64; $n], true]],
+            };
+            fn $with(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool) -> (Tensor, Tensor)
+                [self, kernel_size, stride, padding, dilation, ceil_mode];
+        }
+        fn $plain_any(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool) -> Result<Tensor> {
+            if x.key_set().functionality().is_empty() && !x.device().is_meta() && x.device().is_cpu() {
+                // Nobody will ask for the indices.
+                let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
+                let out = p.spec(&p.output, x)?.allocate()?;
+                max_pool_into(&p, x, std::slice::from_ref(&out))?;
+                return Ok(out);
+            }
+            Ok(x.$with(kernel, stride, padding, dilation, ceil)?.0)
+        }
+        op! {
+            /// The largest element of each window. A NaN counts as largest.
+            $plain: $plain_schema;
+            Body::Composite(kernel!($plain_any; x, kernel, stride, padding, dilation, ceil));
+            fn $plain(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool) -> Tensor
+                [self, kernel_size, stride, padding, dilation, ceil_mode];
+        }
+    )* };
+}
+max_pools! {
+    1 max_pool1d_with_indices max_pool1d_plan max_pool1d_run
+        "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)";
+        max_pool1d max_pool1d_any "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor";
+    2 max_pool2d_with_indices max_pool2d_plan max_pool2d_run
+        "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        "max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))";
+        max_pool2d max_pool2d_any "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor";
+    3 max_pool3d_with_indices max_pool3d_plan max_pool3d_run
+        "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+        "max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))";
+        max_pool3d max_pool3d_any "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor";
+}
+
+macro_rules! avg_pools {
+    ($($n:literal $name:ident $plan:ident $run:ident $schema:literal $out_schema:literal;
+       $back:ident $back_plan:ident $back_run:ident $back_schema:literal $back_out:literal;)*) => { $(
+        fn $plan(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, _include_pad: bool, divisor: Option<i64>) -> Result<TensorSpec> {
+            check_divisor(stringify!($name), divisor)?;
+            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
+            p.spec(&p.output, x)
+        }
+        fn $run(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, include_pad: bool, divisor: Option<i64>, outs: &[Tensor]) -> Result<()> {
+            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
+            avg_pool_into(&p, include_pad, divisor, x, outs)
+        }
+        op! {
+            /// The average of each window.
+            $name: $schema, Out OUT: $out_schema;
+            Body::Structured { plan: plan!($plan; x, kernel, stride, padding, ceil, include_pad, divisor), run: run!($run; x, kernel, stride, padding, ceil, include_pad, divisor) };
+            derivative: backward! {
+                self_(g, self_: Tensor, kernel_size: Dims, stride: Dims, padding: Dims, ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) =>
+                    Tensor::$back(g, &self_, &kernel_size, &stride, &padding, ceil_mode, count_include_pad, divisor_override)?
+            };
+            forward: Forward::Linear;
+            samples: |m| match m.dtype.is_floating_point() {
+                false => vec![],
+                true => vec![sample![m.any(&[[2, 3].as_slice(), &[6; $n]].concat()), vec![2i64; $n], Vec::<i64>::new(), vec![0i64; $n], false, true, ()],
+                    sample![m.any(&[[3].as_slice(), &[7; $n]].concat()), vec![3i64; $n], vec![2i64; $n], vec![1i64; $n], true, false, ()]],
+            };
+            ulp: 16.0;
+            fn $name(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor
+                [self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override];
+        }
+        fn $back_plan(g: &Tensor, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, _include_pad: bool, divisor: Option<i64>) -> Result<TensorSpec> {
+            check_divisor(stringify!($name), divisor)?;
+            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
+            ensure!(g.sizes() == &p.output[..] && g.dtype().is_floating_point(), "{}: expected a gradient of sizes {:?}, got {:?}", stringify!($back), &p.output[..], g.sizes());
+            p.spec(x.sizes(), g)
+        }
+        fn $back_run(g: &Tensor, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, include_pad: bool, divisor: Option<i64>, outs: &[Tensor]) -> Result<()> {
+            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
+            avg_backward_into(&p, include_pad, divisor, g, outs)
+        }
+        op! {
+            /// The gradient of an average pooling's input.
+            $back: $back_schema, Out OUT: $back_out;
+            Body::Structured { plan: plan!($back_plan; g, x, kernel, stride, padding, ceil, include_pad, divisor), run: run!($back_run; g, x, kernel, stride, padding, ceil, include_pad, divisor) };
+            derivative: backward! {
+                grad_output(g, kernel_size: Dims, stride: Dims, padding: Dims, ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) =>
+                    g.$name(&kernel_size, &stride, &padding, ceil_mode, count_include_pad, divisor_override)?
+            };
+            fn $back(grad_output: &Tensor, x: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor
+                [grad_output, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override];
+        }
+    )* };
+}
+avg_pools! {
+    2 avg_pool2d avg_pool2d_plan avg_pool2d_run
+        "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+        "avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)";
+        avg_pool2d_backward avg_pool2d_backward_plan avg_pool2d_backward_run
+        "avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
+        "avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)";
+    3 avg_pool3d avg_pool3d_plan avg_pool3d_run
+        "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+        "avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)";
+        avg_pool3d_backward avg_pool3d_backward_plan avg_pool3d_backward_run
+        "avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
+        "avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)";
+}
+
+/// A one-dimensional average pooling as a two-dimensional one of height 1.
+fn avg_pool1d_any(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, include_pad: bool) -> Result<Tensor> {
+    ensure!(x.dim() == 2 || x.dim() == 3, "Expected 2D or 3D (batch mode) tensor for input, but got: {:?}", x.sizes());
+    let pair = |v: &[i64], first: i64| -> Result<Dims> {
+        ensure!(v.len() == 1, "avg_pool1d() argument must contain one element");
+        Ok(Dims::from_slice(&[first, v[0]]))
+    };
+    let stride = if stride.is_empty() { kernel } else { stride };
+    x.unsqueeze(-2)?
+        .avg_pool2d(&pair(kernel, 1)?, &pair(stride, 1)?, &pair(padding, 0)?, ceil, include_pad, None)?
+        .squeeze_dim(-2)
+}
+
+op! {
+    /// The average of each window of a sequence.
+    avg_pool1d: "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+        Out OUT: "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(avg_pool1d_any; x, kernel, stride, padding, ceil, include_pad));
+    fn avg_pool1d(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool) -> Tensor
+        [self, kernel_size, stride, padding, ceil_mode, count_include_pad];
+}
+
+macro_rules! adaptive_avg_pools {
+    ($($n:literal $name:ident $plan:ident $run:ident $schema:literal; $back:ident $back_plan:ident $back_run:ident $back_schema:literal; $public:ident $public_any:ident $public_schema:literal $public_out:literal;)*) => { $(
+        fn $plan(x: &Tensor, output: &[i64]) -> Result<TensorSpec> {
+            let p = Pooling::adaptive(stringify!($public), $n, x, output)?;
+            p.spec(&p.output, x)
+        }
+        fn $run(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
+            avg_pool_into(&Pooling::adaptive(stringify!($public), $n, x, output)?, false, None, x, outs)
+        }
+        op! {
+            /// Averages over windows chosen to give the output size.
+            $name: $schema;
+            Body::Structured { plan: plan!($plan; x, output), run: run!($run; x, output) };
+            derivative: backward! { self_(g, self_: Tensor) => Tensor::$back(g, &self_)? };
+            forward: Forward::Linear;
+            samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[[2, 3].as_slice(), &[7; $n]].concat()), vec![3i64; $n]]] } else { vec![] };
+            ulp: 16.0;
+            fn $name(&self, output_size: &[i64]) -> Tensor [self, output_size];
+        }
+        fn $back_plan(g: &Tensor, x: &Tensor) -> Result<TensorSpec> {
+            let p = Pooling::adaptive(stringify!($public), $n, x, &g.sizes()[g.dim().saturating_sub($n)..])?;
+            ensure!(g.sizes() == &p.output[..] && g.dtype().is_floating_point(), "{}: expected a gradient of sizes {:?}, got {:?}", stringify!($back), &p.output[..], g.sizes());
+            p.spec(x.sizes(), g)
+        }
+        fn $back_run(g: &Tensor, x: &Tensor, outs: &[Tensor]) -> Result<()> {
+            let p = Pooling::adaptive(stringify!($public), $n, x, &g.sizes()[g.dim() - $n..])?;
+            avg_backward_into(&p, false, None, g, outs)
+        }
+        op! {
+            /// The gradient of an adaptive average pooling's input.
+            $back: $back_schema;
+            Body::Structured { plan: plan!($back_plan; g, x), run: run!($back_run; g, x) };
+            derivative: backward! { grad_output(g, grad_output: Geometry) => g.$name(&grad_output.sizes[grad_output.dim() - $n..])? };
+            fn $back(grad_output: &Tensor, x: &Tensor) -> Tensor [grad_output, x];
+        }
+        fn $public_any(x: &Tensor, output: &[i64]) -> Result<Tensor> {
+            x.$name(output)
+        }
+        op! {
+            /// Averages over windows chosen to give the output size.
+            $public: $public_schema, Out OUT: $public_out;
+            Body::Composite(kernel!($public_any; x, output));
+            fn $public(&self, output_size: &[i64]) -> Tensor [self, output_size];
+        }
+    )* };
+}
+adaptive_avg_pools! {
+    2 adaptive_avg_pool2d_kernel adaptive_avg_pool2d_plan adaptive_avg_pool2d_run "_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor";
+        adaptive_avg_pool2d_backward adaptive_avg_pool2d_backward_plan adaptive_avg_pool2d_backward_run "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor";
+        adaptive_avg_pool2d adaptive_avg_pool2d_any "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor" "adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)";
+    3 adaptive_avg_pool3d_kernel adaptive_avg_pool3d_plan adaptive_avg_pool3d_run "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor";
+        adaptive_avg_pool3d_backward adaptive_avg_pool3d_backward_plan adaptive_avg_pool3d_backward_run "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor";
+        adaptive_avg_pool3d adaptive_avg_pool3d_any "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor" "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)";
+}
+
+fn adaptive_avg_pool1d_any(x: &Tensor, output: &[i64]) -> Result<Tensor> {
+    ensure!(output.len() == 1, "adaptive_avg_pool1d() argument 'output_size' should contain one int (got {})", output.len());
+    x.unsqueeze(-2)?.adaptive_avg_pool2d(&[1, output[0]])?.squeeze_dim(-2)
+}
+
+op! {
+    /// Averages over windows of a sequence chosen to give the output size.
+    adaptive_avg_pool1d: "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor";
+    Body::Composite(kernel!(adaptive_avg_pool1d_any; x, output));
+    fn adaptive_avg_pool1d(&self, output_size: &[i64]) -> Tensor [self, output_size];
+}
+
+macro_rules! adaptive_max_pools {
+    ($($n:literal $name:ident $plan:ident $run:ident $schema:literal;)*) => { $(
+        fn $plan(x: &Tensor, output: &[i64]) -> Result<[TensorSpec; 2]> {
+            let p = Pooling::adaptive(stringify!($name), $n, x, output)?;
+            let values = p.spec(&p.output, x)?;
+            let indices = values.clone().dtype(DType::I64);
+            Ok([values, indices])
+        }
+        fn $run(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
+            max_pool_into(&Pooling::adaptive(stringify!($name), $n, x, output)?, x, outs)
+        }
+        op! {
+            /// Maxima over windows chosen to give the output size, and their flat positions in their planes.
+            $name: $schema;
+            Body::Structured { plan: plan!($plan; x, output), run: run!($run; x, output) };
+            derivative: backward! { self_(g, self_: Geometry, result1: Tensor) => max_backward(g, &result1, &self_.sizes, $n)? };
+            samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[[2, 3].as_slice(), &[7; $n]].concat()), vec![3i64; $n]]] } else { vec![] };
+            fn $name(&self, output_size: &[i64]) -> (Tensor, Tensor) [self, output_size];
+        }
+    )* };
+}
+adaptive_max_pools! {
+    1 adaptive_max_pool1d adaptive_max_pool1d_plan adaptive_max_pool1d_run "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)";
+    2 adaptive_max_pool2d adaptive_max_pool2d_plan adaptive_max_pool2d_run "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)";
+    3 adaptive_max_pool3d adaptive_max_pool3d_plan adaptive_max_pool3d_run "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)";
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    adaptive_avg_pool1d::ALL,
+    adaptive_avg_pool2d::ALL,
+    adaptive_avg_pool2d_backward::ALL,
+    adaptive_avg_pool2d_kernel::ALL,
+    adaptive_avg_pool3d::ALL,
+    adaptive_avg_pool3d_backward::ALL,
+    adaptive_avg_pool3d_kernel::ALL,
+    adaptive_max_pool1d::ALL,
+    adaptive_max_pool2d::ALL,
+    adaptive_max_pool3d::ALL,
+    avg_pool1d::ALL,
+    avg_pool2d::ALL,
+    avg_pool2d_backward::ALL,
+    avg_pool3d::ALL,
+    avg_pool3d_backward::ALL,
+    max_pool1d::ALL,
+    max_pool1d_with_indices::ALL,
+    max_pool2d::ALL,
+    max_pool2d_with_indices::ALL,
+    max_pool3d::ALL,
+    max_pool3d_with_indices::ALL,
+];
