@@ -95,6 +95,13 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
                     fixed[0] = true;
                     return Self::dense::<I>(&a, &p, fixed);
                 }
+                // A weight, or two bounds.
+                if N == 3 && contiguous(0) && a.strides[3] == 0 && (contiguous(1) || a.strides[2] == 0) {
+                    let mut fixed = [false; N];
+                    fixed[2] = true;
+                    fixed[1] = a.strides[2] == 0;
+                    return Self::dense::<I>(&a, &p, fixed);
+                }
             }
             for i in 0..n as isize {
                 let x: [T; N] = std::array::from_fn(|k| {

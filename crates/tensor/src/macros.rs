@@ -221,6 +221,43 @@ macro_rules! strip_text {
     };
 }
 
+/// The body of a pointwise operator: how many operands, the promotion, the scalar parameters' reader, PyTorch's name for
+/// its kernel (empty when it is the operator's), then the strips.
+///
+/// ```ignore
+/// pointwise!(2, Promotion::Float, scalar_params, "atan2_cpu"; floats |x, y| x.atan2::<I>(y);)
+/// ```
+#[macro_export]
+macro_rules! pointwise {
+    ($arity:expr, $promotion:expr, $params:expr, $cpu_name:expr; $($strips:tt)*) => {
+        $crate::Body::Pointwise(&$crate::pointwise::Pointwise {
+            arity: $arity,
+            promotion: $promotion,
+            strips: $crate::strips! { $($strips)* },
+            params: $params,
+            text: $crate::strip_text! { $($strips)* },
+            cpu_name: $cpu_name,
+        })
+    };
+}
+
+/// Further names of operators: each passes its arguments on to the static named after the arrow.
+///
+/// ```ignore
+/// alias! { multiply: "multiply.Tensor(Tensor self, Tensor other) -> Tensor" => mul::OP; }
+/// ```
+#[macro_export]
+macro_rules! alias {
+    ($($(#[doc = $doc:expr])* $name:ident: $schema:expr => $target:expr;)*) => { $(
+        $crate::op! {
+            $(#[doc = $doc])*
+            #[doc = concat!("Calls `", stringify!($target), "`.")]
+            $name: $schema;
+            $crate::Body::Composite(|_op, _keys, args| $target.call(args));
+        }
+    )* };
+}
+
 /// A pointwise operator of one tensor: functional, in-place and `out=` forms, with schemas made from the name.
 ///
 /// ```ignore

@@ -12,10 +12,12 @@
 mod embedding;
 mod mask;
 mod put;
+mod select;
 mod take;
 
 pub use embedding::embedding_backward;
 pub use mask::{Mask, masked_fill};
+pub use select::select;
 pub use put::{
     ReduceOp, index_add, index_copy, index_fill, index_put, index_put_accumulate, put_flat, put_flat_accumulate,
     scatter, scatter_reduce,

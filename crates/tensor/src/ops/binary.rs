@@ -153,5 +153,88 @@ fn neg_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     Ok(dtype)
 }
 
+op! {
+    /// `other - alpha * self`.
+    rsub: "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        Out OUT: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        Out SCALAR_OUT: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(sub_dtype), alpha, "sub_stub"; numbers |x, y; p| y.sub(x.mul(p[0])););
+    derivative: backward! {
+        self_(g, alpha: Option<Scalar>) => scaled(g, alpha)?.neg()?,
+        other(g) => g.clone(),
+    };
+    samples: |m| vec![
+        sample![m.any(&[2, 3]), m.any(&[2, 3])],
+        sample![m.any(&[2, 3]), m.any(&[3]), Scalar::Int(2)],
+    ];
+    fn rsub(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+}
+
+// ---- the larger and the smaller -----------------------------------------------------------------
+
+/// The common dtype of operands that must be ordered.
+fn ordered(name: &str, operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = crate::promotion::result_type(operands);
+    ensure!(!dtype.is_complex(), "{name} not implemented for complex tensors.");
+    Ok(dtype)
+}
+
+/// Half the gradient where two elements tie, all of it where `keep` loses to nobody.
+fn tie(g: &Tensor, mine: &OwnedOperand, theirs: &OwnedOperand, larger: bool) -> Result<Tensor> {
+    let (mine, theirs) = (mine.to_tensor(g)?, theirs.to_tensor(g)?);
+    let lost = if larger { mine.lt(&theirs)? } else { mine.gt(&theirs)? };
+    let half = mine.eq(&theirs)?.where_(&g.div(2.0)?, g)?;
+    half.masked_fill(&lost, 0.0)
+}
+
+op! {
+    /// The larger of the two elements; NaN if either is.
+    maximum: "maximum(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(|o| ordered("maximum", o)), scalar_params, "";
+        ints |x, y| x.maximum(y);
+        floats |x, y| x.maximum::<I>(y);
+        bools |x, y| x.add(y);
+    );
+    derivative: backward! {
+        self_(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &self_, &other, true)?,
+        other(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &other, &self_, true)?,
+    };
+    samples: |m| ordered_samples(m);
+    fn maximum(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    out fn maximum_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+op! {
+    /// The smaller of the two elements; NaN if either is.
+    minimum: "minimum(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(|o| ordered("minimum", o)), scalar_params, "";
+        ints |x, y| x.minimum(y);
+        floats |x, y| x.minimum::<I>(y);
+        bools |x, y| x.mul(y);
+    );
+    derivative: backward! {
+        self_(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &self_, &other, false)?,
+        other(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &other, &self_, false)?,
+    };
+    samples: |m| ordered_samples(m);
+    fn minimum(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    out fn minimum_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+/// Two operands of a dtype that is ordered.
+pub(super) fn ordered_samples(m: &mut crate::samples::Maker) -> Vec<crate::samples::Sample> {
+    match m.dtype.is_complex() {
+        true => vec![],
+        false => vec![
+            sample![m.any(&[2, 3]), m.any(&[2, 3])],
+            sample![m.any(&[2, 3]), m.any(&[3])],
+            sample![m.any(&[0, 3]), m.any(&[])],
+        ],
+    }
+}
+
 /// All entries of this file.
-pub static OPS: &[&[&Op]] = &[add::ALL, div::ALL, mul::ALL, neg::ALL, sub::ALL];
+pub static OPS: &[&[&Op]] = &[add::ALL, div::ALL, maximum::ALL, minimum::ALL, mul::ALL, neg::ALL, rsub::ALL, sub::ALL];

@@ -27,13 +27,17 @@ families! {
     index
     join
     loss
+    masked
     matmul
     moments
+    norm
     pool
+    power
     range
     reduce
     scan
     softmax
+    ternary
     unary
     view
 }

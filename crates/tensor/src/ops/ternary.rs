@@ -1,0 +1,330 @@
+//! Functions of three operands: choosing, clamping, interpolating.
+
+use super::copy::byte_strides;
+use crate::dims::{self, Dims};
+use crate::pointwise::{operand_order, scalar_params};
+use crate::promotion::{Promotion, result_type};
+use crate::value::Outputs;
+use crate::{
+    Body, DType, Error, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, TensorSpec, Value, backward,
+    ensure, sample,
+};
+use flambeau_base::storage::LockSet;
+use smallvec::SmallVec;
+
+// ---- where --------------------------------------------------------------------------------------
+
+fn where_plan(condition: &Tensor, x: Operand<'_>, y: Operand<'_>) -> Result<TensorSpec> {
+    ensure!(
+        matches!(condition.dtype(), DType::Bool | DType::U8),
+        "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+        condition.dtype().scalar_type_name()
+    );
+    let mut sizes = Dims::from_slice(condition.sizes());
+    let mut tensors: SmallVec<[&Tensor; 3]> = SmallVec::from_iter([condition]);
+    for o in [x, y] {
+        if let Operand::Tensor(t) = o {
+            sizes = dims::broadcast(&sizes, t.sizes())?;
+            tensors.push(t);
+        }
+    }
+    let device = tensors.iter().rev().find(|t| t.dim() > 0).map_or(condition.device(), |t| t.device());
+    let spec = TensorSpec::new(sizes, result_type(&[x, y]), device);
+    if tensors.iter().all(|t| t.is_contiguous()) {
+        return Ok(spec);
+    }
+    let strides: SmallVec<[Dims; 3]> =
+        tensors.iter().map(|t| dims::broadcast_strides(t.sizes(), t.strides(), &spec.sizes)).collect::<Result<_>>()?;
+    let lists: SmallVec<[&[i64]; 3]> = strides.iter().map(|s| &s[..]).collect();
+    let strides = dims::strides_in_order(&spec.sizes, &operand_order(&spec.sizes, &lists));
+    Ok(spec.strided(strides))
+}
+
+/// The bytes of a number as an element of a dtype.
+pub(super) fn element_bytes(value: Scalar, dtype: DType) -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    crate::dispatch_dtype!(dtype, T => {
+        let v = <T as crate::Element>::from_scalar(value);
+        // SAFETY: 16 bytes hold any element.
+        unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(v) }
+    });
+    bytes
+}
+
+/// Writes `x` where the condition holds and `y` elsewhere, both cast to the output's dtype and broadcast.
+pub(super) fn choose(condition: &Tensor, x: Operand<'_>, y: Operand<'_>, out: &Tensor) -> Result<()> {
+    /// An operand in the output's dtype.
+    enum Source {
+        Tensor(Tensor, SmallVec<[isize; 5]>),
+        Number([u8; 16], SmallVec<[isize; 5]>),
+    }
+    let dtype = out.dtype();
+    let strides = |t: &Tensor| -> Result<SmallVec<[isize; 5]>> {
+        Ok(byte_strides(&dims::broadcast_strides(t.sizes(), t.strides(), out.sizes())?, t.dtype()))
+    };
+    let source = |o: Operand<'_>| -> Result<Source> {
+        Ok(match o {
+            Operand::Tensor(t) => {
+                check_cpu(t, out)?;
+                let t = t.to_dtype(dtype)?;
+                let strides = strides(&t)?;
+                Source::Tensor(t, strides)
+            }
+            Operand::Scalar(s) => Source::Number(element_bytes(s, dtype), SmallVec::from_elem(0, out.dim())),
+        })
+    };
+    check_cpu(condition, out)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (x, y) = (source(x)?, source(y)?);
+    let tensors = [&x, &y].into_iter().filter_map(|s| match s {
+        Source::Tensor(t, _) => Some((t.storage(), false)),
+        Source::Number(..) => None,
+    });
+    let _locks = LockSet::new(tensors.chain([(out.storage(), true), (condition.storage(), false)]))?;
+    fn raw(s: &Source) -> (*const u8, &[isize]) {
+        match s {
+            Source::Tensor(t, strides) => (t.data_ptr().cast_const(), strides),
+            Source::Number(bytes, strides) => (bytes.as_ptr(), strides),
+        }
+    }
+    let out_strides = byte_strides(out.strides(), dtype);
+    // SAFETY: the geometry fits the storages, which are locked; the output is apart from the inputs.
+    unsafe {
+        flambeau_cpu::index::select(
+            out.sizes(),
+            (out.data_ptr(), &out_strides),
+            (condition.data_ptr().cast_const(), &strides(condition)?),
+            raw(&x),
+            raw(&y),
+            dtype.size(),
+        );
+    }
+    Ok(())
+}
+
+fn check_cpu(t: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        t.device().kind == out.device().kind,
+        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+        out.device(),
+        t.device()
+    );
+    Ok(())
+}
+
+fn where_run(condition: &Tensor, x: Operand<'_>, y: Operand<'_>, outs: &[Tensor]) -> Result<()> {
+    choose(condition, x, y, &outs[0])
+}
+
+op! {
+    /// Called on a condition (boolean or bytes): the element of the first operand where it holds, of the second
+    /// elsewhere. All three are broadcast, and the operands promoted to their common dtype.
+    where_: "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+        Out OUT: "where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR_SELF: "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+        Overload SCALAR_OTHER: "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+        Overload SCALAR: "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor";
+    Body::Structured { plan: plan!(where_plan; condition, x, y), run: run!(where_run; condition, x, y) };
+    derivative: backward! {
+        self_(g, condition: Tensor) => condition.where_(g, 0)?,
+        other(g, condition: Tensor) => condition.where_(0, g)?,
+    };
+    samples: |m| vec![
+        sample![m.mask(&[2, 3]), m.any(&[2, 3]), m.any(&[2, 3])],
+        sample![m.mask(&[3]), m.any(&[2, 1]), m.any(&[])],
+        sample![m.mask(&[0, 3]), m.any(&[3]), m.any(&[1, 3])],
+    ];
+    fn where_(&self, x: impl IntoOperand, y: impl IntoOperand) -> Tensor [self, x.operand(), y.operand()];
+    out fn where_out(&self, x: impl IntoOperand, y: impl IntoOperand) [self, x.operand(), y.operand()] in OUT;
+}
+
+// ---- clamp --------------------------------------------------------------------------------------
+
+fn clamp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = result_type(operands);
+    match dtype.is_complex() {
+        true => Err(Error::not_implemented("clamp is not supported for complex types")),
+        false => Ok(dtype),
+    }
+}
+
+op! {
+    /// The element, or `min` where it is less. NaN if either is.
+    clamp_min: "clamp_min(Tensor self, Scalar min) -> Tensor",
+        InPlace INPLACE: "clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)",
+        Out OUT: "clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload TENSOR: "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
+        InPlace TENSOR_INPLACE: "clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)",
+        Out TENSOR_OUT: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(clamp_dtype), scalar_params, "clamp_min_scalar_cpu";
+        ints |x, y| x.maximum(y);
+        floats |x, y| x.maximum::<I>(y);
+        bools |x, y| x.add(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, min: OwnedOperand) => self_.ge(&min)?.where_(g, 0)?,
+        min(g, self_: Tensor, min: Tensor) => self_.lt(&min)?.where_(g, 0)?,
+    };
+    samples: |m| match m.dtype.is_complex() {
+        true => vec![],
+        false => vec![sample![m.any(&[2, 3]), Scalar::Int(1)], sample![m.any(&[0, 3]), Scalar::Int(1)]],
+    };
+    fn clamp_min(&self, min: impl IntoOperand) -> Tensor [self, min.operand()];
+    fn clamp_min_(&self, min: impl IntoOperand) -> Tensor [self, min.operand()] in INPLACE;
+    out fn clamp_min_out(&self, min: impl IntoOperand) [self, min.operand()] in OUT;
+}
+
+op! {
+    /// The element, or `max` where it is greater. NaN if either is.
+    clamp_max: "clamp_max(Tensor self, Scalar max) -> Tensor",
+        InPlace INPLACE: "clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)",
+        Out OUT: "clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload TENSOR: "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
+        InPlace TENSOR_INPLACE: "clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)",
+        Out TENSOR_OUT: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(clamp_dtype), scalar_params, "clamp_max_scalar_cpu";
+        ints |x, y| x.minimum(y);
+        floats |x, y| x.minimum::<I>(y);
+        bools |x, y| x.mul(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, max: OwnedOperand) => self_.le(&max)?.where_(g, 0)?,
+        max(g, self_: Tensor, max: Tensor) => self_.gt(&max)?.where_(g, 0)?,
+    };
+    samples: |m| match m.dtype.is_complex() {
+        true => vec![],
+        false => vec![sample![m.any(&[2, 3]), Scalar::Int(1)], sample![m.any(&[0, 3]), Scalar::Int(1)]],
+    };
+    fn clamp_max(&self, max: impl IntoOperand) -> Tensor [self, max.operand()];
+    fn clamp_max_(&self, max: impl IntoOperand) -> Tensor [self, max.operand()] in INPLACE;
+    out fn clamp_max_out(&self, max: impl IntoOperand) [self, max.operand()] in OUT;
+}
+
+op! {
+    /// `min(max(self, min), max)`: clamping with both bounds.
+    clamp_between: "clamp_between(Tensor self, Tensor min, Tensor max) -> Tensor",
+        InPlace INPLACE: "clamp_between_(Tensor(a!) self, Tensor min, Tensor max) -> Tensor(a!)",
+        Out OUT: "clamp_between.out(Tensor self, Tensor min, Tensor max, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(3, Promotion::Custom(clamp_dtype), scalar_params, "clamp_cpu";
+        ints |x, a, b| x.maximum(a).minimum(b);
+        floats |x, a, b| x.maximum::<I>(a).minimum::<I>(b);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, min: OwnedOperand, max: OwnedOperand) => {
+            self_.ge(&min)?.logical_and(&self_.le(&max)?)?.where_(g, 0)?
+        },
+        min(g, self_: Tensor, min: Tensor, max: OwnedOperand) => {
+            min.lt(&max)?.logical_and(&self_.lt(&min)?)?.where_(g, 0)?
+        },
+        max(g, self_: Tensor, min: OwnedOperand, max: Tensor) => {
+            self_.gt(&max)?.logical_or(&max.lt(&min)?)?.where_(g, 0)?
+        },
+    };
+    samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {
+        true => vec![],
+        false => vec![
+            sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.0, 1.0), m.uniform(&[3], 1.0, 2.0)],
+            sample![m.any(&[2, 3]), Scalar::Int(1), Scalar::Int(2)],
+        ],
+    };
+}
+
+/// Clamps with the bounds that are given: `ops` are for the lower one, the upper one, and both.
+fn clamp_by(args: &[Value<'_>], ops: [&'static Op; 3]) -> Result<Outputs> {
+    let at = |i: usize| args.get(i).copied().unwrap_or(Value::None);
+    let (x, min, max) = (at(0), at(1), at(2));
+    let mut call: SmallVec<[Value<'_>; 4]> = SmallVec::from_iter([x]);
+    let op = match (min, max) {
+        (Value::None, Value::None) => {
+            return Err(Error::runtime("torch.clamp: At least one of 'min' or 'max' must not be None"));
+        }
+        (_, Value::None) => ops[0],
+        (Value::None, _) => ops[1],
+        _ => ops[2],
+    };
+    call.extend([min, max].into_iter().filter(|v| !matches!(v, Value::None)));
+    call.extend(args.iter().skip(3).copied());
+    op.call(&call)
+}
+
+fn clamp_new(args: &[Value<'_>]) -> Result<Outputs> {
+    clamp_by(args, [&clamp_min::OP, &clamp_max::OP, &clamp_between::OP])
+}
+fn clamp_inplace(args: &[Value<'_>]) -> Result<Outputs> {
+    clamp_by(args, [&clamp_min::INPLACE, &clamp_max::INPLACE, &clamp_between::INPLACE])
+}
+fn clamp_into(args: &[Value<'_>]) -> Result<Outputs> {
+    clamp_by(args, [&clamp_min::OUT, &clamp_max::OUT, &clamp_between::OUT])
+}
+
+op! {
+    /// The element, but not less than `min` nor greater than `max` (which wins). NaN if any of them is.
+    clamp: "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor";
+    Body::Composite(|_op, _keys, args| clamp_new(args));
+    samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {
+        true => vec![],
+        false => vec![
+            sample![m.any(&[2, 3]), Scalar::Int(1), ()],
+            sample![m.any(&[2, 3]), (), Scalar::Int(1)],
+            sample![m.any(&[2, 3]), Scalar::Int(1), Scalar::Int(2)],
+        ],
+    };
+    fn clamp(&self, min: impl IntoOperand, max: impl IntoOperand) -> Tensor [self, min.operand(), max.operand()];
+}
+
+op! {
+    /// Clamps this tensor in place.
+    clamp_: "clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)";
+    Body::Composite(|_op, _keys, args| clamp_inplace(args));
+    fn clamp_(&self, min: impl IntoOperand, max: impl IntoOperand) -> Tensor [self, min.operand(), max.operand()];
+}
+op! {
+    /// Clamps into `out`.
+    clamp_out: "clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(|_op, _keys, args| clamp_into(args));
+}
+op! {
+    /// Clamps with tensors as bounds.
+    clamp_tensor: "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor";
+    Body::Composite(|_op, _keys, args| clamp_new(args));
+}
+op! {
+    /// Clamps in place with tensors as bounds.
+    clamp_tensor_: "clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)";
+    Body::Composite(|_op, _keys, args| clamp_inplace(args));
+}
+op! {
+    /// Clamps into `out` with tensors as bounds.
+    clamp_tensor_out: "clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(|_op, _keys, args| clamp_into(args));
+}
+alias! {
+    clip: "clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor" => clamp::OP;
+    clip_: "clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)" => clamp_::OP;
+    clip_out: "clip.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)" => clamp_out::OP;
+    clip_tensor: "clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor" => clamp_tensor::OP;
+    clip_tensor_: "clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)" => clamp_tensor_::OP;
+    clip_tensor_out: "clip.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)" => clamp_tensor_out::OP;
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    clamp::ALL,
+    clamp_::ALL,
+    clamp_out::ALL,
+    clamp_tensor::ALL,
+    clamp_tensor_::ALL,
+    clamp_tensor_out::ALL,
+    clip::ALL,
+    clip_::ALL,
+    clip_out::ALL,
+    clip_tensor::ALL,
+    clip_tensor_::ALL,
+    clip_tensor_out::ALL,
+    clamp_between::ALL,
+    clamp_max::ALL,
+    clamp_min::ALL,
+    where_::ALL,
+];
