@@ -47,8 +47,22 @@ pub struct Strip {
 pub trait Map<T: Element, const N: usize> {
     /// What it gives.
     type Out: Element;
+    /// Whether there are two forms: `map_chosen` runs over every block of elements of which all are `chosen`, and `map`
+    /// (which must then be right for any) over the others. It keeps rare arguments and a parameter's choice out of loops
+    /// that should vectorise.
+    const CHOICE: bool = false;
     /// The function, `#[inline(always)]`; `p` are the scalar parameters converted to `T`.
     fn map<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out;
+    /// Whether `map_chosen` may stand for `map`.
+    #[inline(always)]
+    fn chosen(_x: [T; N], _p: &[T; MAX_PARAMS]) -> bool {
+        false
+    }
+    /// The form for chosen elements.
+    #[inline(always)]
+    fn map_chosen<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out {
+        Self::map::<I>(x, p)
+    }
 }
 
 /// The strip of `M` over `T` for an instruction set.
@@ -107,13 +121,18 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
                 let x: [T; N] = std::array::from_fn(|k| {
                     (a.data[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
                 });
-                (a.data[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(M::map::<I>(x, &p));
+                (a.data[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(Self::one::<I>(x, &p));
             }
         }
     }
 }
 
 impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
+    #[inline(always)]
+    fn one<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> M::Out {
+        if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
+    }
+
     /// Contiguous output, inputs contiguous or (`fixed`) one number each.
     ///
     /// # Safety
@@ -124,15 +143,25 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         let inputs: [*const T; N] = std::array::from_fn(|k| a.data[k + 1] as *const T);
         // SAFETY: each address is valid for the elements its stride reaches.
         unsafe {
-            let numbers: [T; N] = std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
+            let numbers: [T; N] =
+                std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
             let mut start = 0;
             while start + CHUNK <= a.n {
                 let mut buffer = [M::Out::default(); CHUNK];
-                for (i, b) in buffer.iter_mut().enumerate() {
-                    let x: [T; N] = std::array::from_fn(|k| {
-                        if fixed[k] { numbers[k] } else { inputs[k].add(start + i).read_unaligned() }
-                    });
-                    *b = M::map::<I>(x, p);
+                let load = |i: usize| -> [T; N] {
+                    std::array::from_fn(
+                        |k| if fixed[k] { numbers[k] } else { inputs[k].add(start + i).read_unaligned() },
+                    )
+                };
+                // Counted in an integer, and without stopping early, so that the check vectorises.
+                if M::CHOICE && (0..CHUNK).fold(0u32, |rare, i| rare | !M::chosen(load(i), p) as u32) == 0 {
+                    for (i, b) in buffer.iter_mut().enumerate() {
+                        *b = M::map_chosen::<I>(load(i), p);
+                    }
+                } else {
+                    for (i, b) in buffer.iter_mut().enumerate() {
+                        *b = M::map::<I>(load(i), p);
+                    }
                 }
                 (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(buffer);
                 start += CHUNK;
@@ -140,7 +169,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
             for i in start..a.n {
                 let x: [T; N] =
                     std::array::from_fn(|k| if fixed[k] { numbers[k] } else { inputs[k].add(i).read_unaligned() });
-                out.add(i).write_unaligned(M::map::<I>(x, p));
+                out.add(i).write_unaligned(Self::one::<I>(x, p));
             }
         }
     }

@@ -156,12 +156,15 @@ macro_rules! run {
 /// (`T: Integer`), `floats` (`T: Float`: f32 and f64; halves are computed in f32), `complexes` (`Complex<R>`, `R:
 /// Float`), `numbers` (ints, floats and complexes, `T: Number`). `I` is the instruction set. `|x, y; p|` also binds the
 /// scalar parameters, converted to `T`. `-> Bool` (or another type) says what it gives, if not its input's type.
+///
+/// `floats |x| => fast, if condition, else any;` gives a faster form for blocks whose elements all meet a condition (or a
+/// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`.
 #[macro_export]
 macro_rules! strips {
-    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $e:expr;)*) => {
+    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
         |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
             let _ = level;
-            $( $crate::strips!(@$group dtype, level, [$($out)?], [$($x),+], [$($p)?], $e); )*
+            $( $crate::strips!(@$group dtype, level, [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond)?], $e); )*
             None
         }
     };
@@ -174,7 +177,7 @@ macro_rules! strips {
     (@complexes $($rest:tt)*) => {
         $crate::strips!(@impl [R: ::flambeau_cpu::math::Float] $crate::Complex<R>, [complexes], $($rest)*);
     };
-    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $e:expr) => {{
+    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $choice:tt, $e:expr) => {{
         struct K;
         impl<$($param)*> ::flambeau_cpu::pointwise::Map<$t, { $crate::strips!(@count $($x)+) }> for K
         where
@@ -188,9 +191,10 @@ macro_rules! strips {
             ) -> Self::Out {
                 #[allow(unused_imports)]
                 use ::flambeau_cpu::math::Number as _;
-                $(let $p = _params;)?
+                $(#[allow(unused_variables)] let $p = _params;)?
                 $e
             }
+            $crate::strips!(@choice $t, [$($x),+], [$($p)?], $choice);
         }
         let found = ::flambeau_base::dispatch!($dtype, E in [$($groups),+] => {
             Some(::flambeau_cpu::pointwise::strip::<K, E, { $crate::strips!(@count $($x)+) }>($level))
@@ -199,6 +203,29 @@ macro_rules! strips {
             return found;
         }
     }};
+    (@choice $t:ty, $x:tt, $p:tt, []) => {};
+    (@choice $t:ty, [$($x:ident),+], [$($p:ident)?], [$fast:expr, $cond:expr]) => {
+        const CHOICE: bool = true;
+        #[inline(always)]
+        #[allow(unused_variables)]
+        fn chosen(
+            [$($x),+]: [$t; { $crate::strips!(@count $($x)+) }],
+            _params: &[$t; ::flambeau_cpu::pointwise::MAX_PARAMS],
+        ) -> bool {
+            $(let $p = _params;)?
+            $cond
+        }
+        #[inline(always)]
+        fn map_chosen<I: ::flambeau_cpu::math::Isa>(
+            [$($x),+]: [$t; { $crate::strips!(@count $($x)+) }],
+            _params: &[$t; ::flambeau_cpu::pointwise::MAX_PARAMS],
+        ) -> Self::Out {
+            #[allow(unused_imports)]
+            use ::flambeau_cpu::math::Number as _;
+            $(#[allow(unused_variables)] let $p = _params;)?
+            $fast
+        }
+    };
     (@out $t:ty, ) => { $t };
     (@out $t:ty, $out:ty) => { $out };
     (@count $a:ident) => { 1 };
@@ -216,7 +243,7 @@ macro_rules! dispatch_dtype {
 /// The text of each group's expression, for kernels compiled at run time.
 #[macro_export]
 macro_rules! strip_text {
-    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $e:expr;)*) => {
+    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
         &[$((stringify!($group), concat!($(stringify!($x), " "),+, "=> ", stringify!($e)))),*]
     };
 }

@@ -3,7 +3,8 @@
 use super::unary::{examples, gradient_examples};
 use crate::pointwise::{Params, Pointwise, scalar_params};
 use crate::promotion::{Promotion, result_type};
-use crate::{Body, DType, Error, Op, Operand, Result, Scalar, Tensor, Value, backward, ensure};
+use crate::{Body, DType, Error, Op, Operand, Result, Scalar, Tensor, Value, backward, ensure, sample};
+use flambeau_cpu::math::complex;
 
 /// The gradient of a function: the gradient of its result, and the function's argument or result.
 macro_rules! gradient {
@@ -33,12 +34,87 @@ macro_rules! gradient {
     };
 }
 
+/// Numbers from the arguments after the operands; absent ones have the given values.
+fn defaults<const N: usize>(args: &[Value<'_>], values: [f64; N]) -> Result<Params> {
+    let mut params = scalar_params(args)?;
+    for (i, value) in values.into_iter().enumerate() {
+        if matches!(args.get(i), None | Some(Value::None)) {
+            params[i] = Scalar::Float(value);
+        }
+    }
+    Ok(params)
+}
+
+/// A function with parameters: the schema's text of them, the method's signature and arguments, the expression.
+macro_rules! activation {
+    (
+        $(#[doc = $doc:expr])*
+        fn $name:ident $(, $inplace:ident)?; $out:ident: $text:literal, $cpu_name:literal;
+        $sig:tt $args:tt
+        $promotion:expr, |$values:ident| $params:expr;
+        { $($strips:tt)* }
+        derivative: $derivative:expr;
+        samples: $samples:expr;
+    ) => {
+        op! {
+            $(#[doc = $doc])*
+            $name: concat!(stringify!($name), "(Tensor self, ", $text, ") -> Tensor")
+                $(, InPlace INPLACE: concat!(stringify!($inplace), "(Tensor(a!) self, ", $text, ") -> Tensor(a!)"))?
+                , Out OUT: concat!(stringify!($name), ".out(Tensor self, ", $text, ", *, Tensor(a!) out) -> Tensor(a!)");
+            Body::Pointwise(&Pointwise {
+                arity: 1,
+                promotion: $promotion,
+                strips: strips! { $($strips)* },
+                params: |$values| $params,
+                text: strip_text! { $($strips)* },
+                cpu_name: $cpu_name,
+            });
+            derivative: $derivative;
+            samples: $samples;
+            fn $name $sig -> Tensor $args;
+            $(fn $inplace $sig -> Tensor $args in INPLACE;)?
+            out fn $out $sig $args in OUT;
+        }
+    };
+}
+
+/// The gradient of a function with parameters.
+macro_rules! gradient_with {
+    (
+        $(#[doc = $doc:expr])*
+        fn $name:ident: $grad:literal, $text:literal, $cpu_name:literal;
+        $sig:tt $args:tt
+        |$values:ident| $params:expr;
+        { $($strips:tt)* }
+        derivative: $derivative:expr;
+        samples: $samples:expr;
+    ) => {
+        op! {
+            $(#[doc = $doc])*
+            $name: concat!(stringify!($name), "(Tensor ", $grad, ", Tensor self, ", $text, ") -> Tensor"),
+                Out OUT: concat!(stringify!($name), ".grad_input(Tensor ", $grad, ", Tensor self, ", $text,
+                    ", *, Tensor(a!) grad_input) -> Tensor(a!)");
+            Body::Pointwise(&Pointwise {
+                arity: 2,
+                promotion: Promotion::Common,
+                strips: strips! { $($strips)* },
+                params: |$values| $params,
+                text: strip_text! { $($strips)* },
+                cpu_name: $cpu_name,
+            });
+            derivative: $derivative;
+            samples: $samples;
+            fn $name $sig -> Tensor $args;
+        }
+    };
+}
+
 // ---- tanh and sigmoid ---------------------------------------------------------------------------
 
 unary! {
     /// The hyperbolic tangent.
     fn tanh, tanh_, tanh_out(x): Promotion::Float;
-    { floats |x| x.tanh::<I>();  }
+    { floats |x| x.tanh::<I>(); complexes |x| complex::tanh::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.tanh_backward(&result)? };
     samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
 }
@@ -59,7 +135,7 @@ gradient! {
 unary! {
     /// `1 / (1 + exp(-self))`.
     fn sigmoid, sigmoid_, sigmoid_out(x): Promotion::Float;
-    { floats |x| x.sigmoid::<I>();  }
+    { floats |x| x.sigmoid::<I>(); complexes |x| complex::sigmoid::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.sigmoid_backward(&result)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
@@ -145,10 +221,10 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 1,
         promotion: Promotion::Common,
-        strips: strips! { floats |x; p| if p[0] == T::ZERO {
+        strips: strips! { floats |x; p| => {
             // The complement keeps the digits of the left tail.
             T::HALF * x * (x * T::from_f64(-std::f64::consts::FRAC_1_SQRT_2)).erfc::<I>()
-        } else {
+        }, if p[0] == T::ZERO, else {
             x * (T::from_f64(GELU_SCALE) * x * (T::ONE + T::from_f64(GELU_CUBIC) * x * x)).sigmoid::<I>()
         }; },
         params: gelu_params,
@@ -170,10 +246,10 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 2,
         promotion: Promotion::Common,
-        strips: strips! { floats |g, x; p| if p[0] == T::ZERO {
+        strips: strips! { floats |g, x; p| => {
             let below = T::HALF * (x * T::from_f64(-std::f64::consts::FRAC_1_SQRT_2)).erfc::<I>();
             g * (below + x * (T::from_f64(DENSITY) * (-T::HALF * x * x).exp::<I>()))
-        } else {
+        }, if p[0] == T::ZERO, else {
             let (scale, cubic) = (T::from_f64(GELU_SCALE), T::from_f64(GELU_CUBIC) * x * x);
             let s = (scale * x * (T::ONE + cubic)).sigmoid::<I>();
             g * (s + x * (s * (T::ONE - s)) * (scale * (T::ONE + (T::TWO + T::ONE) * cubic)))
@@ -212,7 +288,7 @@ fn gelu_curvature(x: &Tensor, approximate: &str) -> Result<Tensor> {
 unary! {
     /// `self * sigmoid(self)`.
     fn silu, silu_, silu_out(x): Promotion::Common;
-    { floats |x| x * x.sigmoid::<I>();  }
+    { floats |x| x * x.sigmoid::<I>(); complexes |x| x.mul(complex::sigmoid::<I, R>(x)); }
     derivative: backward! { self_(g, self_: Tensor) => g.silu_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
@@ -223,6 +299,10 @@ gradient! {
         floats |g, x| {
             let s = x.sigmoid::<I>();
             g * (s * (T::ONE + x * (T::ONE - s)))
+        };
+        complexes |g, x| {
+            let (s, one) = (complex::sigmoid::<I, R>(x), crate::Complex::new(R::ONE, R::ZERO));
+            g.mul(s.mul(one.add(x.mul(one.sub(s)))).conj())
         };
     }
     derivative: backward! {
@@ -235,16 +315,631 @@ gradient! {
     };
 }
 
+// ---- functions of pieces ------------------------------------------------------------------------
+
+activation! {
+    /// The element where it is above `threshold`, `value` elsewhere.
+    fn threshold, threshold_; threshold_out: "Scalar threshold, Scalar value", "threshold_cpu";
+    (&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) [self, threshold.into(), value.into()]
+    Promotion::Common, |args| scalar_params(args);
+    { ints |x; p| if x <= p[0] { p[1] } else { x }; floats |x; p| if x <= p[0] { p[1] } else { x }; }
+    derivative: backward! { self_(g, self_: Tensor, threshold: Scalar) => g.threshold_backward(&self_, threshold)? };
+    samples: |m| examples(&OP, m, 0.5, 3.0, &[1.into(), 2.into()]);
+}
+activation! {
+    /// The element, times `negative_slope` where it is negative.
+    fn leaky_relu, leaky_relu_; leaky_relu_out: "Scalar negative_slope=0.01", "leaky_relu_cpu";
+    (&self, negative_slope: impl Into<Scalar>) [self, negative_slope.into()]
+    Promotion::Common, |args| defaults(args, [0.01]);
+    { floats |x; p| if x > T::ZERO { x } else { x * p[0] }; }
+    derivative: backward! {
+        self_(g, self_: Tensor, negative_slope: Scalar) => g.leaky_relu_backward(&self_, negative_slope, false)?
+    };
+    samples: |m| examples(&OP, m, 0.5, 3.0, &[0.1.into()]);
+}
+gradient_with! {
+    /// The gradient of [`Tensor::leaky_relu`] at `x` (its argument, or its result if the slope is not negative), times
+    /// `self`.
+    fn leaky_relu_backward: "grad_output", "Scalar negative_slope, bool self_is_result", "leaky_relu_backward_cpu";
+    (&self, x: &Tensor, negative_slope: impl Into<Scalar>, is_result: bool) [self, x, negative_slope.into(), is_result]
+    |args| {
+        let params = scalar_params(args)?;
+        ensure!(
+            !params[1].to_bool() || params[0].to_f64() >= 0.0,
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is \
+             caused by calling in-place forward function with a negative slope, please call out-of-place version instead."
+        );
+        Ok(params)
+    };
+    { floats |g, x; p| if x > T::ZERO { g } else { g * p[0] }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor, negative_slope: Scalar) => g.leaky_relu_backward(&self_, negative_slope, false)?,
+        self_(g) => g.zeros_like()?,
+    };
+    samples: |m| gradient_examples(&OP, m, 0.5, 3.0, &[0.1.into(), false.into()]);
+}
+
+/// Hardtanh takes no booleans.
+fn hardtanh_dtype(operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = result_type(operands);
+    ensure!(dtype != DType::Bool, "Bool inputs not supported for hardtanh");
+    Ok(dtype)
+}
+activation! {
+    /// The element clamped to `[min_val, max_val]`.
+    fn hardtanh, hardtanh_; hardtanh_out: "Scalar min_val=-1, Scalar max_val=1", "clamp_scalar_cpu";
+    (&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) [self, min_val.into(), max_val.into()]
+    Promotion::Custom(hardtanh_dtype), |args| defaults(args, [-1.0, 1.0]);
+    {
+        ints |x; p| x.maximum(p[0]).minimum(p[1]);
+        floats |x; p| {
+            let raised = if x < p[0] { p[0] } else { x };
+            if raised > p[1] { p[1] } else { raised }
+        };
+    }
+    derivative: backward! {
+        self_(g, self_: Tensor, min_val: Scalar, max_val: Scalar) => g.hardtanh_backward(&self_, min_val, max_val)?
+    };
+    samples: |m| examples(&OP, m, 0.1, 0.9, &[(-1).into(), 1.into()]);
+}
+gradient_with! {
+    /// The gradient of [`Tensor::hardtanh`] at `x`, times `self`: zero at the limits and beyond.
+    fn hardtanh_backward: "grad_output", "Scalar min_val, Scalar max_val", "hardtanh_backward_cpu";
+    (&self, x: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) [self, x, min_val.into(), max_val.into()]
+    |args| scalar_params(args);
+    { floats |g, x; p| if (x <= p[0]) | (x >= p[1]) { T::ZERO } else { g }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor, min_val: Scalar, max_val: Scalar) => g.hardtanh_backward(&self_, min_val, max_val)?,
+        self_(g) => g.zeros_like()?,
+    };
+    samples: |m| gradient_examples(&OP, m, 0.1, 0.9, &[(-1).into(), 1.into()]);
+}
+unary! {
+    /// A sigmoid of three straight pieces: `self / 6 + 1/2` clamped to `[0, 1]`.
+    fn hardsigmoid, hardsigmoid_, hardsigmoid_out(x): Promotion::Common;
+    { floats |x| ramp(x) / T::from_f64(6.0); }
+    derivative: backward! { self_(g, self_: Tensor) => g.hardsigmoid_backward(&self_)? };
+    samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+}
+
+/// `x + 3` clamped to `[0, 6]`.
+#[inline(always)]
+fn ramp<T: flambeau_cpu::math::Float>(x: T) -> T {
+    let (raised, six) = (x + T::from_f64(3.0), T::from_f64(6.0));
+    let raised = if raised < T::ZERO { T::ZERO } else { raised };
+    if raised > six { six } else { raised }
+}
+gradient! {
+    /// The gradient of [`Tensor::hardsigmoid`] at `of`, times `self`.
+    fn hardsigmoid_backward(grad_output, self) in (-2.0, 2.0);
+    { floats |g, x| {
+        let three = T::from_f64(3.0);
+        if (x > -three) & (x < three) { g / T::from_f64(6.0) } else { T::ZERO }
+    }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor) => g.hardsigmoid_backward(&self_)?,
+        self_(g) => g.zeros_like()?,
+    };
+}
+unary! {
+    /// `self * hardsigmoid(self)`.
+    fn hardswish, hardswish_, hardswish_out(x): Promotion::Common;
+    { floats |x| x * ramp(x) / T::from_f64(6.0); }
+    derivative: backward! { self_(g, self_: Tensor) => g.hardswish_backward(&self_)? };
+    samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+}
+gradient! {
+    /// The gradient of [`Tensor::hardswish`] at `of`, times `self`.
+    fn hardswish_backward(grad_output, self) in (-2.0, 2.0);
+    { floats |g, x| {
+        let three = T::from_f64(3.0);
+        let middle = if x < three { g * (x / three + T::HALF) } else { g };
+        if x <= -three { T::ZERO } else { middle }
+    }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor) => g.hardswish_backward(&self_)?,
+        self_(g, grad_output: Tensor, self_: Tensor) => g.mul(&grad_output)?.hardsigmoid_backward(&self_)?.mul(2)?,
+    };
+}
+
+// ---- shrinking ----------------------------------------------------------------------------------
+
+activation! {
+    /// Zero where the element is within `[-lambd, lambd]`, itself elsewhere.
+    fn hardshrink; hardshrink_out: "Scalar lambd=0.5", "hardshrink_cpu";
+    (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
+    Promotion::Common, |args| defaults(args, [0.5]);
+    { floats |x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { x }; }
+    derivative: backward! { self_(g, self_: Tensor, lambd: Scalar) => g.hardshrink_backward(&self_, lambd)? };
+    samples: |m| examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
+}
+gradient_with! {
+    /// The gradient of [`Tensor::hardshrink`] at `x`, times `self`.
+    fn hardshrink_backward: "grad_out", "Scalar lambd", "shrink_backward_cpu";
+    (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
+    |args| scalar_params(args);
+    { floats |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
+    derivative: backward! {
+        grad_out(g, self_: Tensor, lambd: Scalar) => g.hardshrink_backward(&self_, lambd)?,
+        self_(g) => g.zeros_like()?,
+    };
+    samples: |m| gradient_examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
+}
+activation! {
+    /// The element moved towards zero by `lambd`, at most to zero.
+    fn softshrink; softshrink_out: "Scalar lambd=0.5", "softshrink_cpu";
+    (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
+    Promotion::Common, |args| {
+        let params = defaults(args, [0.5])?;
+        let lambda = params[0].to_f64();
+        ensure!(lambda >= 0.0, "lambda must be greater or equal to 0, but found to be {lambda}.");
+        Ok(params)
+    };
+    // NaN, and the sign of what becomes zero, pass through the product.
+    { floats |x; p| {
+        let outside = if x > p[0] { x - p[0] } else { x + p[0] };
+        if (x > p[0]) | (x < -p[0]) { outside } else { x * T::ZERO }
+    }; }
+    derivative: backward! { self_(g, self_: Tensor, lambd: Scalar) => g.softshrink_backward(&self_, lambd)? };
+    samples: |m| examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
+}
+gradient_with! {
+    /// The gradient of [`Tensor::softshrink`] at `x`, times `self`.
+    fn softshrink_backward: "grad_output", "Scalar lambd", "shrink_backward_cpu";
+    (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
+    |args| scalar_params(args);
+    { floats |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor, lambd: Scalar) => g.softshrink_backward(&self_, lambd)?,
+        self_(g) => g.zeros_like()?,
+    };
+    samples: |m| gradient_examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
+}
+
+// ---- exponential pieces -------------------------------------------------------------------------
+
+activation! {
+    /// `scale` times the element where it is positive, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
+    fn elu, elu_; elu_out: "Scalar alpha=1, Scalar scale=1, Scalar input_scale=1", "elu_cpu";
+    (&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>)
+    [self, alpha.into(), scale.into(), input_scale.into()]
+    Promotion::Common, |args| defaults(args, [1.0, 1.0, 1.0]);
+    { floats |x; p| {
+        let below = (x * p[2]).expm1::<I>() * (p[0] * p[1]);
+        if x <= T::ZERO { below } else { x * p[1] }
+    }; }
+    derivative: backward! {
+        self_(g, self_: Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
+            g.elu_gradient(&self_, alpha, scale, input_scale, false)?
+        }
+    };
+    samples: |m| [
+        examples(&OP, m, 0.5, 3.0, &[1.into(), 1.into(), 1.into()]),
+        examples(&OP, m, -3.0, -0.5, &[1.5.into(), 2.into(), 0.5.into()]),
+    ].concat();
+}
+gradient_with! {
+    /// The gradient of [`Tensor::elu`] at `x` (its argument, or its result if `alpha` is not negative), times `self`.
+    fn elu_gradient: "grad_output", "Scalar alpha, Scalar scale, Scalar input_scale, bool is_result", "elu_backward_cpu";
+    (&self, x: &Tensor, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>, is_result: bool)
+    [self, x, alpha.into(), scale.into(), input_scale.into(), is_result]
+    |args| {
+        let params = scalar_params(args)?;
+        ensure!(
+            !params[3].to_bool() || params[0].to_f64() >= 0.0,
+            "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused \
+             by calling in-place forward function with a negative slope, please call out-of-place version instead."
+        );
+        Ok(params)
+    };
+    { floats |g, x; p| {
+        let factor = p[0] * p[1];
+        let below = if p[3] != T::ZERO { x + factor } else { factor * (x * p[2]).exp::<I>() };
+        g * (if x <= T::ZERO { p[2] * below } else { p[1] })
+    }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: bool) => {
+            g.elu_gradient(&self_, alpha, scale, input_scale, is_result)?
+        },
+        self_(g, grad_output: Tensor, self_: Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: bool) => {
+            let both = g.mul(&grad_output)?.mul(&self_.le(0)?)?;
+            match is_result {
+                true => both.mul(input_scale)?,
+                false => both.elu_gradient(&self_, alpha, scale, input_scale, false)?.mul(input_scale)?,
+            }
+        },
+    };
+    samples: |m| gradient_examples(&OP, m, 0.5, 3.0, &[1.into(), 1.into(), 1.into(), false.into()]);
+}
+
+fn elu_backward_any(
+    g: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    of: &Tensor,
+) -> Result<Tensor> {
+    g.elu_gradient(of, alpha, scale, input_scale, is_result)
+}
+op! {
+    /// The gradient of [`Tensor::elu`], times `grad_output`: [`Tensor::elu_gradient`] in PyTorch's order of arguments.
+    elu_backward: "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
+        Out OUT: "elu_backward.grad_input(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result, *, Tensor(a!) grad_input) -> Tensor(a!)";
+    Body::Composite(kernel!(elu_backward_any; g, alpha, scale, input_scale, is_result, of));
+}
+
+fn celu_scale(alpha: Scalar) -> Result<Scalar> {
+    ensure!(alpha.to_f64() != 0.0, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    Ok(Scalar::Float(1.0 / alpha.to_f64()))
+}
+fn celu_any(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    x.elu(alpha, 1, celu_scale(alpha)?)
+}
+fn celu_in_place(x: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    x.elu_(alpha, 1, celu_scale(alpha)?)
+}
+op! {
+    /// `self` where it is positive, `alpha * (exp(self / alpha) - 1)` elsewhere.
+    celu: "celu(Tensor self, Scalar alpha=1.) -> Tensor",
+        Out OUT: "celu.out(Tensor self, Scalar alpha=1., *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(celu_any; x, alpha));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.uniform(&[2, 3], 0.5, 3.0), 1.5], sample![m.uniform(&[2, 3], -3.0, -0.5), 1.5]],
+        false => vec![],
+    };
+    fn celu(&self, alpha: impl Into<Scalar>) -> Tensor [self, alpha.into()];
+}
+op! {
+    /// [`Tensor::celu`] in place.
+    celu_: "celu_(Tensor(a!) self, Scalar alpha=1.) -> Tensor(a!)";
+    Body::Composite(kernel!(celu_in_place; x, alpha));
+    fn celu_(&self, alpha: impl Into<Scalar>) -> Tensor [self, alpha.into()];
+}
+fn relu6_any(x: &Tensor) -> Result<Tensor> {
+    x.hardtanh(0, 6)
+}
+fn relu6_in_place(x: &Tensor) -> Result<Tensor> {
+    x.hardtanh_(0, 6)
+}
+op! {
+    /// The element clamped to `[0, 6]`.
+    relu6: "relu6(Tensor self) -> Tensor";
+    Body::Composite(kernel!(relu6_any; x));
+    samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {
+        true => vec![],
+        false => vec![sample![m.uniform(&[2, 3], 1.0, 5.0)]],
+    };
+    fn relu6(&self) -> Tensor [self];
+}
+op! {
+    /// [`Tensor::relu6`] in place.
+    relu6_: "relu6_(Tensor(a!) self) -> Tensor(a!)";
+    Body::Composite(kernel!(relu6_in_place; x));
+    fn relu6_(&self) -> Tensor [self];
+}
+
+/// The constants of selu (Klambauer et al., arXiv:1706.02515).
+const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
+const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
+fn selu_any(x: &Tensor) -> Result<Tensor> {
+    x.elu(SELU_ALPHA, SELU_SCALE, 1)
+}
+fn selu_in_place(x: &Tensor) -> Result<Tensor> {
+    x.elu_(SELU_ALPHA, SELU_SCALE, 1)
+}
+op! {
+    /// [`Tensor::elu`] with the constants that keep mean and variance.
+    selu: "selu(Tensor self) -> Tensor";
+    Body::Composite(kernel!(selu_any; x));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.uniform(&[2, 3], 0.5, 3.0)]],
+        false => vec![],
+    };
+    fn selu(&self) -> Tensor [self];
+}
+op! {
+    /// [`Tensor::selu`] in place.
+    selu_: "selu_(Tensor(a!) self) -> Tensor(a!)";
+    Body::Composite(kernel!(selu_in_place; x));
+    fn selu_(&self) -> Tensor [self];
+}
+
+activation! {
+    /// `log(1 + exp(beta * self)) / beta`, and the element itself where `beta * self` is above `threshold`.
+    fn softplus; softplus_out: "Scalar beta=1, Scalar threshold=20", "softplus_cpu";
+    (&self, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) [self, beta.into(), threshold.into()]
+    Promotion::Common, |args| defaults(args, [1.0, 20.0]);
+    { floats |x; p| {
+        let scaled = x * p[0];
+        let bent = scaled.exp::<I>().log1p::<I>() / p[0];
+        if scaled > p[1] { x } else { bent }
+    }; }
+    derivative: backward! {
+        self_(g, self_: Tensor, beta: Scalar, threshold: Scalar) => g.softplus_backward(&self_, beta, threshold)?
+    };
+    samples: |m| examples(&OP, m, -3.0, 3.0, &[1.5.into(), 20.into()]);
+}
+gradient_with! {
+    /// The gradient of [`Tensor::softplus`] at `x`, times `self`.
+    fn softplus_backward: "grad_output", "Scalar beta, Scalar threshold", "softplus_backward_cpu";
+    (&self, x: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) [self, x, beta.into(), threshold.into()]
+    |args| scalar_params(args);
+    { floats |g, x; p| {
+        let scaled = x * p[0];
+        let bent = g * scaled.sigmoid::<I>();
+        if scaled > p[1] { g } else { bent }
+    }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor, beta: Scalar, threshold: Scalar) => g.softplus_backward(&self_, beta, threshold)?,
+        self_(g, grad_output: Tensor, self_: Tensor, beta: Scalar, threshold: Scalar) => {
+            let scaled = self_.mul(beta)?;
+            let both = g.mul(&grad_output)?.mul(&scaled.le(threshold)?)?;
+            both.sigmoid_backward(&scaled.sigmoid()?)?.mul(beta)?
+        },
+    };
+    samples: |m| gradient_examples(&OP, m, -3.0, 3.0, &[1.5.into(), 20.into()]);
+}
+unary! {
+    /// `log(sigmoid(self))`.
+    fn log_sigmoid, log_sigmoid_, log_sigmoid_out(x): Promotion::Common;
+    { floats |x| (if x < T::ZERO { x } else { T::ZERO }) - (-x.abs::<I>()).exp::<I>().log1p::<I>(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+gradient! {
+    /// The gradient of [`Tensor::log_sigmoid`] at `of`, times `self`.
+    fn log_sigmoid_gradient(grad_output, self) in (-3.0, 3.0);
+    { floats |g, x| g * (-x).sigmoid::<I>(); }
+    derivative: backward! {
+        grad_output(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)?,
+        self_(g, grad_output: Tensor, self_: Tensor) => {
+            g.mul(&grad_output)?.neg()?.sigmoid_backward(&self_.sigmoid()?)?
+        },
+    };
+}
+fn log_sigmoid_forward_any(x: &Tensor) -> Result<(Tensor, Tensor)> {
+    Ok((x.log_sigmoid()?, Tensor::empty(&[0], (x.dtype(), x.device()))?))
+}
+fn log_sigmoid_backward_any(g: &Tensor, x: &Tensor, _buffer: &Tensor) -> Result<Tensor> {
+    g.log_sigmoid_gradient(x)
+}
+op! {
+    /// [`Tensor::log_sigmoid`], and an empty buffer: nothing needs to be kept for the gradient.
+    log_sigmoid_forward: "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)";
+    Body::Composite(kernel!(log_sigmoid_forward_any; x));
+}
+op! {
+    /// The gradient of [`Tensor::log_sigmoid`]; the buffer is not read.
+    log_sigmoid_backward: "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+        Out OUT: "log_sigmoid_backward.grad_input(Tensor grad_output, Tensor self, Tensor buffer, *, Tensor(a!) grad_input) -> Tensor(a!)";
+    Body::Composite(kernel!(log_sigmoid_backward_any; g, x, buffer));
+}
+
+/// `exp(x)` with `x` bounded so that products of results stay finite where the functions below are flat.
+#[inline(always)]
+fn bounded_exp<I: flambeau_cpu::math::Isa, T: flambeau_cpu::math::Float>(x: T) -> T {
+    let bound = T::from_f64(40.0);
+    (if x > bound { bound } else { x }).exp::<I>()
+}
+unary! {
+    /// `self * tanh(softplus(self))` (Misra, arXiv:1908.08681).
+    fn mish, mish_, mish_out(x): Promotion::Common;
+    // tanh(log(1 + e)) = n / (n + 2) with n = e (e + 2).
+    { floats |x| {
+        let e = bounded_exp::<I, T>(x);
+        let n = e * (e + T::TWO);
+        x * (n / (n + T::TWO))
+    }; }
+    derivative: backward! { self_(g, self_: Tensor) => g.mish_backward(&self_)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+gradient! {
+    /// The gradient of [`Tensor::mish`] at `of`, times `self`.
+    fn mish_backward(grad_output, self) in (-3.0, 3.0);
+    { floats |g, x| {
+        let e = bounded_exp::<I, T>(x);
+        let n = e * (e + T::TWO);
+        let rest = T::TWO / (n + T::TWO);
+        // 1 - tanh^2, times the sigmoid.
+        let slope = rest * (T::TWO - rest) * (e / (T::ONE + e));
+        g * (n / (n + T::TWO) + x * slope)
+    }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor) => g.mish_backward(&self_)?,
+        self_(g, grad_output: Tensor, self_: Tensor) => {
+            let (s, t) = (self_.sigmoid()?, self_.softplus(1, 20)?.tanh()?);
+            // s (1 - t^2) (2 + x (1 - s - 2 s t))
+            let bend = s.mul(&t.mul(2)?.add(1)?)?.neg()?.add(1)?.mul(&self_)?.add(2)?;
+            g.mul(&grad_output)?.mul(&s.tanh_backward(&t)?)?.mul(&bend)?
+        },
+    };
+}
+
+// ---- prelu and glu ------------------------------------------------------------------------------
+
+/// A pointwise function of two or three tensors that only other operators call.
+macro_rules! inner {
+    ($(#[doc = $doc:expr])* fn $name:ident: $schema:literal, $arity:literal, $cpu_name:literal; $sig:tt $args:tt { $($strips:tt)* } derivative: $derivative:expr; samples: $samples:expr;) => {
+        op! {
+            $(#[doc = $doc])*
+            $name: $schema;
+            Body::Pointwise(&Pointwise {
+                arity: $arity,
+                promotion: Promotion::Common,
+                strips: strips! { $($strips)* },
+                params: scalar_params,
+                text: strip_text! { $($strips)* },
+                cpu_name: $cpu_name,
+            });
+            derivative: $derivative;
+            samples: $samples;
+            fn $name $sig -> Tensor $args;
+        }
+    };
+}
+inner! {
+    /// `self` where it is positive, `weight * self` elsewhere, broadcast.
+    fn prelu_kernel: "_prelu_kernel(Tensor self, Tensor weight) -> Tensor", 2, "prelu_cpu";
+    (&self, weight: &Tensor) [self, weight]
+    { floats |x, w| if x > T::ZERO { x } else { w * x }; }
+    derivative: backward! {
+        self_(g, self_: Tensor, weight: Tensor) => g.prelu_gradient(&self_, &weight)?,
+        weight(g, self_: Tensor) => g.mul(&self_)?.mul(&self_.gt(0)?.logical_not()?)?,
+    };
+    samples: |m| gradient_examples(&OP, m, 0.5, 3.0, &[]);
+}
+inner! {
+    /// The gradient of prelu in its argument `x`, times `self`.
+    fn prelu_gradient: "_prelu_gradient(Tensor grad_output, Tensor self, Tensor weight) -> Tensor", 3, "prelu_backward_cpu";
+    (&self, x: &Tensor, weight: &Tensor) [self, x, weight]
+    { floats |g, x, w| if x > T::ZERO { g } else { w * g }; }
+    derivative: backward! {
+        grad_output(g, self_: Tensor, weight: Tensor) => g.prelu_gradient(&self_, &weight)?,
+        self_(g, self_: Tensor) => self_.zeros_like()?.mul(g)?,
+        weight(g, grad_output: Tensor, self_: Tensor) => {
+            g.mul(&grad_output)?.mul(&self_.gt(0)?.logical_not()?)?
+        },
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.5, 3.0), m.any(&[3])]],
+        false => vec![],
+    };
+}
+fn prelu_any(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    ensure!(
+        x.dtype() == weight.dtype(),
+        "prelu: Type promoting not supported. Got {} and {}",
+        x.dtype().scalar_type_name(),
+        weight.dtype().scalar_type_name()
+    );
+    ensure!(
+        weight.dim() <= 1,
+        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+        weight.dim()
+    );
+    if weight.numel() != 1 {
+        ensure!(x.dim() > 0, "Not allow zero-dim input tensor.");
+        let channels = if x.dim() > 1 { x.sizes()[1] } else { 1 };
+        ensure!(
+            channels == weight.numel(),
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = {channels}.",
+            weight.numel()
+        );
+    }
+    let mut sizes = vec![1i64; x.dim()];
+    if x.dim() > 1 {
+        sizes[1] = weight.numel();
+    }
+    x.prelu_kernel(&weight.reshape(&sizes)?)
+}
+op! {
+    /// `self` where it is positive, a learned weight times it elsewhere: one weight, or one for each channel (dim 1).
+    prelu: "prelu(Tensor self, Tensor weight) -> Tensor";
+    Body::Composite(kernel!(prelu_any; x, weight));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![
+            sample![m.uniform(&[2, 3, 2], 0.5, 3.0), m.any(&[3])],
+            sample![m.uniform(&[2, 3], -3.0, -0.5), m.any(&[1])],
+        ],
+        false => vec![],
+    };
+    fn prelu(&self, weight: &Tensor) -> Tensor [self, weight];
+}
+
+inner! {
+    /// `self * sigmoid(gate)`.
+    fn gated: "_glu(Tensor self, Tensor gate) -> Tensor", 2, "glu_cpu";
+    (&self, gate: &Tensor) [self, gate]
+    { floats |x, y| x * y.sigmoid::<I>(); }
+    derivative: backward! {
+        self_(g, gate: Tensor) => g.gated(&gate)?,
+        gate(g, self_: Tensor, gate: Tensor) => g.mul(&self_)?.sigmoid_backward(&gate.sigmoid()?)?,
+    };
+    samples: |m| gradient_examples(&OP, m, -3.0, 3.0, &[]);
+}
+
+/// The halves of a tensor along a dim.
+fn halves(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    ensure!(x.dim() > 0, "glu does not support 0-dimensional tensors");
+    let wrapped = crate::dims::wrap_dim(dim, x.dim())?;
+    let size = x.sizes()[wrapped];
+    ensure!(size % 2 == 0, "Halving dimension must be even, but dimension {dim} is size {size}");
+    Ok((x.narrow(dim, 0, size / 2)?, x.narrow(dim, size / 2, size / 2)?))
+}
+fn glu_any(x: &Tensor, dim: i64) -> Result<Tensor> {
+    let (value, gate) = halves(x, dim)?;
+    value.gated(&gate)
+}
+fn glu_backward_any(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let (value, gate) = halves(x, dim)?;
+    Tensor::cat(&[g.gated(&gate)?, g.mul(&value)?.sigmoid_backward(&gate.sigmoid()?)?], dim)
+}
+op! {
+    /// The first half along `dim` times the sigmoid of the second.
+    glu: "glu(Tensor self, int dim=-1) -> Tensor",
+        Out OUT: "glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(glu_any; x, dim));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[2, 4]), -1], sample![m.any(&[4, 3]), 0]],
+        false => vec![],
+    };
+    fn glu(&self, dim: i64) -> Tensor [self, dim];
+}
+op! {
+    /// The gradient of [`Tensor::glu`] at `x`, times `self`.
+    glu_backward: "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
+        Out OUT: "glu_backward.grad_input(Tensor grad_output, Tensor self, int dim, *, Tensor(a!) grad_input) -> Tensor(a!)";
+    Body::Composite(kernel!(glu_backward_any; g, x, dim));
+    fn glu_backward(&self, x: &Tensor, dim: i64) -> Tensor [self, x, dim];
+}
+
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
+    celu::ALL,
+    celu_::ALL,
+    elu::ALL,
+    elu_backward::ALL,
+    elu_gradient::ALL,
+    gated::ALL,
     gelu::ALL,
     gelu_backward::ALL,
+    glu::ALL,
+    glu_backward::ALL,
+    hardshrink::ALL,
+    hardshrink_backward::ALL,
+    hardsigmoid::ALL,
+    hardsigmoid_backward::ALL,
+    hardswish::ALL,
+    hardswish_backward::ALL,
+    hardtanh::ALL,
+    hardtanh_backward::ALL,
+    leaky_relu::ALL,
+    leaky_relu_backward::ALL,
+    log_sigmoid::ALL,
+    log_sigmoid_backward::ALL,
+    log_sigmoid_forward::ALL,
+    log_sigmoid_gradient::ALL,
+    mish::ALL,
+    mish_backward::ALL,
+    prelu::ALL,
+    prelu_gradient::ALL,
+    prelu_kernel::ALL,
     relu::ALL,
+    relu6::ALL,
+    relu6_::ALL,
+    selu::ALL,
+    selu_::ALL,
     sigmoid::ALL,
     sigmoid_backward::ALL,
     silu::ALL,
     silu_backward::ALL,
+    softplus::ALL,
+    softplus_backward::ALL,
+    softshrink::ALL,
+    softshrink_backward::ALL,
     tanh::ALL,
     tanh_backward::ALL,
+    threshold::ALL,
     threshold_backward::ALL,
 ];

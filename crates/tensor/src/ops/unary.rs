@@ -1,9 +1,11 @@
 //! Functions of one element.
 
-use crate::promotion::Promotion;
+use crate::pointwise::{Params, Pointwise, scalar_params};
+use crate::promotion::{Promotion, result_type};
 use crate::samples::{Maker, Sample};
 use crate::value::OwnedValue;
-use crate::{Body, Bool, Complex, Op, Operand, Result, Tensor, backward};
+use crate::{Body, Bool, Complex, DType, Op, Operand, Result, Scalar, Tensor, Value, backward, ensure};
+use flambeau_cpu::math::complex;
 
 /// Whether a pointwise operator takes tensors like `x`.
 fn takes(op: &'static Op, x: &Tensor) -> bool {
@@ -44,7 +46,7 @@ pub(super) fn gradient_examples(
 unary! {
     /// The absolute value; of a complex number, its distance from zero.
     fn abs, abs_, abs_out(x): Promotion::Common;
-    { ints |x| x.abs(); floats |x| x.abs::<I>(); complexes -> R |x| x.re.hypot::<I>(x.im); }
+    { ints |x| x.abs(); floats |x| x.abs::<I>(); complexes -> R |x| complex::abs::<I, R>(x); }
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sgn()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
@@ -55,10 +57,7 @@ unary! {
         bools |x| x;
         ints |x| x.sign();
         floats |x| x.sign::<I>();
-        complexes |x| {
-            let size = x.re.hypot::<I>(x.im);
-            if size == R::ZERO { Complex::new(R::ZERO, R::ZERO) } else { Complex::new(x.re / size, x.im / size) }
-        };
+        complexes |x| complex::sgn::<I, R>(x);
     }
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => match self_.dtype().is_complex() {
@@ -92,23 +91,87 @@ op! {
     fn conj(&self) -> Tensor [self];
 }
 
+unary! {
+    /// -1, 0 or 1 as the element's sign is; 0 for NaN.
+    fn sign, sign_, sign_out(x): Promotion::Common;
+    { bools |x| x; ints |x| x.sign(); floats |x| x.sign::<I>(); }
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+op! {
+    /// The tensor itself.
+    positive: "positive(Tensor(a) self) -> Tensor(a)";
+    Body::Composite(kernel!(positive_any; x));
+    samples: |m| match m.dtype {
+        DType::Bool => vec![],
+        _ => vec![crate::sample![m.any(&[2, 3])]],
+    };
+    fn positive(&self) -> Tensor [self];
+}
+op! {
+    /// The tensor itself: conjugates are always written out.
+    resolve_conj: "resolve_conj(Tensor(a) self) -> Tensor(a)";
+    Body::Composite(kernel!(itself; x));
+    samples: |m| vec![crate::sample![m.any(&[2, 3])]];
+    fn resolve_conj(&self) -> Tensor [self];
+}
+
+fn itself(x: &Tensor) -> Result<Tensor> {
+    Ok(x.clone())
+}
+fn positive_any(x: &Tensor) -> Result<Tensor> {
+    ensure!(x.dtype() != DType::Bool, "The `+` operator, on a bool tensor is not supported.");
+    Ok(x.clone())
+}
+unary! {
+    /// The bitwise complement of an integer; of a boolean, its negation.
+    fn bitwise_not, bitwise_not_, bitwise_not_out(x): Promotion::Common;
+    { bools |x| (!x.get()).into(); ints |x| x.bit_not(); }
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+unary! {
+    /// Degrees to radians.
+    fn deg2rad, deg2rad_, deg2rad_out(x): Promotion::Float;
+    { floats |x| x * T::from_f64(std::f64::consts::PI / 180.0); }
+    derivative: backward! { self_(g) => g.deg2rad()? };
+    forward: crate::autograd::Forward::Linear;
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+unary! {
+    /// Radians to degrees.
+    fn rad2deg, rad2deg_, rad2deg_out(x): Promotion::Float;
+    { floats |x| x * T::from_f64(180.0 / std::f64::consts::PI); }
+    derivative: backward! { self_(g) => g.rad2deg()? };
+    forward: crate::autograd::Forward::Linear;
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+
 // ---- predicates ---------------------------------------------------------------------------------
 
-/// A boolean function of one element.
+/// A function of one element that has no in-place form, for the result's dtype may be another.
 macro_rules! predicate {
-    ($(#[doc = $doc:expr])* fn $name:ident $(, $out:ident)?; { $($strips:tt)* }) => {
+    ($(#[doc = $doc:expr])* fn $name:ident $(, $out:ident)?; $strips:tt) => {
+        predicate! { $(#[doc = $doc])* fn $name $(, $out)?: Promotion::Common; $strips }
+    };
+    (
+        $(#[doc = $doc:expr])*
+        fn $name:ident $(, $out:ident)?: $promotion:expr;
+        { $($strips:tt)* }
+        $(derivative: $derivative:expr;)?
+    ) => {
         op! {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self) -> Tensor")
                 $(, Out OUT: { let _ = stringify!($out); concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") })?;
             Body::Pointwise(&crate::pointwise::Pointwise {
                 arity: 1,
-                promotion: Promotion::Common,
+                promotion: $promotion,
                 strips: strips! { $($strips)* },
                 params: crate::pointwise::scalar_params,
                 text: strip_text! { $($strips)* },
                 cpu_name: "",
             });
+            $(derivative: $derivative;)?
             samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
             fn $name(&self) -> Tensor [self];
             $(out fn $out(&self) [self] in OUT;)?
@@ -116,6 +179,28 @@ macro_rules! predicate {
     };
 }
 
+predicate! {
+    /// The angle from the positive axis in radians: of a real number, 0 or pi.
+    fn angle, angle_out: Promotion::Float;
+    {
+        floats |x| {
+            let turned = if x < T::ZERO { T::PI } else { T::ZERO };
+            if x.is_nan() { x } else { turned }
+        };
+        complexes -> R |x| complex::angle::<I, R>(x);
+    }
+    derivative: backward! {
+        self_(g, self_: Tensor) => match self_.dtype().is_complex() {
+            false => g.zeros_like()?,
+            // `i x / |x|^2`; nothing at zero.
+            true => {
+                let size = self_.abs()?;
+                let square = size.mul(&size)?.add(&size.eq(0)?)?;
+                g.mul(&self_)?.div(&square)?.mul(Scalar::Complex(Complex::new(0.0, 1.0)))?
+            }
+        }
+    };
+}
 predicate! {
     /// Whether the element (or a part of it) is NaN.
     fn isnan, isnan_out;
@@ -137,6 +222,104 @@ predicate! {
     }
 }
 
+predicate! {
+    /// Whether the element (or a part of it) is infinite.
+    fn isinf, isinf_out;
+    {
+        bools |_x| Bool(0);
+        ints -> Bool |_x| Bool(0);
+        floats -> Bool |x| x.is_inf().into();
+        complexes -> Bool |x| (x.re.is_inf() | x.im.is_inf()).into();
+    }
+}
+predicate! {
+    /// Whether the element is positive infinity.
+    fn isposinf, isposinf_out;
+    { bools |_x| Bool(0); ints -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::INFINITY).into(); }
+}
+predicate! {
+    /// Whether the element is negative infinity.
+    fn isneginf, isneginf_out;
+    { bools |_x| Bool(0); ints -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::NEG_INFINITY).into(); }
+}
+predicate! {
+    /// Whether the sign bit is set: of negative numbers, also of -0.
+    fn signbit, signbit_out;
+    { bools |_x| Bool(0); ints -> Bool |x| (x < T::ZERO).into(); floats -> Bool |x| x.signbit().into(); }
+}
+
+/// The largest finite value of a dtype's (real parts').
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 65504.0,
+        DType::BF16 => f64::from(f32::from_bits(0x7f7f_0000)),
+        DType::F32 | DType::Complex64 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+op! {
+    /// `self` with other numbers for NaN and the infinities.
+    replace_nonfinite: "_nan_to_num(Tensor self, float nan, float posinf, float neginf) -> Tensor",
+        InPlace INPLACE: "_nan_to_num_(Tensor(a!) self, float nan, float posinf, float neginf) -> Tensor(a!)";
+    Body::Pointwise(&Pointwise {
+        arity: 1,
+        promotion: Promotion::Common,
+        strips: strips! {
+            bools |x| x;
+            ints |x| x;
+            floats |x; p| replaced(x, p[0], p[1], p[2]);
+            complexes |x; p| Complex::new(
+                replaced(x.re, p[0].re, p[1].re, p[2].re),
+                replaced(x.im, p[0].re, p[1].re, p[2].re),
+            );
+        },
+        params: scalar_params,
+        text: &[],
+        cpu_name: "nan_to_num",
+    });
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.isfinite()?)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[0.0.into(), 1.0.into(), (-1.0).into()]);
+}
+
+#[inline(always)]
+fn replaced<T: flambeau_cpu::math::Float>(x: T, nan: T, posinf: T, neginf: T) -> T {
+    let x = if x == T::INFINITY { posinf } else { x };
+    let x = if x == T::NEG_INFINITY { neginf } else { x };
+    if x.is_nan() { nan } else { x }
+}
+fn nan_to_num_with(
+    op: &'static Op,
+    x: &Tensor,
+    nan: Option<f64>,
+    pos: Option<f64>,
+    neg: Option<f64>,
+) -> Result<Tensor> {
+    let largest = largest(x.dtype());
+    let (nan, pos, neg) = (nan.unwrap_or(0.0), pos.unwrap_or(largest), neg.unwrap_or(-largest));
+    op.call(&[Value::Tensor(x), Value::Float(nan), Value::Float(pos), Value::Float(neg)])?.one()
+}
+fn nan_to_num_any(x: &Tensor, nan: Option<f64>, pos: Option<f64>, neg: Option<f64>) -> Result<Tensor> {
+    nan_to_num_with(&replace_nonfinite::OP, x, nan, pos, neg)
+}
+fn nan_to_num_in_place(x: &Tensor, nan: Option<f64>, pos: Option<f64>, neg: Option<f64>) -> Result<Tensor> {
+    nan_to_num_with(&replace_nonfinite::INPLACE, x, nan, pos, neg)
+}
+op! {
+    /// `self` with `nan` (0) for NaN, and `posinf` and `neginf` (the dtype's largest and smallest finite values) for the
+    /// infinities.
+    nan_to_num: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+        Out OUT: "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(nan_to_num_any; x, nan, posinf, neginf));
+    samples: |m| vec![crate::sample![m.any(&[2, 3]), 1.0, (), ()]];
+    fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Tensor [self, nan, posinf, neginf];
+}
+op! {
+    /// [`Tensor::nan_to_num`] in place.
+    nan_to_num_: "nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)";
+    Body::Composite(kernel!(nan_to_num_in_place; x, nan, posinf, neginf));
+    fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Tensor [self, nan, posinf, neginf];
+}
+
 // ---- rounding -----------------------------------------------------------------------------------
 
 unary! {
@@ -147,30 +330,103 @@ unary! {
     samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
 }
 
+unary! {
+    /// The smallest integer not below; integers are themselves.
+    fn ceil, ceil_, ceil_out(x): Promotion::Common;
+    { ints |x| x; floats |x| x.ceil::<I>(); }
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
+}
+unary! {
+    /// The nearest integer, halves to the even one; integers are themselves.
+    fn round, round_, round_out(x): Promotion::Common;
+    { ints |x| x; floats |x| x.round::<I>(); }
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
+}
+unary! {
+    /// The integer part; integers are themselves.
+    fn trunc, trunc_, trunc_out(x): Promotion::Common;
+    { ints |x| x; floats |x| x.trunc::<I>(); }
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
+}
+unary! {
+    /// What is left of the element without its integer part.
+    fn frac, frac_, frac_out(x): Promotion::Common;
+    { floats |x| x.frac::<I>(); }
+    derivative: backward! { self_(g) => g.clone() };
+    samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
+}
+
+/// Ten to the power of the decimals' magnitude, and whether they are negative.
+fn decimals_params(args: &[Value<'_>]) -> Result<Params> {
+    let mut params = scalar_params(args)?;
+    let decimals = params[0].to_f64();
+    params[0] = Scalar::Float(10f64.powf(decimals.abs()));
+    params[1] = Scalar::Bool(decimals < 0.0);
+    Ok(params)
+}
+op! {
+    /// The nearest number with that many decimals; a negative count rounds to tens, hundreds and so on.
+    round_decimals: "round.decimals(Tensor self, *, int decimals) -> Tensor",
+        InPlace INPLACE: "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
+        Out OUT: "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)";
+    Body::Pointwise(&Pointwise {
+        arity: 1,
+        promotion: Promotion::Common,
+        strips: strips! { floats |x; p| {
+            let negative = p[1] != T::ZERO;
+            let rounded = (if negative { x / p[0] } else { x * p[0] }).round::<I>();
+            if negative { rounded * p[0] } else { rounded / p[0] }
+        }; },
+        params: decimals_params,
+        text: &[],
+        cpu_name: "round_cpu",
+    });
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| super::examples(&OP, m, 0.01, 0.04, &[1.into()]);
+    fn round_decimals(&self, decimals: i64) -> Tensor [self, decimals];
+    fn round_decimals_(&self, decimals: i64) -> Tensor [self, decimals] in INPLACE;
+    out fn round_decimals_out(&self, decimals: i64) [self, decimals] in OUT;
+}
+
 // ---- powers -------------------------------------------------------------------------------------
 
 unary! {
     /// One over the element.
     fn reciprocal, reciprocal_, reciprocal_out(x): Promotion::Float;
-    { floats |x| x.reciprocal::<I>(); complexes |x| Complex::new(R::ONE, R::ZERO).div(x); }
+    { floats |x| x.reciprocal::<I>(); complexes |x| complex::reciprocal::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.neg()?.mul(&result.mul(&result)?.conj()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
 unary! {
     /// The square root; of a complex number, the one with a real part that is not negative.
     fn sqrt, sqrt_, sqrt_out(x): Promotion::Float;
-    { floats |x| x.sqrt::<I>();  }
+    { floats |x| x.sqrt::<I>(); complexes |x| complex::sqrt::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.div(&result.conj()?.mul(2)?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
 unary! {
     /// One over the square root.
     fn rsqrt, rsqrt_, rsqrt_out(x): Promotion::Float;
-    { floats |x| x.rsqrt::<I>();  }
+    { floats |x| x.rsqrt::<I>(); complexes |x| complex::rsqrt::<I, R>(x); }
     derivative: backward! {
         self_(g, result: Tensor) => g.mul(-0.5)?.mul(&result.mul(&result)?.mul(&result)?.conj()?)?
     };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+
+fn square_dtype(operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = result_type(operands);
+    Ok(if dtype == DType::Bool { DType::I64 } else { dtype })
+}
+unary! {
+    /// The square.
+    fn square, square_, square_out(x): Promotion::Custom(square_dtype);
+    { numbers |x| x.square(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.mul(2)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
 
 // ---- exponentials and logarithms ----------------------------------------------------------------
@@ -178,16 +434,51 @@ unary! {
 unary! {
     /// The exponential.
     fn exp, exp_, exp_out(x): Promotion::Float;
-    { floats |x| x.exp::<I>();  }
+    { floats |x| x.exp::<I>(); complexes |x| complex::exp::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.mul(&result.conj()?)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
 unary! {
     /// The natural logarithm.
     fn log, log_, log_out(x): Promotion::Float;
-    { floats |x| x.log::<I>();  }
+    { floats |x| x.log::<I>(); complexes |x| complex::log::<I, R>(x); }
     derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.conj()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+unary! {
+    /// Two to the power.
+    fn exp2, exp2_, exp2_out(x): Promotion::Float;
+    { floats |x| x.exp2::<I>(); complexes |x| complex::exp2::<I, R>(x); }
+    derivative: backward! { self_(g, result: Tensor) => g.mul(&result.conj()?)?.mul(std::f64::consts::LN_2)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+unary! {
+    /// `exp(self) - 1`, accurate near zero.
+    fn expm1, expm1_, expm1_out(x): Promotion::Float;
+    { floats |x| x.expm1::<I>(); complexes |x| complex::expm1::<I, R>(x); }
+    derivative: backward! { self_(g, result: Tensor) => g.mul(&result.add(1)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+}
+unary! {
+    /// The binary logarithm.
+    fn log2, log2_, log2_out(x): Promotion::Float;
+    { floats |x| x.log2::<I>(); complexes |x| complex::log2::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.mul(std::f64::consts::LN_2)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+unary! {
+    /// The decimal logarithm.
+    fn log10, log10_, log10_out(x): Promotion::Float;
+    { floats |x| x.log10::<I>(); complexes |x| complex::log10::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.mul(std::f64::consts::LN_10)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+unary! {
+    /// `log(1 + self)`, accurate near zero.
+    fn log1p, log1p_, log1p_out(x): Promotion::Float;
+    { floats |x| x.log1p::<I>(); complexes |x| complex::log1p::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.add(1)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -0.5, 3.0, &[]);
 }
 
 // ---- trigonometry -------------------------------------------------------------------------------
@@ -195,32 +486,391 @@ unary! {
 unary! {
     /// The sine of an angle in radians.
     fn sin, sin_, sin_out(x): Promotion::Float;
-    { floats |x| x.sin::<I>();  }
+    { floats |x| => x.sin_common::<I>(), if x.is_common_angle(), else x.sin::<I>(); complexes |x| complex::sin::<I, R>(x); }
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.cos()?.conj()?)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
 unary! {
     /// The cosine of an angle in radians.
     fn cos, cos_, cos_out(x): Promotion::Float;
-    { floats |x| x.cos::<I>();  }
+    { floats |x| => x.cos_common::<I>(), if x.is_common_angle(), else x.cos::<I>(); complexes |x| complex::cos::<I, R>(x); }
     derivative: backward! { self_(g, self_: Tensor) => g.neg()?.mul(&self_.sin()?.conj()?)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+unary! {
+    /// The tangent of an angle in radians.
+    fn tan, tan_, tan_out(x): Promotion::Float;
+    { floats |x| => x.tan_common::<I>(), if x.is_common_angle(), else x.tan::<I>(); complexes |x| complex::tan::<I, R>(x); }
+    derivative: backward! { self_(g, result: Tensor) => g.mul(&result.mul(&result)?.add(1)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -1.2, 1.2, &[]);
+}
+unary! {
+    /// The arcsine, in radians.
+    fn asin, asin_, asin_out(x): Promotion::Float;
+    { floats |x| x.asin::<I>(); complexes |x| complex::asin::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.mul(&self_)?.neg()?.add(1)?.rsqrt()?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
+}
+unary! {
+    /// The arccosine, in radians.
+    fn acos, acos_, acos_out(x): Promotion::Float;
+    { floats |x| x.acos::<I>(); complexes |x| complex::acos::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.neg()?.mul(&self_.mul(&self_)?.neg()?.add(1)?.rsqrt()?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
+}
+unary! {
+    /// The arctangent, in radians.
+    fn atan, atan_, atan_out(x): Promotion::Float;
+    { floats |x| x.atan::<I>(); complexes |x| complex::atan::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.mul(&self_)?.add(1)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
+}
+unary! {
+    /// The hyperbolic sine.
+    fn sinh, sinh_, sinh_out(x): Promotion::Float;
+    { floats |x| x.sinh::<I>(); complexes |x| complex::sinh::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.cosh()?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+unary! {
+    /// The hyperbolic cosine.
+    fn cosh, cosh_, cosh_out(x): Promotion::Float;
+    { floats |x| x.cosh::<I>(); complexes |x| complex::cosh::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sinh()?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+unary! {
+    /// The inverse hyperbolic sine.
+    fn asinh, asinh_, asinh_out(x): Promotion::Float;
+    { floats |x| x.asinh::<I>(); complexes |x| complex::asinh::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.mul(&self_)?.add(1)?.rsqrt()?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
+}
+unary! {
+    /// The inverse hyperbolic cosine.
+    fn acosh, acosh_, acosh_out(x): Promotion::Float;
+    { floats |x| x.acosh::<I>(); complexes |x| complex::acosh::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sub(1)?.rsqrt()?.mul(&self_.add(1)?.rsqrt()?)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, 1.2, 3.0, &[]);
+}
+unary! {
+    /// The inverse hyperbolic tangent.
+    fn atanh, atanh_, atanh_out(x): Promotion::Float;
+    { floats |x| x.atanh::<I>(); complexes |x| complex::atanh::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.mul(&self_)?.neg()?.add(1)?.conj()?)? };
+    samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
+}
+unary! {
+    /// `sin(pi self) / (pi self)`, 1 at 0.
+    fn sinc, sinc_, sinc_out(x): Promotion::Float;
+    { floats |x| x.sinc::<I>(); complexes |x| complex::sinc::<I, R>(x); }
+    derivative: backward! { self_(g, self_: Tensor) => sinc_gradient(g, &self_)? };
+    samples: |m| super::examples(&OP, m, 0.2, 2.0, &[]);
+}
+
+/// `g (pi x cos(pi x) - sin(pi x)) / (pi x^2)`; nothing at zero.
+fn sinc_gradient(g: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let angle = x.mul(std::f64::consts::PI)?;
+    let square = angle.mul(x)?;
+    let rise = angle.cos()?.mul(&angle)?.sub(&angle.sin()?)?;
+    g.mul(&rise.div(&square.add(&square.eq(0)?)?)?.conj()?)
+}
+
+// ---- special functions --------------------------------------------------------------------------
+
+unary! {
+    /// The error function.
+    fn erf, erf_, erf_out(x): Promotion::Float;
+    { floats |x| x.erf::<I>(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.mul(&self_)?.neg()?.exp()?)?.mul(std::f64::consts::FRAC_2_SQRT_PI)? };
+    samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+}
+unary! {
+    /// `1 - erf(self)`, accurate where that is small.
+    fn erfc, erfc_, erfc_out(x): Promotion::Float;
+    { floats |x| x.erfc::<I>(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.mul(&self_)?.neg()?.exp()?)?.mul(-std::f64::consts::FRAC_2_SQRT_PI)? };
+    samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+}
+unary! {
+    /// The inverse of the error function.
+    fn erfinv, erfinv_, erfinv_out(x): Promotion::Float;
+    { floats |x| x.erfinv::<I>(); }
+    derivative: backward! { self_(g, result: Tensor) => g.mul(&result.mul(&result)?.exp()?)?.div(std::f64::consts::FRAC_2_SQRT_PI)? };
+    samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
+}
+unary! {
+    /// The logarithm of the gamma function's magnitude.
+    fn lgamma, lgamma_, lgamma_out(x): Promotion::Float;
+    { floats |x| x.lgamma::<I>(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.digamma()?)? };
+    samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+unary! {
+    /// The logarithmic derivative of the gamma function.
+    fn digamma, digamma_, digamma_out(x): Promotion::Float;
+    { floats |x| x.digamma::<I>(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.polygamma(1)?)? };
+    samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+}
+op! {
+    /// The `n`-th derivative of the digamma function, `n` not negative.
+    polygamma_of: "_polygamma(Tensor self, int n) -> Tensor",
+        InPlace INPLACE: "_polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",
+        Out OUT: "_polygamma.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Pointwise(&Pointwise {
+        arity: 1,
+        promotion: Promotion::Float,
+        strips: strips! { floats |x; p| x.polygamma::<I>(p[0].to_i64()); },
+        params: order_params,
+        text: &[],
+        cpu_name: "polygamma",
+    });
+    derivative: backward! { self_(g, self_: Tensor, n: i64) => g.mul(&self_.polygamma(n + 1)?)? };
+    samples: |m| super::examples(&OP, m, 0.5, 3.0, &[1.into()]);
+    fn polygamma(&self, n: i64) -> Tensor [self, n];
+    fn polygamma_(&self, n: i64) -> Tensor [self, n] in INPLACE;
+    out fn polygamma_out(&self, n: i64) [self, n] in OUT;
+}
+
+fn order_params(args: &[Value<'_>]) -> Result<Params> {
+    let params = scalar_params(args)?;
+    ensure!(params[0].to_f64() >= 0.0, "polygamma(n, x) does not support negative n.");
+    Ok(params)
+}
+fn polygamma_any(n: i64, x: &Tensor) -> Result<Tensor> {
+    x.polygamma(n)
+}
+fn polygamma_in_place(x: &Tensor, n: i64) -> Result<Tensor> {
+    x.polygamma_(n)
+}
+op! {
+    /// The `n`-th derivative of the digamma function, `n` not negative.
+    polygamma: "polygamma(int n, Tensor self) -> Tensor",
+        Out OUT: "polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(polygamma_any; n, x));
+    samples: |m| match m.dtype.is_complex() {
+        true => vec![],
+        false => vec![crate::sample![2, m.uniform(&[2, 3], 0.5, 3.0)]],
+    };
+}
+op! {
+    /// [`Tensor::polygamma`] in place.
+    polygamma_: "polygamma_(Tensor(a!) self, int n) -> Tensor(a!)";
+    Body::Composite(kernel!(polygamma_in_place; x, n));
+}
+unary! {
+    /// The modified Bessel function of the first kind, order 0.
+    fn i0, i0_, i0_out(x): Promotion::Float;
+    { floats |x| x.i0::<I>(); }
+    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.special_i1()?)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+predicate! {
+    /// The modified Bessel function of the first kind, order 1.
+    fn special_i1, special_i1_out: Promotion::Float;
+    { floats |x| x.i1::<I>(); }
+    derivative: backward! {
+        self_(g, self_: Tensor, result: Tensor) => {
+            // `i0(x) - i1(x) / x`, one half at zero.
+            let zero = self_.eq(0)?.to_dtype(self_.dtype())?;
+            let slope = self_.i0()?.sub(&result.div(&self_.add(&zero)?)?)?;
+            g.mul(&slope.sub(&zero.mul(0.5)?)?)?
+        }
+    };
+}
+
+/// The bound of logit's arguments as a parameter: negative for none.
+fn logit_params(args: &[Value<'_>]) -> Result<Params> {
+    let mut params = scalar_params(args)?;
+    if matches!(args.first(), None | Some(Value::None)) {
+        params[0] = Scalar::Int(-1);
+    }
+    Ok(params)
+}
+op! {
+    /// `log(self / (1 - self))`; with `eps`, of `self` clamped to `[eps, 1 - eps]`.
+    logit: "logit(Tensor self, float? eps=None) -> Tensor",
+        InPlace INPLACE: "logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)",
+        Out OUT: "logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Pointwise(&Pointwise {
+        arity: 1,
+        promotion: Promotion::Float,
+        strips: strips! { floats |x; p| {
+            let (low, high) = (p[0], T::ONE - p[0]);
+            let raised = if x < low { low } else { x };
+            let clamped = if raised > high { high } else { raised };
+            (if low < T::ZERO { x } else { clamped }).logit::<I>()
+        }; },
+        params: logit_params,
+        text: &[],
+        cpu_name: "logit_cpu",
+    });
+    derivative: backward! { self_(g, self_: Tensor, eps: Option<f64>) => g.logit_backward(&self_, eps)? };
+    samples: |m| [super::examples(&OP, m, 0.1, 0.9, &[]), super::examples(&OP, m, 0.3, 0.7, &[0.2.into()])].concat();
+    fn logit(&self, eps: Option<f64>) -> Tensor [self, eps];
+    fn logit_(&self, eps: Option<f64>) -> Tensor [self, eps] in INPLACE;
+    out fn logit_out(&self, eps: Option<f64>) [self, eps] in OUT;
+}
+op! {
+    /// The gradient of [`Tensor::logit`] at `x`, times `self`.
+    logit_backward: "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
+        Out OUT: "logit_backward.grad_input(Tensor grad_output, Tensor self, float? eps=None, *, Tensor(a!) grad_input) -> Tensor(a!)";
+    Body::Pointwise(&Pointwise {
+        arity: 2,
+        promotion: Promotion::Common,
+        strips: strips! { floats |g, x; p| {
+            let bounded = p[0] >= T::ZERO;
+            let (low, high) = if bounded { (p[0], T::ONE - p[0]) } else { (T::ZERO, T::ONE) };
+            let outside = if bounded { T::ZERO } else { T::NAN };
+            let product = x * (T::ONE - x);
+            let inside = if product == T::ZERO { g * T::INFINITY } else { g / product };
+            if (x < low) | (x > high) { outside } else { inside }
+        }; },
+        params: logit_params,
+        text: &[],
+        cpu_name: "logit_backward_cpu",
+    });
+    derivative: backward! {
+        grad_output(g, self_: Tensor, eps: Option<f64>) => g.logit_backward(&self_, eps)?,
+        self_(g, grad_output: Tensor, self_: Tensor, eps: Option<f64>) => {
+            let twice = g.mul(&grad_output)?.logit_backward(&self_, eps)?.logit_backward(&self_, eps)?;
+            twice.mul(&self_.mul(2)?.sub(1)?)?
+        },
+    };
+    samples: |m| gradient_examples(&OP, m, 0.1, 0.9, &[]);
+    fn logit_backward(&self, x: &Tensor, eps: Option<f64>) -> Tensor [self, x, eps];
+}
+
+// ---- other names --------------------------------------------------------------------------------
+
+/// Other names of operators, in all forms.
+macro_rules! alias {
+    ($($name:ident, $inplace:ident = $base:ident;)*) => { $(
+        #[doc = concat!("Another name of [`Tensor::", stringify!($base), "`].")]
+        pub mod $name {
+            use super::{Body, Op};
+            /// The operator.
+            pub static OP: Op = Op::new(
+                concat!(stringify!($name), "(Tensor self) -> Tensor"),
+                Body::Composite(|_, _, args| super::$base::OP.call(args)),
+            )
+            .doc(concat!("Another name of ", stringify!($base), "."))
+            .at(file!(), line!())
+            .samples(|m| super::$base::OP.samples.map_or_else(Vec::new, |samples| samples(m)));
+            /// In place.
+            pub static INPLACE: Op = Op::new(
+                concat!(stringify!($inplace), "(Tensor(a!) self) -> Tensor(a!)"),
+                Body::Composite(|_, _, args| super::$base::INPLACE.call(args)),
+            )
+            .at(file!(), line!());
+            /// Into a given tensor.
+            pub static OUT: Op = Op::new(
+                concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"),
+                Body::Composite(|_, _, args| super::$base::OUT.call(args)),
+            )
+            .at(file!(), line!());
+            /// All forms.
+            pub static ALL: &[&Op] = &[&OP, &INPLACE, &OUT];
+        }
+        impl Tensor {
+            #[doc = concat!("Another name of [`Tensor::", stringify!($base), "`].")]
+            ///
+            /// # Errors
+            /// As that.
+            pub fn $name(&self) -> Result<Tensor> {
+                $name::OP.call(&[Value::Tensor(self)])?.one()
+            }
+            #[doc = concat!("In-place form of [`Tensor::", stringify!($base), "`] under another name.")]
+            ///
+            /// # Errors
+            /// As that.
+            pub fn $inplace(&self) -> Result<Tensor> {
+                $name::INPLACE.call(&[Value::Tensor(self)])?.one()
+            }
+        }
+    )* };
+}
+alias! {
+    absolute, absolute_ = abs;
+    arccos, arccos_ = acos;
+    arccosh, arccosh_ = acosh;
+    arcsin, arcsin_ = asin;
+    arcsinh, arcsinh_ = asinh;
+    arctan, arctan_ = atan;
+    arctanh, arctanh_ = atanh;
+    fix, fix_ = trunc;
 }
 
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
     abs::ALL,
+    absolute::ALL,
+    acos::ALL,
+    acosh::ALL,
+    angle::ALL,
+    arccos::ALL,
+    arccosh::ALL,
+    arcsin::ALL,
+    arcsinh::ALL,
+    arctan::ALL,
+    arctanh::ALL,
+    asin::ALL,
+    asinh::ALL,
+    atan::ALL,
+    atanh::ALL,
+    bitwise_not::ALL,
+    ceil::ALL,
     conj::ALL,
     conj_physical::ALL,
     cos::ALL,
+    cosh::ALL,
+    deg2rad::ALL,
+    digamma::ALL,
+    erf::ALL,
+    erfc::ALL,
+    erfinv::ALL,
     exp::ALL,
+    exp2::ALL,
+    expm1::ALL,
+    fix::ALL,
     floor::ALL,
+    frac::ALL,
+    i0::ALL,
     isfinite::ALL,
+    isinf::ALL,
     isnan::ALL,
+    isneginf::ALL,
+    isposinf::ALL,
+    lgamma::ALL,
     log::ALL,
+    log10::ALL,
+    log1p::ALL,
+    log2::ALL,
+    logit::ALL,
+    logit_backward::ALL,
+    nan_to_num::ALL,
+    nan_to_num_::ALL,
+    polygamma::ALL,
+    polygamma_::ALL,
+    polygamma_of::ALL,
+    positive::ALL,
+    rad2deg::ALL,
     reciprocal::ALL,
+    replace_nonfinite::ALL,
+    resolve_conj::ALL,
+    round::ALL,
+    round_decimals::ALL,
     rsqrt::ALL,
     sgn::ALL,
+    sign::ALL,
+    signbit::ALL,
     sin::ALL,
+    sinc::ALL,
+    sinh::ALL,
+    special_i1::ALL,
     sqrt::ALL,
+    square::ALL,
+    tan::ALL,
+    trunc::ALL,
 ];
