@@ -18,7 +18,7 @@ pub use function::{Function, FunctionContext, apply};
 pub use gradcheck::{CheckOptions, gradcheck, gradgradcheck};
 pub use kernel::GradContext;
 pub use node::{Edge, Hook, Node};
-pub use saved::{FromSaved, Geometry, SaveKind};
+pub use saved::{FromSaved, Geometry, SaveKind, SavedRef};
 
 use crate::keys::{Key, KeyGuard, KeySet};
 use crate::op::Op;

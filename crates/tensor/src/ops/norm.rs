@@ -1,0 +1,737 @@
+//! Normalisation: layer norm, RMS norm, group norm, instance norm, batch norm.
+
+use crate::dims::Dims;
+use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::norm::{self, BatchNormShape, GroupNormShape, NormGradients};
+use flambeau_cpu::reduce::Operand;
+
+fn operand(t: &Tensor) -> Operand {
+    Operand { data: t.data_ptr(), dtype: t.dtype() }
+}
+
+fn optional(t: &Option<Tensor>) -> Option<Operand> {
+    t.as_ref().map(operand)
+}
+
+/// Locks everything a kernel touches: fresh outputs need none.
+fn locks<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> Result<LockSet<'a>> {
+    LockSet::new(inputs.into_iter().map(|t| (t.storage(), false)))
+}
+
+fn dense(t: Option<&Tensor>) -> Result<Option<Tensor>> {
+    t.map(Tensor::contiguous).transpose()
+}
+
+fn floats(op: &str, x: &Tensor) -> Result<()> {
+    match x.dtype().is_floating_point() {
+        true => Ok(()),
+        false => Err(crate::Error::not_implemented(format!("\"{op}\" not implemented for '{}'", x.dtype().scalar_type_name()))),
+    }
+}
+
+/// The dtype of saved statistics: `f32` for halves with wider parameters, else the input's.
+fn statistics_dtype(x: &Tensor, weight: Option<&Tensor>) -> DType {
+    match weight {
+        Some(w) if w.dtype() != x.dtype() => w.dtype(),
+        _ => x.dtype(),
+    }
+}
+
+// ---- layer norm ---------------------------------------------------------------------------------
+
+/// Rows and their length.
+fn rows_of(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<(usize, usize)> {
+    ensure!(!shape.is_empty(), "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
+    for (name, t) in [("weight", weight), ("bias", bias)] {
+        if let Some(t) = t {
+            ensure!(
+                t.sizes() == shape,
+                "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {:?} and normalized_shape = {shape:?}",
+                t.sizes()
+            );
+        }
+    }
+    let fits = x.dim() >= shape.len() && &x.sizes()[x.dim() - shape.len()..] == shape;
+    ensure!(
+        fits,
+        "Given normalized_shape={shape:?}, expected input with shape [*, {}], but got input of size{:?}",
+        shape.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
+        x.sizes()
+    );
+    let n: i64 = shape.iter().product();
+    let rows: i64 = x.sizes()[..x.dim() - shape.len()].iter().product();
+    Ok((rows as usize, n as usize))
+}
+
+fn statistics_sizes(x: &Tensor, shape: &[i64]) -> Dims {
+    let mut sizes = Dims::from_slice(&x.sizes()[..x.dim() - shape.len()]);
+    sizes.resize(x.dim(), 1);
+    sizes
+}
+
+fn layer_norm_plan(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, _eps: f64) -> Result<[TensorSpec; 3]> {
+    floats("LayerNormKernelImpl", x)?;
+    rows_of(x, shape, weight, bias)?;
+    let statistics = TensorSpec::like(statistics_sizes(x, shape), x).dtype(statistics_dtype(x, weight));
+    Ok([TensorSpec::like(Dims::from_slice(x.sizes()), x), statistics.clone(), statistics])
+}
+
+fn layer_norm_run(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64, outs: &[Tensor]) -> Result<()> {
+    let (rows, n) = rows_of(x, shape, weight, bias)?;
+    let (x, weight, bias) = (x.contiguous()?, dense(weight)?, dense(bias)?);
+    with_contiguous(outs, |o| {
+        if o[0].numel() == 0 && o[1].numel() == 0 {
+            return Ok(());
+        }
+        let _read = locks([Some(&x), weight.as_ref(), bias.as_ref()].into_iter().flatten())?;
+        // SAFETY: all are row-major with the rows' elements; inputs are locked and apart from the outputs.
+        unsafe {
+            norm::layer_norm(
+                (rows, n), eps, operand(&x), optional(&weight), optional(&bias), operand(&o[0]),
+                (Some(operand(&o[1])), Some(operand(&o[2]))),
+            );
+        }
+        Ok(())
+    })
+}
+
+/// Runs with row-major outputs, through temporaries where the given ones are not.
+fn with_contiguous(outs: &[Tensor], run: impl FnOnce(&[Tensor]) -> Result<()>) -> Result<()> {
+    if outs.iter().all(Tensor::is_contiguous) {
+        return run(outs);
+    }
+    let dense = outs.iter().map(|o| Tensor::empty(o.sizes(), (o.dtype(), o.device()))).collect::<Result<Vec<_>>>()?;
+    run(&dense)?;
+    outs.iter().zip(&dense).try_for_each(|(o, d)| o.copy_(d).map(drop))
+}
+
+op! {
+    /// Normalises over the last dims to mean 0 and variance 1, then scales and shifts; also gives mean and reciprocal
+    /// standard deviation.
+    native_layer_norm: "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)";
+    Body::Structured { plan: plan!(layer_norm_plan; x, shape, weight, bias, eps), run: run!(layer_norm_run; x, shape, weight, bias, eps) };
+    derivative: backward! {
+        (input, weight, bias)([c], input: Tensor, normalized_shape: Dims, weight: Option<Tensor>, bias: Option<Tensor>, result1: Tensor, result2: Tensor) => {
+            let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
+            norm_grads(native_layer_norm_backward::OP.call(&[
+                (&c.gradient()?).into(), (&input).into(), (&normalized_shape).into(), (&result1).into(), (&result2).into(),
+                (&weight).into(), (&bias).into(), (&mask[..]).into(),
+            ])?)
+        }
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[3, 5]), vec![5i64], m.any(&[5]), m.any(&[5]), 1e-5], sample![m.any(&[2, 3, 4]), vec![3i64, 4], (), (), 1e-5]],
+        false => vec![],
+    };
+    ulp: 64.0;
+}
+
+/// Three results of which some may be missing.
+fn norm_grads(o: crate::Outputs) -> Vec<Option<Tensor>> {
+    match o {
+        crate::Outputs::Many(v) => v,
+        crate::Outputs::One(t) => vec![Some(t), None, None],
+        _ => vec![None, None, None],
+    }
+}
+
+fn layer_norm_backward_cpu(
+    g: &Tensor, x: &Tensor, shape: &[i64], mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, mask: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    let (rows, n) = rows_of(x, shape, weight, bias)?;
+    check_backward("native_layer_norm_backward", g, x, mask)?;
+    let (g, x, mean, rstd) = (g.contiguous()?, x.contiguous()?, mean.contiguous()?, rstd.contiguous()?);
+    ensure!(mean.numel() as usize == rows && rstd.numel() as usize == rows, "native_layer_norm_backward: statistics do not fit the input");
+    let weight = dense(weight)?;
+    let like = weight.as_ref().map_or(x.dtype(), Tensor::dtype);
+    let input = if mask[0] { Some(Tensor::empty(x.sizes(), (x.dtype(), x.device()))?) } else { None };
+    let dw = if mask[1] { Some(Tensor::empty(shape, (like, x.device()))?) } else { None };
+    let db = if mask[2] { Some(Tensor::empty(shape, (like, x.device()))?) } else { None };
+    let _read = locks([Some(&g), Some(&x), Some(&mean), Some(&rstd), weight.as_ref()].into_iter().flatten())?;
+    let gradients = NormGradients { input: optional(&input), weight: optional(&dw), bias: optional(&db) };
+    // SAFETY: all are row-major with the rows' elements; inputs are locked, outputs fresh.
+    unsafe {
+        norm::layer_norm_backward((rows, n), operand(&g), operand(&x), (operand(&mean), operand(&rstd)), optional(&weight), gradients);
+    }
+    Ok([input, dw, db])
+}
+
+fn check_backward(op: &str, g: &Tensor, x: &Tensor, mask: &[bool]) -> Result<()> {
+    ensure!(g.sizes() == x.sizes(), "{op}: expected a gradient of sizes {:?}, got {:?}", x.sizes(), g.sizes());
+    ensure!(g.dtype() == x.dtype(), "{op}: expected a gradient of dtype {}, got {}", x.dtype(), g.dtype());
+    ensure!(mask.len() == 3, "{op}: output_mask must have three entries");
+    Ok(())
+}
+
+fn layer_norm_backward_meta(
+    _g: &Tensor, x: &Tensor, shape: &[i64], _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _bias: Option<&Tensor>, mask: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    let meta = |sizes: &[i64], wanted: bool| match wanted {
+        true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),
+        false => Ok(None),
+    };
+    Ok([meta(x.sizes(), mask[0])?, meta(shape, mask[1])?, meta(shape, mask[2])?])
+}
+
+op! {
+    /// The gradients of a layer norm with respect to input, weight and bias, as far as `output_mask` asks.
+    native_layer_norm_backward: "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
+    Body::Kernels {
+        cpu: kernel!(layer_norm_backward_cpu; g, x, shape, mean, rstd, weight, bias, mask),
+        meta: kernel!(layer_norm_backward_meta; g, x, shape, mean, rstd, weight, bias, mask),
+    };
+    derivative: backward! {
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, normalized_shape: Dims, mean: Tensor, rstd: Tensor, weight: Option<Tensor>) => {
+            let over: Dims = (0..normalized_shape.len() as i64).map(|d| -1 - d).collect();
+            let lead: Dims = (0..(input.dim() - normalized_shape.len()) as i64).collect();
+            double_backward(c, &grad_out, &input, &mean, &rstd, weight.as_ref(), &over, &lead)?
+        }
+    };
+}
+
+/// The derivative of the three gradients of a normalisation: they are written out with recorded operators (`mean` and
+/// `rstd` recomputed, since they depend on the input) and differentiated again.
+fn double_backward(
+    c: &crate::autograd::GradContext<'_>, g: &Tensor, x: &Tensor, _mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, over: &[i64], lead: &[i64],
+) -> Result<Vec<Option<Tensor>>> {
+    let _mode = crate::autograd::enable_grad();
+    let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
+    let (g, x) = (fresh(g)?, fresh(x)?);
+    let weight = weight.map(fresh).transpose()?;
+    // The epsilon that the statistics were made with.
+    let (var, mean) = { let d = x.detach_all()?; (d.var(over, 0.0, true)?, d.mean_dim(over, true)?) };
+    let _ = mean;
+    let eps = rstd.detach_all()?.pow(-2.0)?.sub(&var.view(rstd.sizes())?)?.view(var.sizes())?;
+    let centred = x.sub(&x.mean_dim(over, true)?)?;
+    let rstd = centred.mul(&centred)?.mean_dim(over, true)?.add(&eps)?.rsqrt()?;
+    let xhat = centred.mul(&rstd)?;
+    let gw = match &weight { Some(w) => g.mul(w)?, None => g.clone() };
+    let dx = gw.sub(&gw.mean_dim(over, true)?)?.sub(&xhat.mul(&gw.mul(&xhat)?.mean_dim(over, true)?)?)?.mul(&rstd)?;
+    let (dw, db) = match lead.is_empty() {
+        true => (g.mul(&xhat)?, g.clone()),
+        false => (g.mul(&xhat)?.sum_dim(lead, false)?, g.sum_dim(lead, false)?),
+    };
+    let (mut ys, mut seeds) = (Vec::new(), Vec::new());
+    for (i, y) in [dx, dw, db].into_iter().enumerate() {
+        if let Some(s) = c.grad(i) {
+            ys.push(y);
+            seeds.push(Some(s.clone()));
+        }
+    }
+    let mut inputs = vec![g, x];
+    inputs.extend(weight);
+    let mut found = crate::autograd::grad(&ys, &inputs, &seeds, true, true, true)?;
+    found.resize(3, None);
+    Ok(found)
+}
+
+fn layer_norm_any(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64, _cudnn: bool) -> Result<Tensor> {
+    let out = native_layer_norm::OP.call(&[x.into(), shape.into(), weight.into(), bias.into(), eps.into()])?;
+    out.list()?.into_iter().next().ok_or_else(|| crate::Error::runtime("layer_norm gave nothing"))
+}
+
+op! {
+    /// Normalises over the last dims (`normalized_shape`) to mean 0 and variance 1, then scales by `weight` and adds `bias`.
+    layer_norm: "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor";
+    Body::Composite(kernel!(layer_norm_any; x, shape, weight, bias, eps, cudnn));
+    fn layer_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor
+        [self, normalized_shape, weight, bias, eps, false];
+}
+
+fn rms_norm_any(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Result<Tensor> {
+    floats("rms_norm", x)?;
+    rows_of(x, shape, weight, None)?;
+    let eps = eps.unwrap_or(match x.dtype().compute() { DType::F64 => f64::EPSILON, _ => f32::EPSILON as f64 });
+    let over: Dims = (0..shape.len() as i64).map(|d| -1 - d).collect();
+    let wide = x.to_dtype(x.dtype().compute())?;
+    let scaled = wide.mul(&wide.mul(&wide)?.mean_dim(&over, true)?.add(eps)?.rsqrt()?)?;
+    match weight {
+        Some(w) => scaled.mul(w)?.to_dtype(x.dtype()),
+        None => scaled.to_dtype(x.dtype()),
+    }
+}
+
+op! {
+    /// Divides by the root mean square over the last dims (`normalized_shape`), then scales by `weight`.
+    rms_norm: "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor";
+    Body::Composite(kernel!(rms_norm_any; x, shape, weight, eps));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[3, 5]), vec![5i64], m.any(&[5]), 1e-5]] } else { vec![] };
+    ulp: 64.0;
+    fn rms_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Tensor [self, normalized_shape, weight, eps];
+}
+
+// ---- group norm ---------------------------------------------------------------------------------
+
+fn group_shape(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, batch: i64, channels: i64, spatial: i64, groups: i64) -> Result<GroupNormShape> {
+    ensure!(groups > 0, "Expected num groups to be greater than 0, got {groups}");
+    ensure!(
+        channels % groups == 0,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape {:?} and num_groups={groups}",
+        x.sizes()
+    );
+    for (name, t) in [("weight", weight), ("bias", bias)] {
+        if let Some(t) = t {
+            ensure!(
+                t.dim() == 1 && t.numel() == channels,
+                "Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {:?} and \
+                 input of shape {:?}",
+                t.sizes(),
+                x.sizes()
+            );
+        }
+    }
+    ensure!(
+        batch >= 0 && spatial >= 0 && batch.checked_mul(channels).and_then(|n| n.checked_mul(spatial)) == Some(x.numel()),
+        "native_group_norm: N={batch}, C={channels}, HxW={spatial} do not fit an input of shape {:?}",
+        x.sizes()
+    );
+    Ok(GroupNormShape { batch: batch as usize, channels: channels as usize, spatial: spatial as usize, groups: groups as usize })
+}
+
+fn group_norm_plan(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, _eps: f64) -> Result<[TensorSpec; 3]> {
+    floats("GroupNormKernelImpl", x)?;
+    group_shape(x, weight, bias, n, c, hw, groups)?;
+    let statistics = TensorSpec::like(Dims::from_slice(&[n, groups]), x).dtype(statistics_dtype(x, weight));
+    let format = x.suggested_memory_format();
+    let strides = crate::dims::strides_for(x.sizes(), format)?;
+    Ok([TensorSpec::like(Dims::from_slice(x.sizes()), x).strided(strides), statistics.clone(), statistics])
+}
+
+fn group_norm_run(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, eps: f64, outs: &[Tensor]) -> Result<()> {
+    let shape = group_shape(x, weight, bias, n, c, hw, groups)?;
+    let (x, weight, bias) = (x.contiguous()?, dense(weight)?, dense(bias)?);
+    with_contiguous(outs, |o| {
+        if x.numel() == 0 {
+            return Ok(());
+        }
+        let _read = locks([Some(&x), weight.as_ref(), bias.as_ref()].into_iter().flatten())?;
+        // SAFETY: all are row-major with the shape's elements; inputs are locked and apart from the outputs.
+        unsafe {
+            norm::group_norm(
+                shape, eps, operand(&x), optional(&weight), optional(&bias), operand(&o[0]),
+                (Some(operand(&o[1])), Some(operand(&o[2]))),
+            );
+        }
+        Ok(())
+    })
+}
+
+op! {
+    /// Normalises each group of channels of each sample; also gives means and reciprocal standard deviations.
+    native_group_norm: "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)";
+    Body::Structured { plan: plan!(group_norm_plan; x, weight, bias, n, c, hw, groups, eps), run: run!(group_norm_run; x, weight, bias, n, c, hw, groups, eps) };
+    derivative: backward! {
+        (input, weight, bias)([c], input: Tensor, weight: Option<Tensor>, N: i64, C: i64, HxW: i64, group: i64, result1: Tensor, result2: Tensor) => {
+            let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
+            norm_grads(native_group_norm_backward::OP.call(&[
+                (&c.gradient()?).into(), (&input).into(), (&result1).into(), (&result2).into(), (&weight).into(),
+                N.into(), C.into(), HxW.into(), group.into(), (&mask[..]).into(),
+            ])?)
+        }
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[2, 4, 3]), m.any(&[4]), m.any(&[4]), 2, 4, 3, 2, 1e-5]],
+        false => vec![],
+    };
+    ulp: 64.0;
+}
+
+fn group_norm_backward_cpu(
+    g: &Tensor, x: &Tensor, mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, mask: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    let shape = group_shape(x, weight, None, n, c, hw, groups)?;
+    check_backward("native_group_norm_backward", g, x, mask)?;
+    ensure!(mean.numel() == n * groups && rstd.numel() == n * groups, "native_group_norm_backward: statistics do not fit the input");
+    let (g, x, mean, rstd) = (g.contiguous()?, x.contiguous()?, mean.contiguous()?, rstd.contiguous()?);
+    let weight = dense(weight)?;
+    let like = weight.as_ref().map_or(x.dtype(), Tensor::dtype);
+    let input = if mask[0] { Some(Tensor::empty(x.sizes(), (x.dtype(), x.device()))?) } else { None };
+    let dw = if mask[1] { Some(Tensor::zeros(&[c], (like, x.device()))?) } else { None };
+    let db = if mask[2] { Some(Tensor::zeros(&[c], (like, x.device()))?) } else { None };
+    if x.numel() == 0 {
+        return Ok([input, dw, db]);
+    }
+    let _read = locks([Some(&g), Some(&x), Some(&mean), Some(&rstd), weight.as_ref()].into_iter().flatten())?;
+    let gradients = NormGradients { input: optional(&input), weight: optional(&dw), bias: optional(&db) };
+    // SAFETY: all are row-major with the shape's elements; inputs are locked, outputs fresh.
+    unsafe {
+        norm::group_norm_backward(shape, operand(&g), operand(&x), (operand(&mean), operand(&rstd)), optional(&weight), gradients);
+    }
+    Ok([input, dw, db])
+}
+
+fn group_norm_backward_meta(
+    _g: &Tensor, x: &Tensor, _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _n: i64, c: i64, _hw: i64, _groups: i64, mask: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    let meta = |sizes: &[i64], wanted: bool| match wanted {
+        true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),
+        false => Ok(None),
+    };
+    Ok([meta(x.sizes(), mask[0])?, meta(&[c], mask[1])?, meta(&[c], mask[2])?])
+}
+
+op! {
+    /// The gradients of a group norm with respect to input, weight and bias, as far as `output_mask` asks.
+    native_group_norm_backward: "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
+    Body::Kernels {
+        cpu: kernel!(group_norm_backward_cpu; g, x, mean, rstd, weight, n, c, hw, groups, mask),
+        meta: kernel!(group_norm_backward_meta; g, x, mean, rstd, weight, n, c, hw, groups, mask),
+    };
+    derivative: backward! {
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Option<Tensor>, N: i64, C: i64, HxW: i64, group: i64) => {
+            // As (N, groups, channels of a group, HxW), with the weight along; a normalisation over the last two dims.
+            let split = [N, group, C / group, HxW];
+            let weight = weight.map(|w| w.reshape(&[1, group, C / group, 1])).transpose()?;
+            let seeds = [
+                c.grad(0).map(|g| g.reshape(&split)).transpose()?,
+                c.grad(1).map(|g| g.reshape(&[1, group, C / group, 1])).transpose()?,
+                c.grad(2).map(|g| g.reshape(&[1, group, C / group, 1])).transpose()?,
+            ];
+            group_double_backward(&seeds, &grad_out.reshape(&split)?, &input.reshape(&split)?, &rstd.reshape(&[N, group, 1, 1])?, weight)?
+                .into_iter()
+                .zip([grad_out.sizes(), input.sizes(), &[C]])
+                .map(|(g, sizes)| g.map(|g| g.reshape(sizes)).transpose())
+                .collect::<Result<Vec<_>>>()?
+        }
+    };
+}
+
+/// As [`double_backward`], for the split shape of a group norm.
+fn group_double_backward(seeds: &[Option<Tensor>; 3], g: &Tensor, x: &Tensor, rstd: &Tensor, weight: Option<Tensor>) -> Result<Vec<Option<Tensor>>> {
+    let _mode = crate::autograd::enable_grad();
+    let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
+    let (g, x) = (fresh(g)?, fresh(x)?);
+    let weight = weight.as_ref().map(fresh).transpose()?;
+    let over = [-1, -2];
+    let eps = rstd.detach_all()?.pow(-2.0)?.sub(&x.detach_all()?.var(&over, 0.0, true)?)?;
+    let centred = x.sub(&x.mean_dim(&over, true)?)?;
+    let rstd = centred.mul(&centred)?.mean_dim(&over, true)?.add(&eps)?.rsqrt()?;
+    let xhat = centred.mul(&rstd)?;
+    let gw = match &weight { Some(w) => g.mul(w)?, None => g.clone() };
+    let dx = gw.sub(&gw.mean_dim(&over, true)?)?.sub(&xhat.mul(&gw.mul(&xhat)?.mean_dim(&over, true)?)?)?.mul(&rstd)?;
+    let (dw, db) = (g.mul(&xhat)?.sum_dim(&[0, 3], true)?, g.sum_dim(&[0, 3], true)?);
+    let (mut ys, mut given) = (Vec::new(), Vec::new());
+    for (y, s) in [dx, dw, db].into_iter().zip(seeds) {
+        if s.is_some() {
+            ys.push(y);
+            given.push(s.clone());
+        }
+    }
+    let mut inputs = vec![g, x];
+    inputs.extend(weight);
+    let mut found = crate::autograd::grad(&ys, &inputs, &given, true, true, true)?;
+    found.resize(3, None);
+    Ok(found)
+}
+
+fn group_norm_any(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64, _cudnn: bool) -> Result<Tensor> {
+    ensure!(x.dim() >= 2, "Expected at least 2 dimensions for input tensor but received {}", x.dim());
+    let (n, c) = (x.sizes()[0], x.sizes()[1]);
+    let hw: i64 = x.sizes()[2..].iter().product();
+    ensure!(groups > 0 && c % groups == 0, "Expected number of channels in input to be divisible by num_groups, but got input of shape {:?} and num_groups={groups}", x.sizes());
+    let out = native_group_norm::OP.call(&[
+        x.into(), weight.into(), bias.into(), n.into(), c.into(), hw.into(), groups.into(), eps.into(),
+    ])?;
+    out.list()?.into_iter().next().ok_or_else(|| crate::Error::runtime("group_norm gave nothing"))
+}
+
+op! {
+    /// Normalises each group of channels of each sample (N, C, ...) to mean 0 and variance 1, then scales and shifts each channel.
+    group_norm: "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor";
+    Body::Composite(kernel!(group_norm_any; x, groups, weight, bias, eps, cudnn));
+    fn group_norm(&self, num_groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor [self, num_groups, weight, bias, eps, false];
+}
+
+// ---- batch norm ---------------------------------------------------------------------------------
+
+fn batch_shape(x: &Tensor, parameters: &[(&str, Option<&Tensor>)]) -> Result<(BatchNormShape, MemoryFormat)> {
+    ensure!(x.dim() >= 2, "batch_norm: expected at least two dimensions, got input of shape {:?}", x.sizes());
+    let c = x.sizes()[1];
+    for (name, t) in parameters {
+        if let Some(t) = t {
+            ensure!(t.dim() == 1 && t.numel() == c, "{name} should contain {c} elements not {}", t.numel());
+        }
+    }
+    let (n, spatial) = (x.sizes()[0] as usize, x.sizes()[2..].iter().product::<i64>() as usize);
+    Ok(match x.suggested_memory_format() {
+        MemoryFormat::Contiguous => (BatchNormShape { outer: n, channels: c as usize, inner: spatial }, MemoryFormat::Contiguous),
+        format => (BatchNormShape { outer: n * spatial, channels: c as usize, inner: 1 }, format),
+    })
+}
+
+fn batch_norm_cpu(
+    x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
+    training: bool, momentum: f64, eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    floats("batch_norm", x)?;
+    let named = [("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var)];
+    let (shape, format) = batch_shape(x, &named)?;
+    let c = shape.channels as i64;
+    let wide = statistics_dtype(x, weight.or(running_mean));
+    let strides = crate::dims::strides_for(x.sizes(), format)?;
+    let out = Tensor::fresh_strided(x.device(), x.dtype(), Dims::from_slice(x.sizes()), strides)?;
+    let x = x.contiguous_in(format)?;
+    let (weight, bias) = (dense(weight)?, dense(bias)?);
+    let (mean, invstd, saved) = if training {
+        let mean = Tensor::empty(&[c], (wide, x.device()))?;
+        let var = Tensor::empty(&[c], (wide, x.device()))?;
+        if x.numel() == 0 {
+            mean.zero_()?;
+            var.zero_()?;
+        } else {
+            let _read = locks([&x])?;
+            // SAFETY: the input is dense and locked, the outputs fresh.
+            unsafe { norm::batch_norm_statistics(shape, operand(&x), operand(&mean), operand(&var)) };
+        }
+        let count = (shape.outer * shape.inner) as f64;
+        if let Some(r) = running_mean {
+            r.mul_(1.0 - momentum)?.add_scaled_(&mean, momentum)?;
+        }
+        if let Some(r) = running_var {
+            r.mul_(1.0 - momentum)?.add_scaled_(&var.mul(count / (count - 1.0))?, momentum)?;
+        }
+        let invstd = var.add(eps)?.rsqrt()?;
+        (mean.clone(), invstd.clone(), (mean, invstd))
+    } else {
+        let (Some(m), Some(v)) = (running_mean, running_var) else {
+            return Err(crate::Error::runtime("Expected running_mean and running_var to be defined when training=False"));
+        };
+        let none = || Tensor::empty(&[0], (wide, x.device()));
+        (m.contiguous()?, v.add(eps)?.rsqrt()?, (none()?, none()?))
+    };
+    if x.numel() > 0 {
+        let _read = locks([Some(&x), Some(&mean), Some(&invstd), weight.as_ref(), bias.as_ref()].into_iter().flatten())?;
+        // SAFETY: all are dense with the shape's elements; inputs are locked, the output fresh.
+        unsafe {
+            norm::batch_norm(shape, operand(&x), (operand(&mean), operand(&invstd)), optional(&weight), optional(&bias), operand(&out));
+        }
+    }
+    Ok((out, saved.0, saved.1))
+}
+
+fn batch_norm_meta(
+    x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
+    training: bool, _momentum: f64, _eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    floats("batch_norm", x)?;
+    let named = [("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var)];
+    let (shape, format) = batch_shape(x, &named)?;
+    let strides = crate::dims::strides_for(x.sizes(), format)?;
+    let c = if training { shape.channels as i64 } else { 0 };
+    let statistics = || Tensor::fresh(crate::Device::META, statistics_dtype(x, weight.or(running_mean)), Dims::from_slice(&[c]));
+    let out = Tensor::fresh_strided(crate::Device::META, x.dtype(), Dims::from_slice(x.sizes()), strides)?;
+    Ok((out, statistics()?, statistics()?))
+}
+
+op! {
+    /// Normalises each channel of (N, C, ...) by the batch's statistics (and updates the running ones) or by the running
+    /// ones; also gives the batch's means and reciprocal standard deviations.
+    native_batch_norm: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";
+    Body::Kernels {
+        cpu: kernel!(batch_norm_cpu; x, weight, bias, running_mean, running_var, training, momentum, eps),
+        meta: kernel!(batch_norm_meta; x, weight, bias, running_mean, running_var, training, momentum, eps),
+    };
+    derivative: backward! {
+        (input, weight, bias)([c], input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, training: bool, eps: f64, result1: Tensor, result2: Tensor) => {
+            let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
+            norm_grads(native_batch_norm_backward::OP.call(&[
+                (&c.gradient()?).into(), (&input).into(), (&weight).into(),
+                running_mean.as_ref().map_or(Value::None, |k| Value::Tensor(&k.0)), running_var.as_ref().map_or(Value::None, |k| Value::Tensor(&k.0)),
+                (&result1).into(), (&result2).into(), training.into(), eps.into(), (&mask[..]).into(),
+            ])?)
+        }
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![
+            sample![m.any(&[3, 4, 2]), m.any(&[4]), m.any(&[4]), (), (), true, 0.1, 1e-5],
+            sample![m.any(&[3, 4, 2, 2]), (), (), m.any(&[4]), m.uniform(&[4], 0.5, 2.0), false, 0.1, 1e-5],
+        ],
+        false => vec![],
+    };
+    ulp: 64.0;
+}
+
+/// A running statistic, which training updates in place between forward and backward: it is read as it is now.
+struct Kept(Tensor);
+impl crate::autograd::FromSaved for Option<Kept> {
+    const KIND: crate::autograd::SaveKind = crate::autograd::SaveKind::Data;
+    fn from_saved(v: crate::autograd::SavedRef<'_>) -> Result<Self> {
+        Ok(v.unchecked().map(Kept))
+    }
+}
+
+fn batch_norm_backward_cpu(
+    g: &Tensor, x: &Tensor, weight: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>, save_invstd: Option<&Tensor>, training: bool, eps: f64, mask: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    check_backward("native_batch_norm_backward", g, x, mask)?;
+    let (shape, format) = batch_shape(x, &[("weight", weight), ("running_mean", running_mean), ("running_var", running_var)])?;
+    let c = shape.channels as i64;
+    let (mean, invstd) = match training {
+        true => match (save_mean, save_invstd) {
+            (Some(m), Some(i)) if m.numel() == c && i.numel() == c => (m.contiguous()?, i.contiguous()?),
+            _ => return Err(crate::Error::runtime("native_batch_norm_backward: the saved statistics do not fit the input")),
+        },
+        false => match (running_mean, running_var) {
+            (Some(m), Some(v)) => (m.contiguous()?, v.add(eps)?.rsqrt()?),
+            _ => return Err(crate::Error::runtime("Expected running_mean and running_var to be defined when training=False")),
+        },
+    };
+    let strides = crate::dims::strides_for(x.sizes(), format)?;
+    let (g, x, weight) = (g.contiguous_in(format)?, x.contiguous_in(format)?, dense(weight)?);
+    let like = weight.as_ref().map_or(x.dtype(), Tensor::dtype);
+    let input = match mask[0] {
+        true => Some(Tensor::fresh_strided(x.device(), x.dtype(), Dims::from_slice(x.sizes()), strides)?),
+        false => None,
+    };
+    let dw = if mask[1] { Some(Tensor::zeros(&[c], (like, x.device()))?) } else { None };
+    let db = if mask[2] { Some(Tensor::zeros(&[c], (like, x.device()))?) } else { None };
+    if x.numel() == 0 {
+        return Ok([input, dw, db]);
+    }
+    let _read = locks([Some(&g), Some(&x), Some(&mean), Some(&invstd), weight.as_ref()].into_iter().flatten())?;
+    let gradients = NormGradients { input: optional(&input), weight: optional(&dw), bias: optional(&db) };
+    // SAFETY: all are dense with the shape's elements; inputs are locked, outputs fresh.
+    unsafe {
+        norm::batch_norm_backward(shape, training, operand(&g), operand(&x), (operand(&mean), operand(&invstd)), optional(&weight), gradients);
+    }
+    Ok([input, dw, db])
+}
+
+fn batch_norm_backward_meta(
+    _g: &Tensor, x: &Tensor, _weight: Option<&Tensor>, _rm: Option<&Tensor>, _rv: Option<&Tensor>, _sm: Option<&Tensor>,
+    _si: Option<&Tensor>, _training: bool, _eps: f64, mask: &[bool],
+) -> Result<[Option<Tensor>; 3]> {
+    let meta = |sizes: &[i64], wanted: bool| match wanted {
+        true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),
+        false => Ok(None),
+    };
+    let c = [x.sizes().get(1).copied().unwrap_or(0)];
+    Ok([meta(x.sizes(), mask[0])?, meta(&c, mask[1])?, meta(&c, mask[2])?])
+}
+
+op! {
+    /// The gradients of a batch norm with respect to input, weight and bias, as far as `output_mask` asks.
+    native_batch_norm_backward: "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
+    Body::Kernels {
+        cpu: kernel!(batch_norm_backward_cpu; g, x, weight, running_mean, running_var, save_mean, save_invstd, training, eps, mask),
+        meta: kernel!(batch_norm_backward_meta; g, x, weight, running_mean, running_var, save_mean, save_invstd, training, eps, mask),
+    };
+    derivative: backward! {
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, train: bool, eps: f64) =>
+            batch_double_backward(c, &grad_out, &input, weight.as_ref(), running_mean.map(|k| k.0), running_var.map(|k| k.0), train, eps)?
+    };
+}
+
+fn batch_double_backward(
+    c: &crate::autograd::GradContext<'_>, g: &Tensor, x: &Tensor, weight: Option<&Tensor>, running_mean: Option<Tensor>,
+    running_var: Option<Tensor>, training: bool, eps: f64,
+) -> Result<Vec<Option<Tensor>>> {
+    let _mode = crate::autograd::enable_grad();
+    let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
+    let (g, x) = (fresh(g)?, fresh(x)?);
+    let weight = weight.map(fresh).transpose()?;
+    let over: Dims = (0..x.dim() as i64).filter(|d| *d != 1).collect();
+    let mut channel = Dims::from_elem(1, x.dim());
+    channel[1] = x.sizes()[1];
+    let gw = match &weight { Some(w) => g.mul(&w.view(&channel)?)?, None => g.clone() };
+    let (dx, xhat) = match (training, running_mean, running_var) {
+        (false, Some(m), Some(v)) => {
+            let rstd = v.add(eps)?.rsqrt()?.view(&channel)?;
+            (gw.mul(&rstd)?, x.sub(&m.view(&channel)?)?.mul(&rstd)?)
+        }
+        _ => {
+            let centred = x.sub(&x.mean_dim(&over, true)?)?;
+            let rstd = centred.mul(&centred)?.mean_dim(&over, true)?.add(eps)?.rsqrt()?;
+            let xhat = centred.mul(&rstd)?;
+            let dx = gw.sub(&gw.mean_dim(&over, true)?)?.sub(&xhat.mul(&gw.mul(&xhat)?.mean_dim(&over, true)?)?)?.mul(&rstd)?;
+            (dx, xhat)
+        }
+    };
+    let (dw, db) = (g.mul(&xhat)?.sum_dim(&over, false)?, g.sum_dim(&over, false)?);
+    let (mut ys, mut seeds) = (Vec::new(), Vec::new());
+    for (i, y) in [dx, dw, db].into_iter().enumerate() {
+        if let Some(s) = c.grad(i) {
+            ys.push(y);
+            seeds.push(Some(s.clone()));
+        }
+    }
+    let mut inputs = vec![g, x];
+    inputs.extend(weight);
+    let mut found = crate::autograd::grad(&ys, &inputs, &seeds, true, true, true)?;
+    found.resize(3, None);
+    Ok(found)
+}
+
+fn batch_norm_any(
+    x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
+    training: bool, momentum: f64, eps: f64, _cudnn: bool,
+) -> Result<Tensor> {
+    if training && x.dim() >= 2 {
+        let count: i64 = x.numel() / x.sizes()[1].max(1);
+        if count == 1 {
+            return Err(crate::Error::value(format!("Expected more than 1 value per channel when training, got input size {:?}", x.sizes())));
+        }
+    }
+    let out = native_batch_norm::OP.call(&[
+        x.into(), weight.into(), bias.into(), running_mean.into(), running_var.into(), training.into(), momentum.into(), eps.into(),
+    ])?;
+    out.list()?.into_iter().next().ok_or_else(|| crate::Error::runtime("batch_norm gave nothing"))
+}
+
+op! {
+    /// Normalises each channel of (N, C, ...): in training by the batch's statistics, which also move the running ones; else
+    /// by the running ones. Then scales and shifts each channel.
+    batch_norm: "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor";
+    Body::Composite(kernel!(batch_norm_any; x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn));
+    fn batch_norm(&self, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>, training: bool, momentum: f64, eps: f64) -> Tensor
+        [self, weight, bias, running_mean, running_var, training, momentum, eps, false];
+}
+
+fn instance_norm_any(
+    x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
+    use_input_stats: bool, momentum: f64, eps: f64, _cudnn: bool,
+) -> Result<Tensor> {
+    ensure!(x.dim() >= 2, "instance_norm: expected at least two dimensions, got input of shape {:?}", x.sizes());
+    ensure!(
+        use_input_stats || (running_mean.is_some() && running_var.is_some()),
+        "Expected running_mean and running_var to be defined when use_input_stats is false"
+    );
+    // A batch norm of one sample whose channels are all samples' channels.
+    let (n, c) = (x.sizes()[0], x.sizes()[1]);
+    let mut merged = Dims::from_slice(&[1, n * c]);
+    merged.extend_from_slice(&x.sizes()[2..]);
+    let repeat = |t: Option<&Tensor>| t.map(|t| t.repeat(&[n])).transpose();
+    let (w, b, m, v) = (repeat(weight)?, repeat(bias)?, repeat(running_mean)?, repeat(running_var)?);
+    let y = batch_norm_any(
+        &x.contiguous()?.view(&merged)?, w.as_ref(), b.as_ref(), m.as_ref(), v.as_ref(), use_input_stats, momentum, eps, false,
+    )?;
+    for (running, all) in [(running_mean, &m), (running_var, &v)] {
+        if let (true, Some(r), Some(all)) = (use_input_stats, running, all) {
+            r.copy_(&all.view(&[n, c])?.mean_dim(&[0], false)?)?;
+        }
+    }
+    y.view(x.sizes())
+}
+
+op! {
+    /// Normalises each channel of each sample, then scales and shifts each channel.
+    instance_norm: "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor";
+    Body::Composite(kernel!(instance_norm_any; x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn));
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    batch_norm::ALL,
+    group_norm::ALL,
+    instance_norm::ALL,
+    layer_norm::ALL,
+    native_batch_norm::ALL,
+    native_batch_norm_backward::ALL,
+    native_group_norm::ALL,
+    native_group_norm_backward::ALL,
+    native_layer_norm::ALL,
+    native_layer_norm_backward::ALL,
+    rms_norm::ALL,
+];
