@@ -3,7 +3,6 @@ use crate::*;
 #[allow(missing_docs, unused)]
 #[rustfmt::skip]
 impl Tensor {
-    pub fn log1p(&self) -> Result<Tensor> { todo!() }
-    pub fn log_sigmoid(&self) -> Result<Tensor> { todo!() }
     pub fn xlogy(&self, _o: impl IntoOperand) -> Result<Tensor> { todo!() }
+    pub fn dropout(&self, _p: f64, _t: bool) -> Result<Tensor> { todo!() }
 }
