@@ -47,7 +47,7 @@ pub unsafe fn embedding_backward(
         }
     }
     // Columns in at most 16 pieces of whole cache lines: each piece reads all indices.
-    let grain = width.div_ceil(16).max((1 << 15) / count).max(32);
+    let grain = width.div_ceil(16).max((1 << 15) / count).max(64);
     let grad = Shared(grad.cast_mut());
     parallel_for(width, grain, &|columns| {
         dispatch!(dtype, T in [floats, complexes] => {

@@ -17,14 +17,16 @@ mod take;
 
 pub use embedding::embedding_backward;
 pub use mask::{Mask, masked_fill};
-pub use select::select;
 pub use put::{
     ReduceOp, index_add, index_copy, index_fill, index_put, index_put_accumulate, put_flat, put_flat_accumulate,
     scatter, scatter_reduce,
 };
+pub use select::select;
 pub use take::{gather, index, index_select, take_flat};
 
 use crate::copy::copy_strided;
+use crate::math::level;
+use crate::with_isa;
 use flambeau_base::DType;
 use flambeau_base::iter::Iter;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -141,12 +143,15 @@ unsafe fn check(sizes: &[i64], indices: &[IndexOperand], wrap: bool) -> Result<C
 unsafe fn extremes<T: Copy + Into<i64> + Ord>(data: *const u8, stride: isize, n: usize) -> (i64, i64) {
     // SAFETY: the caller's `n` indices.
     let at = |i: usize| unsafe { data.offset(i as isize * stride).cast::<T>().read_unaligned() };
-    let (mut min, mut max) = (at(0), at(0));
-    for i in 1..n {
-        let value = at(i);
-        min = min.min(value);
-        max = max.max(value);
-    }
+    let first = at(0);
+    let widest = |(min, max): (T, T), x: T| (min.min(x), max.max(x));
+    let (min, max) = if stride == size_of::<T>() as isize {
+        // SAFETY: the caller's `n` indices, end to end.
+        let at = |i: usize| unsafe { data.cast::<T>().add(i).read_unaligned() };
+        with_isa!(level(), _I => (0..n).map(at).fold((first, first), widest))
+    } else {
+        (1..n).map(at).fold((first, first), widest)
+    };
     (min.into(), max.into())
 }
 

@@ -294,9 +294,9 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     let last = ordered.pop();
     let outer_count: usize = ordered.iter().map(|o| o.size).product();
     let in_order = outer_count * last.as_ref().map_or(1, |l| l.size);
-    // At most 16 pieces, each of whole cache lines: every piece reads all indices of its columns.
+    // At most 16 pieces, none narrow: every piece reads all indices of its columns.
     let columns = it.numel();
-    let grain = columns.div_ceil(16).max(GRAIN / in_order).max(16);
+    let grain = columns.div_ceil(16).max(GRAIN / in_order).max(64);
     // One strip with the addresses `p`, strides `s` and `n` elements.
     let run = |p: &[*mut u8], s: &[isize], n: usize| {
         // SAFETY: a strip of the caller's operands; indices are in range.
@@ -475,6 +475,13 @@ unsafe fn put_strip<T: Copy, C: Combine<T>>(
                 for i in 0..n as isize {
                     one(dst.offset(i * dst_stride), i);
                 }
+            }
+        } else if dst_stride == 0 && src_stride == size && index_stride == 8 && step == size {
+            // The common case: one row written by contiguous indices.
+            let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
+            for i in 0..n {
+                let dst = dst.offset(index.add(i).read_unaligned() as isize);
+                dst.write_unaligned(C::combine(dst.read_unaligned(), src.add(i).read_unaligned()));
             }
         } else {
             for i in 0..n as isize {

@@ -1,7 +1,7 @@
 //! Reading at index positions.
 
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, widen, without};
-use crate::copy::{cast_strip_of_size, copy_strided};
+use crate::copy::{cast_strip_of_size, copy_strided, prefetch};
 use flambeau_base::DType;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
@@ -144,14 +144,27 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
     let outer = Iter::new(&outer_sizes, &outer_operands);
     let strip = cast_strip_of_size(size);
     let copy_rows = |from: usize, to: usize, p: &[*mut u8], s: &[isize], n: usize| {
+        // SAFETY: rows of the caller's operands; indices are in range.
+        let row_at = |i: isize| unsafe {
+            let mut src = p[1].offset(i * s[1]);
+            for (k, operand) in checked.operands.iter().enumerate() {
+                let value = p[2 + k].offset(i * s[2 + k]).cast::<i64>().read_unaligned();
+                src = src.offset(value as isize * operand.step);
+            }
+            src
+        };
+        let lines = if contiguous { ((to - from) * size).min(1024) } else { 0 };
         for i in 0..n as isize {
+            // Rows lie anywhere: ask for the one after the next while this one is copied.
+            if i + 2 < n as isize {
+                let next = row_at(i + 2);
+                for line in (0..lines).step_by(64) {
+                    prefetch(next.wrapping_add(line));
+                }
+            }
             // SAFETY: rows of the caller's operands; indices are in range.
             unsafe {
-                let mut src = p[1].offset(i * s[1]);
-                for (k, operand) in checked.operands.iter().enumerate() {
-                    let value = p[2 + k].offset(i * s[2 + k]).cast::<i64>().read_unaligned();
-                    src = src.offset(value as isize * operand.step);
-                }
+                let src = row_at(i);
                 let src = src.offset(from as isize * row_strides.1);
                 let dst = p[0].offset(i * s[0] + from as isize * row_strides.0);
                 if contiguous {
@@ -206,7 +219,21 @@ unsafe fn take_strip<T: Copy>(
     let index = index.cast::<u8>();
     // SAFETY: the caller's `n` elements; indices are in range.
     unsafe {
-        if out_stride == size_of::<T>() as isize && index_stride == 8 {
+        if out_stride == size_of::<T>() as isize && index_stride == 8 && src_stride == 0 {
+            // The common case: one row looked up by contiguous indices.
+            let (index, out) = (index.cast::<i64>(), out.cast::<T>());
+            if step == size_of::<T>() as i64 {
+                let src = src.cast::<T>();
+                for i in 0..n {
+                    out.add(i).write_unaligned(src.offset(index.add(i).read_unaligned() as isize).read_unaligned());
+                }
+            } else {
+                for i in 0..n {
+                    let at = index.add(i).read_unaligned() as isize * step as isize;
+                    out.add(i).write_unaligned(src.offset(at).cast::<T>().read_unaligned());
+                }
+            }
+        } else if out_stride == size_of::<T>() as isize && index_stride == 8 {
             let (index, out) = (index.cast::<i64>(), out.cast::<T>());
             for i in 0..n {
                 let at = index.add(i).read_unaligned() as isize * step as isize + i as isize * src_stride;
