@@ -12,6 +12,7 @@ pub use cast::{CastStrip, cast_strip};
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
+pub(crate) use transpose::prefetch;
 use transpose::{Matrix, block_side};
 
 /// Bytes moved by one piece of parallel work. Far above the cost of handing out a piece, far below a last-level cache.

@@ -141,8 +141,9 @@ fn square_kernel<T: Copy>() -> (usize, Square) {
     (16 / size_of::<T>(), square_of::<T>)
 }
 
+/// Asks for the cache line of an address, which need not be valid.
 #[inline(always)]
-fn prefetch(p: *const u8) {
+pub(crate) fn prefetch(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults.
     unsafe {
