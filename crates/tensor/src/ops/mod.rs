@@ -19,6 +19,7 @@ macro_rules! families {
 families! {
     activation
     advanced
+    attention
     binary
     compare
     conv
