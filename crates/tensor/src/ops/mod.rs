@@ -25,6 +25,7 @@ families! {
     conv
     copy
     create
+    embedding
     index
     join
     loss
@@ -34,6 +35,7 @@ families! {
     norm
     pool
     power
+    random
     range
     reduce
     scan

@@ -1,0 +1,939 @@
+//! Random numbers: fills in place, factories, and dropout. The same seed gives PyTorch's numbers.
+
+use super::create::{TensorOptions, check_layout, factory};
+use crate::dims::{self, Dims};
+use crate::dispatch::resize_output;
+use crate::random::Generator;
+use crate::{Body, Bool, DType, Device, Element, Error, Layout, MemoryFormat, Op, Result, Tensor, backward, ensure};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::random as recipes;
+
+type Engine = recipes::Generator;
+
+fn not_for(op: &str, dtype: DType) -> Error {
+    Error::not_implemented(format!("\"{op}\" not implemented for '{}'", dtype.scalar_type_name()))
+}
+
+/// Runs `f` on the elements of a contiguous tensor on the CPU.
+fn with_elements<T: Element, R>(x: &Tensor, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+    let _lock = LockSet::new([(x.storage(), true)])?;
+    // SAFETY: `numel` contiguous elements of this type, in a storage that is locked for writing.
+    Ok(f(unsafe { std::slice::from_raw_parts_mut(x.data_ptr().cast::<T>(), x.numel() as usize) }))
+}
+
+/// Fills `x` in the order in which PyTorch visits it. `recipe` is given contiguous memory, and whether that stands for
+/// something with gaps or in another order.
+fn fill(
+    x: &Tensor,
+    generator: Option<&Generator>,
+    recipe: &dyn Fn(&mut Engine, &Tensor, bool) -> Result<()>,
+) -> Result<Tensor> {
+    ensure!(
+        !dims::may_overlap(x.sizes(), x.strides()),
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please \
+         clone() the tensor before performing the operation."
+    );
+    if x.numel() == 0 || x.device() == Device::META {
+        return Ok(x.clone());
+    }
+    let generator = Generator::or_default(generator);
+    if x.is_contiguous() && x.device().is_cpu() {
+        generator.with(|engine| recipe(engine, x, false))?;
+        return Ok(x.clone());
+    }
+    let order = visiting_order(x);
+    let target = x.permute(&order)?;
+    let buffer = Tensor::fresh(Device::CPU, x.dtype(), Dims::from_slice(target.sizes()))?;
+    generator.with(|engine| recipe(engine, &buffer, !x.is_contiguous()))?;
+    target.copy_(&buffer)?;
+    Ok(x.clone())
+}
+
+fn visiting_order(x: &Tensor) -> Dims {
+    let sizes: Vec<usize> = x.sizes().iter().map(|&s| s as usize).collect();
+    let strides: Vec<isize> = x.strides().iter().map(|&s| s as isize).collect();
+    recipes::memory_order(&sizes, &strides).iter().map(|&d| d as i64).collect()
+}
+
+/// The largest finite number of a floating-point dtype.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 65504.0,
+        DType::BF16 => f64::from(crate::bf16::MAX),
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// An in-place fill: the operator, and its functional form.
+macro_rules! fills {
+    ($(
+        $(#[doc = $doc:expr])*
+        $name:ident $schema:literal, $functional:ident $functional_schema:literal, $any:ident($($arg:ident: $t:ty),*) [$($given:ident: $g:ty),*];
+    )*) => { $(
+        op! {
+            $(#[doc = $doc])*
+            $name: $schema;
+            Body::Explicit(kernel!($any; x, $($arg,)* generator));
+            derivative: backward! { self_(g) => g.zeros_like()? };
+            fn $name(&self, $($given: $g),*) -> Tensor [self, $($given),*];
+        }
+        #[allow(non_snake_case)]
+        mod $functional {
+            use super::*;
+            pub(super) fn any(x: &Tensor, $($arg: $t,)* generator: Option<&Generator>) -> Result<Tensor> {
+                $any(&x.empty_like()?, $($arg,)* generator)
+            }
+            op! {
+                $(#[doc = $doc])*
+                /// The result is a new tensor with the sizes, dtype and memory order of this one.
+                entry: $functional_schema;
+                Body::Explicit(kernel!(any; x, $($arg,)* generator));
+                derivative: backward! { self_(g) => g.zeros_like()? };
+            }
+        }
+    )* };
+}
+
+// ---- continuous ---------------------------------------------------------------------------------
+
+fn uniform_any(x: &Tensor, from: Option<f64>, to: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let (from, to) = (from.unwrap_or(0.0), to.unwrap_or(1.0));
+    if x.dtype().is_complex() {
+        uniform_any(&x.view_as_real()?, Some(from), Some(to), generator)?;
+        return Ok(x.clone());
+    }
+    if !x.dtype().is_differentiable() {
+        return Err(not_for("check_uniform_bounds", x.dtype()));
+    }
+    let (max, name) = (largest(x.dtype()), x.dtype().scalar_type_name());
+    ensure!((-max..=max).contains(&from), "from is out of bounds for {name}");
+    ensure!((-max..=max).contains(&to), "to is out of bounds for {name}");
+    ensure!(from <= to, "uniform_ expects to return a [from, to) range, but found from={from} > to={to}");
+    ensure!(
+        to - from <= max,
+        "uniform_ expects to-from <= std::numeric_limits<{name}>::max(), but found to={to} and from={from} which result \
+         in to-from to exceed the limit"
+    );
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [floats] => {
+            with_elements::<T, _>(out, |out| recipes::uniform(engine, out, from, to))
+        }; else Err(not_for("uniform", out.dtype())))
+    })
+}
+
+fn normal_any(x: &Tensor, mean: Option<f64>, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let (mean, std) = (mean.unwrap_or(0.0), std.unwrap_or(1.0));
+    ensure!(std >= 0.0, "normal expects std >= 0.0, but found std {std}");
+    if x.dtype().is_complex() {
+        normal_any(&x.view_as_real()?, Some(mean), Some(std / std::f64::consts::SQRT_2), generator)?;
+        return Ok(x.clone());
+    }
+    if !x.dtype().is_differentiable() {
+        return Err(not_for("normal_kernel_cpu", x.dtype()));
+    }
+    fill(x, generator, &|engine, out, scattered| {
+        crate::dispatch_dtype!(out.dtype(), T in [floats] => with_elements::<T, _>(out, |out| match scattered {
+            true => recipes::normal_in_pairs(engine, out, mean, std),
+            false => recipes::normal(engine, out, mean, std),
+        }); else Err(not_for("normal_kernel_cpu", out.dtype())))
+    })
+}
+
+fn exponential_any(x: &Tensor, lambda: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let lambda = lambda.unwrap_or(1.0);
+    ensure!(
+        x.dtype().is_differentiable(),
+        "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you \
+         specified {}",
+        x.dtype().scalar_type_name()
+    );
+    ensure!(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda={lambda}");
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [floats] => {
+            with_elements::<T, _>(out, |out| recipes::exponential(engine, out, lambda))
+        }; else Err(not_for("exponential_cpu", out.dtype())))
+    })
+}
+
+fn cauchy_any(x: &Tensor, median: Option<f64>, sigma: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let (median, sigma) = (median.unwrap_or(0.0), sigma.unwrap_or(1.0));
+    ensure!(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
+    ensure!(
+        x.dtype().is_differentiable(),
+        "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
+        x.dtype().scalar_type_name()
+    );
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [floats] => {
+            with_elements::<T, _>(out, |out| recipes::cauchy(engine, out, median, sigma))
+        }; else Err(not_for("cauchy_cpu", out.dtype())))
+    })
+}
+
+fn log_normal_any(x: &Tensor, mean: Option<f64>, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let (mean, std) = (mean.unwrap_or(1.0), std.unwrap_or(2.0));
+    ensure!(std > 0.0, "log_normal_ expects std > 0.0, but found std={std}");
+    fill_floats("log_normal_cpu", x)?;
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [floats] => {
+            with_elements::<T, _>(out, |out| recipes::log_normal(engine, out, mean, std))
+        }; else Err(not_for("log_normal_cpu", out.dtype())))
+    })
+}
+
+fn fill_floats(op: &str, x: &Tensor) -> Result<()> {
+    match x.dtype().is_differentiable() && !x.dtype().is_complex() {
+        true => Ok(()),
+        false => Err(not_for(op, x.dtype())),
+    }
+}
+
+// ---- discrete -----------------------------------------------------------------------------------
+
+fn geometric_any(x: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    ensure!(0.0 < p && p < 1.0, "geometric_ expects p to be in (0, 1), but got p={p}");
+    if x.dtype() == DType::Bool || x.dtype().is_complex() {
+        return Err(not_for("geometric_cpu", x.dtype()));
+    }
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [ints, floats] => {
+            with_elements::<T, _>(out, |out| recipes::geometric(engine, out, p))
+        }; else Err(not_for("geometric_cpu", out.dtype())))
+    })
+}
+
+/// The least and greatest integers that a random integer of a dtype may be, and the greatest one drawn by default.
+fn integer_range(dtype: DType) -> (f64, f64, i128) {
+    let powers = |low: u32, high: u32| (-((1u128 << low) as f64), ((1u128 << high) - 1) as f64, (1i128 << high) - 1);
+    match dtype {
+        DType::Bool => (0.0, 1.0, 1),
+        DType::U8 => (0.0, 255.0, 255),
+        DType::U16 => (0.0, 65535.0, 65535),
+        DType::U32 => (0.0, f64::from(u32::MAX), u32::MAX.into()),
+        DType::U64 => (0.0, u64::MAX as f64, u64::MAX.into()),
+        DType::I8 => powers(7, 7),
+        DType::I16 => powers(15, 15),
+        DType::I32 => powers(31, 31),
+        DType::I64 => powers(63, 63),
+        DType::F16 => (-65504.0, 65504.0, 1 << 11),
+        DType::BF16 => (-largest(dtype), largest(dtype), 1 << 8),
+        DType::F32 => (-largest(dtype), largest(dtype), 1 << 24),
+        _ => (-largest(dtype), largest(dtype), 1 << 53),
+    }
+}
+
+fn random_from_any(x: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let name = x.dtype().scalar_type_name();
+    ensure!(!x.dtype().is_complex(), "check_random_bounds handles only integral, floating-point and boolean types");
+    let (least, greatest, default) = integer_range(x.dtype());
+    let within = |i: i64| (least..=greatest).contains(&(i as f64));
+    let range = match to {
+        Some(to) => {
+            ensure!(from < to, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
+            ensure!(within(from), "from is out of bounds for {name}");
+            ensure!(within(to - 1), "to - 1 is out of bounds for {name}");
+            to.wrapping_sub(from) as u64
+        }
+        // All 2^64.
+        None if from == i64::MIN => 0,
+        None => {
+            ensure!(
+                i128::from(from) <= default,
+                "random_ expects 'from' to be less than or equal to 'to_inc', but got from={from} > to_inc={default}"
+            );
+            ensure!(within(from), "from is out of bounds for {name}");
+            (default - i128::from(from) + 1) as u64
+        }
+    };
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [bool, ints, floats] => {
+            with_elements::<T, _>(out, |out| recipes::random_from(engine, out, from, range))
+        }; else Err(not_for("random_from_to", out.dtype())))
+    })
+}
+fn random_to_any(x: &Tensor, to: i64, generator: Option<&Generator>) -> Result<Tensor> {
+    random_from_any(x, 0, Some(to), generator)
+}
+fn random_any(x: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if x.dtype().is_complex() {
+        return Err(not_for("random_", x.dtype()));
+    }
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [bool, ints, floats] => {
+            with_elements::<T, _>(out, |out| recipes::random(engine, out))
+        }; else Err(not_for("random_", out.dtype())))
+    })
+}
+
+fn bernoulli_p_any(x: &Tensor, p: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    let p = p.unwrap_or(0.5);
+    ensure!((0.0..=1.0).contains(&p), "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    fill(
+        x,
+        generator,
+        &|engine, out, _| crate::dispatch_dtype!(out.dtype(), T => with_elements::<T, _>(out, |out| recipes::bernoulli(engine, out, p))),
+    )
+}
+
+fn bernoulli_tensor_any(x: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    fill_floats("bernoulli_tensor_cpu_p_", p)?;
+    let p = p.detach()?.expand(x.sizes())?;
+    let p = p.to_options((p.dtype() != DType::F64).then_some(DType::F32), Some(Device::CPU))?;
+    if x.device() == Device::META {
+        return Ok(x.clone());
+    }
+    let p = p.permute(&visiting_order(x))?.contiguous()?;
+    let target = x.permute(&visiting_order(x))?;
+    let draws = Tensor::fresh(Device::CPU, DType::Bool, Dims::from_slice(target.sizes()))?;
+    let all = p.ge(0i64)?.logical_and(&p.le(1i64)?)?.all()?.item()?.to_bool();
+    ensure!(all, "bernoulli expects all elements of p to be in [0, 1]");
+    let n = p.numel() as usize;
+    let locks = LockSet::new([(p.storage(), false), (draws.storage(), true)])?;
+    Generator::or_default(generator).with(|engine| {
+        // SAFETY: both are contiguous, of `n` elements, and locked.
+        unsafe {
+            let out = std::slice::from_raw_parts_mut(draws.data_ptr().cast::<Bool>(), n);
+            match p.dtype() {
+                DType::F64 => {
+                    recipes::bernoulli_each(engine, out, std::slice::from_raw_parts(p.data_ptr().cast::<f64>(), n))
+                }
+                _ => recipes::bernoulli_each(engine, out, std::slice::from_raw_parts(p.data_ptr().cast::<f32>(), n)),
+            }
+        }
+    });
+    drop(locks);
+    target.copy_(&draws)?;
+    Ok(x.clone())
+}
+
+fills! {
+    /// Fills with numbers uniform in `[from, to)`.
+    uniform_ "uniform_(Tensor(a!) self, float from=0., float to=1., *, Generator? generator=None) -> Tensor(a!)",
+        uniform "uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor",
+        uniform_any(from: Option<f64>, to: Option<f64>) [from: f64, to: f64];
+    /// Fills with normal numbers of the given mean and standard deviation.
+    normal_ "normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)",
+        normal_functional "normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor",
+        normal_any(mean: Option<f64>, std: Option<f64>) [mean: f64, std: f64];
+    /// Fills with exponential numbers of rate `lambd`.
+    exponential_ "exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!)",
+        exponential "exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor",
+        exponential_any(lambd: Option<f64>) [lambd: f64];
+    /// Fills with Cauchy numbers.
+    cauchy_ "cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!)",
+        cauchy "cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor",
+        cauchy_any(median: Option<f64>, sigma: Option<f64>) [median: f64, sigma: f64];
+    /// Fills with exponentials of normal numbers of the given mean and standard deviation.
+    log_normal_ "log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor(a!)",
+        log_normal "log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor",
+        log_normal_any(mean: Option<f64>, std: Option<f64>) [mean: f64, std: f64];
+    /// Fills with the number of trials up to the first success of probability `p`.
+    geometric_ "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
+        geometric "geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+        geometric_any(p: f64) [p: f64];
+    /// Fills with integers of the dtype's natural range.
+    random_ "random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)",
+        random "random(Tensor self, *, Generator? generator=None) -> Tensor",
+        random_any() [];
+    /// Fills with integers from `from` up to, but without, `to`.
+    random_from_ "random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)",
+        random_from "random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
+        random_from_any(from: i64, to: Option<i64>) [from: i64, to: Option<i64>];
+    /// Fills with integers from zero up to, but without, `to`.
+    random_to_ "random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)",
+        random_to "random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
+        random_to_any(to: i64) [to: i64];
+    /// Fills with ones of probability `p` and zeros.
+    bernoulli_p_ "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
+        bernoulli_p "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+        bernoulli_p_any(p: Option<f64>) [p: f64];
+    /// Fills with ones of the probabilities `p`, broadcast, and zeros.
+    bernoulli_tensor_ "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
+        bernoulli_tensor "bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
+        bernoulli_tensor_any(p: &Tensor) [p: &Tensor];
+}
+
+fn bernoulli_any(x: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    bernoulli_tensor_any(&x.empty_like()?, x, generator)
+}
+
+op! {
+    /// Ones of this tensor's elements' probabilities, and zeros.
+    bernoulli: "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+        Out OUT: "bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(bernoulli_any; x, generator));
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    fn bernoulli(&self) -> Tensor [self];
+}
+
+fn poisson_any(x: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    fill_floats("poisson_cpu", x)?;
+    let out = Tensor::fresh(x.device(), x.dtype(), Dims::from_slice(x.sizes()))?;
+    let rates = x.detach()?.contiguous()?;
+    if x.device() == Device::META {
+        return Ok(out);
+    }
+    let rates = rates.to_device(Device::CPU)?;
+    fill(&out, generator, &|engine, out, _| {
+        let _locks = LockSet::new([(rates.storage(), false), (out.storage(), true)])?;
+        let n = out.numel() as usize;
+        crate::dispatch_dtype!(out.dtype(), T in [floats] => {
+            // SAFETY: both are contiguous, of `n` elements of this type, and locked.
+            let (out, rates) = unsafe { (
+                std::slice::from_raw_parts_mut(out.data_ptr().cast::<T>(), n),
+                std::slice::from_raw_parts(rates.data_ptr().cast::<T>(), n),
+            ) };
+            recipes::poisson(engine, out, rates)
+        }; else Err(not_for("poisson_cpu", out.dtype())))
+    })
+}
+
+op! {
+    /// Poisson numbers of this tensor's elements' rates.
+    poisson: "poisson(Tensor self, Generator? generator=None) -> Tensor",
+        Out OUT: "poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(poisson_any; x, generator));
+    derivative: backward! { self_(g) => g.zeros_like()? };
+    fn poisson(&self) -> Tensor [self];
+}
+
+fn multinomial_any(
+    x: &Tensor,
+    samples: i64,
+    replacement: Option<bool>,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let replacement = replacement.unwrap_or(false);
+    ensure!(x.dim() == 1 || x.dim() == 2, "prob_dist must be 1 or 2 dim");
+    ensure!(
+        x.dtype().is_differentiable() && !x.dtype().is_complex(),
+        "multinomial only supports floating-point dtypes for input, got: {}",
+        x.dtype().scalar_type_name()
+    );
+    ensure!(samples > 0, "cannot sample n_sample <= 0 samples");
+    let categories = x.size(-1)?;
+    ensure!(
+        replacement || samples <= categories,
+        "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+    );
+    ensure!(categories > 0 || x.numel() == 0, "prob_dist has no categories");
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes[x.dim() - 1] = samples;
+    dims::checked_numel(&sizes)?;
+    let out = Tensor::fresh(x.device(), DType::I64, sizes)?;
+    if x.device() == Device::META || out.numel() == 0 {
+        return Ok(out);
+    }
+    ensure!(categories > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
+    let weights = x.detach()?.to_device(Device::CPU)?.contiguous()?;
+    let by_exponentials = !replacement || samples == 1;
+    if by_exponentials {
+        let valid = weights.ge(0i64)?.logical_and(&weights.lt(f64::INFINITY)?)?.all()?.item()?.to_bool();
+        ensure!(valid, "probability tensor contains either `inf`, `nan` or element < 0");
+        let empty = weights.sum_dim(&[-1], false)?.eq(0i64)?.any()?.item()?.to_bool();
+        ensure!(!empty, "invalid multinomial distribution (sum of probabilities <= 0)");
+    }
+    fill(&out, generator, &|engine, out, _| {
+        let _locks = LockSet::new([(weights.storage(), false), (out.storage(), true)])?;
+        crate::dispatch_dtype!(weights.dtype(), T in [floats] => {
+            // SAFETY: both are contiguous, of these types and sizes, and locked.
+            let (out, weights) = unsafe { (
+                std::slice::from_raw_parts_mut(out.data_ptr().cast::<i64>(), out.numel() as usize),
+                std::slice::from_raw_parts(weights.data_ptr().cast::<T>(), weights.numel() as usize),
+            ) };
+            if by_exponentials {
+                recipes::multinomial_without_replacement(engine, out, weights, categories as usize);
+                Ok(())
+            } else {
+                recipes::multinomial_with_replacement(engine, out, weights, categories as usize)
+            }
+        }; else Err(not_for("multinomial", weights.dtype())))
+    })
+}
+
+op! {
+    /// Indices drawn with the probabilities that each row's elements are proportional to.
+    multinomial: "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+        Out OUT: "multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(multinomial_any; x, samples, replacement, generator));
+    fn multinomial(&self, samples: i64, replacement: bool) -> Tensor [self, samples, replacement];
+}
+
+// ---- normal numbers of given means and deviations -------------------------------------------------
+
+fn check_deviation(std: &Tensor) -> Result<()> {
+    ensure!(!std.dtype().is_complex(), "normal expects standard deviation to be non-complex");
+    if std.device() == Device::META || std.numel() == 0 {
+        return Ok(());
+    }
+    let valid = std.ge(0i64)?.all()?.item()?.to_bool();
+    ensure!(valid, "normal expects all elements of std >= 0.0");
+    Ok(())
+}
+
+fn normal_tensors_any(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    check_deviation(std)?;
+    let sizes = dims::broadcast(mean.sizes(), std.sizes())?;
+    let out = Tensor::fresh(mean.device(), mean.dtype(), sizes)?;
+    normal_any(&out, None, None, generator)?.mul_(std)?.add_(mean)
+}
+fn normal_mean_any(mean: &Tensor, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+    normal_any(&mean.empty_like()?, None, std, generator)?.add_(mean)
+}
+fn normal_std_any(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    check_deviation(std)?;
+    normal_any(&std.empty_like()?, None, None, generator)?.mul_(std)?.add_(mean)
+}
+fn normal_numbers_any(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin: Option<bool>,
+) -> Result<Tensor> {
+    check_layout(layout)?;
+    normal_any(&Tensor::empty(size, TensorOptions { dtype, device })?, Some(mean), Some(std), generator)
+}
+
+op! {
+    /// Normal numbers of the given means and standard deviations, broadcast.
+    normal_tensors: "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+        Out OUT: "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(normal_tensors_any; mean, std, generator));
+    derivative: backward! {
+        mean(g, mean: crate::autograd::Geometry) => Tensor::zeros(&mean.sizes, (g.dtype(), g.device()))?,
+        std(g, std: crate::autograd::Geometry) => Tensor::zeros(&std.sizes, (g.dtype(), g.device()))?,
+    };
+    fn normal_tensors(mean: &Tensor, std: &Tensor) -> Tensor [mean, std];
+}
+op! {
+    /// Normal numbers of the given means and one standard deviation.
+    normal_mean: "normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor",
+        Out OUT: "normal.Tensor_float_out(Tensor mean, float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(normal_mean_any; mean, std, generator));
+    derivative: backward! { mean(g) => g.zeros_like()? };
+}
+op! {
+    /// Normal numbers of one mean and the given standard deviations.
+    normal_std: "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
+        Out OUT: "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(normal_std_any; mean, std, generator));
+    derivative: backward! { std(g) => g.zeros_like()? };
+}
+op! {
+    /// Normal numbers of one mean and standard deviation.
+    normal_numbers: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Explicit(kernel!(normal_numbers_any; mean, std, size, generator, dtype, layout, device, pin));
+}
+
+// ---- factories ----------------------------------------------------------------------------------
+
+/// A factory in its four forms: with and without a generator, and into an `out` tensor.
+macro_rules! factories {
+    ($(
+        $(#[doc = $doc:expr])*
+        $name:ident($($arg:ident: $t:ty),*) $schema:literal, $generator:ident $generator_schema:literal,
+            $out:ident $out_schema:literal, $generator_out:ident $generator_out_schema:literal;
+        sizes $size:expr; dtype $default:expr; $fill:expr;
+    )*) => { $(
+        #[allow(non_snake_case)]
+        mod $name {
+            use super::*;
+            fn with_generator(
+                $($arg: $t,)*
+                generator: Option<&Generator>,
+                dtype: Option<DType>,
+                layout: Option<Layout>,
+                device: Option<Device>,
+                _pin: Option<bool>,
+            ) -> Result<Tensor> {
+                check_layout(layout)?;
+                let default: Option<DType> = $default;
+                let out = Tensor::empty($size, TensorOptions { dtype: dtype.or(default), device })?;
+                let fill: fn(&Tensor, $($t,)* Option<&Generator>) -> Result<Tensor> = $fill;
+                fill(&out, $($arg,)* generator)
+            }
+            fn plain(
+                $($arg: $t,)*
+                dtype: Option<DType>,
+                layout: Option<Layout>,
+                device: Option<Device>,
+                pin: Option<bool>,
+            ) -> Result<Tensor> {
+                with_generator($($arg,)* None, dtype, layout, device, pin)
+            }
+            fn into_generator($($arg: $t,)* generator: Option<&Generator>, out: &Tensor) -> Result<Tensor> {
+                dims::checked_numel($size)?;
+                let target = if out.sizes() == $size { out.clone() } else { resize_output(out, $size, None)? };
+                let fill: fn(&Tensor, $($t,)* Option<&Generator>) -> Result<Tensor> = $fill;
+                fill(&target, $($arg,)* generator)
+            }
+            fn into_plain($($arg: $t,)* out: &Tensor) -> Result<Tensor> {
+                into_generator($($arg,)* None, out)
+            }
+            op! {
+                $(#[doc = $doc])*
+                entry: $schema;
+                Body::Explicit(kernel!(plain; $($arg,)* dtype, layout, device, pin));
+            }
+            op! {
+                $(#[doc = $doc])*
+                $generator: $generator_schema;
+                Body::Explicit(kernel!(with_generator; $($arg,)* generator, dtype, layout, device, pin));
+            }
+            op! {
+                $(#[doc = $doc])*
+                $out: $out_schema;
+                Body::Explicit(kernel!(into_plain; $($arg,)* out));
+            }
+            op! {
+                $(#[doc = $doc])*
+                $generator_out: $generator_out_schema;
+                Body::Explicit(kernel!(into_generator; $($arg,)* generator, out));
+            }
+        }
+    )* };
+}
+
+fn permute_any(x: &Tensor, n: i64, generator: Option<&Generator>) -> Result<Tensor> {
+    ensure!(n >= 0, "n must be non-negative, got{n}");
+    let dtype = x.dtype();
+    if dtype == DType::Bool || dtype.is_complex() {
+        return Err(not_for("randperm", dtype));
+    }
+    match dtype {
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
+            let most = integer_range(dtype).2 + 1;
+            ensure!(i128::from(n) <= most, "n cannot be greater than {most} for {} type.", dtype.scalar_type_name());
+        }
+        _ => ensure!(
+            n as f64 <= integer_range(dtype).1,
+            "value cannot be converted to type {} without overflow",
+            dtype.scalar_type_name()
+        ),
+    }
+    fill(x, generator, &|engine, out, _| {
+        crate::dispatch_dtype!(out.dtype(), T in [ints, floats] => {
+            with_elements::<T, _>(out, |out| recipes::permutation(engine, out))
+        }; else Err(not_for("randperm", out.dtype())))
+    })
+}
+
+factories! {
+    /// Numbers uniform in `[0, 1)`.
+    rand(size: &[i64]) "rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        generator "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        out "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        generator_out "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
+    sizes size; dtype None; |x, _, generator| uniform_any(x, None, None, generator);
+    /// Normal numbers of mean zero and standard deviation one.
+    randn(size: &[i64]) "randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        generator "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        out "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        generator_out "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
+    sizes size; dtype None; |x, _, generator| normal_any(x, None, None, generator);
+    /// Integers from zero up to, but without, `high`.
+    randint(high: i64, size: &[i64]) "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        generator "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        out "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        generator_out "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
+    sizes size; dtype Some(DType::I64); |x, high, _, generator| random_from_any(x, 0, Some(high), generator);
+    /// Integers from `low` up to, but without, `high`.
+    randint_low(low: i64, high: i64, size: &[i64]) "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        generator "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        out "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+        generator_out "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
+    sizes size; dtype Some(DType::I64); |x, low, high, _, generator| random_from_any(x, low, Some(high), generator);
+    /// The integers from zero up to, but without, `n` in random order.
+    randperm(n: i64) "randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        generator "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        out "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
+        generator_out "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
+    sizes &[n]; dtype Some(DType::I64); permute_any;
+}
+
+/// A factory that takes sizes, dtype, device and memory order from a model.
+macro_rules! likes {
+    ($( $(#[doc = $doc:expr])* $name:ident($($arg:ident: $t:ty),*) $schema:literal, $fill:expr; )*) => { $(
+        #[allow(non_snake_case)]
+        mod $name {
+            use super::*;
+            fn any(
+                x: &Tensor,
+                $($arg: $t,)*
+                dtype: Option<DType>,
+                layout: Option<Layout>,
+                device: Option<Device>,
+                pin: Option<bool>,
+                format: Option<MemoryFormat>,
+            ) -> Result<Tensor> {
+                check_layout(layout)?;
+                let args = [x.into(), dtype.into(), crate::Value::None, device.into(), pin.into(), format.into()];
+                let out = super::super::create::empty_like::OP.call(&args)?.one()?;
+                let fill: fn(&Tensor, $($t),*) -> Result<Tensor> = $fill;
+                fill(&out, $($arg),*)
+            }
+            op! {
+                $(#[doc = $doc])*
+                entry: $schema;
+                Body::Explicit(kernel!(any; x, $($arg,)* dtype, layout, device, pin, format));
+            }
+        }
+    )* };
+}
+likes! {
+    /// Numbers uniform in `[0, 1)`, with the sizes, dtype, device and memory order of another tensor.
+    rand_like() "rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        |x| uniform_any(x, None, None, None);
+    /// Standard normal numbers, with the sizes, dtype, device and memory order of another tensor.
+    randn_like() "randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        |x| normal_any(x, None, None, None);
+    /// Integers below `high`, with the sizes, dtype, device and memory order of another tensor.
+    randint_like(high: i64) "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        |x, high| random_from_any(x, 0, Some(high), None);
+    /// Integers from `low` to below `high`, with the sizes, dtype, device and memory order of another tensor.
+    randint_like_low(low: i64, high: i64) "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        |x, low, high| random_from_any(x, low, Some(high), None);
+}
+
+impl Tensor {
+    /// Numbers uniform in `[0, 1)`.
+    ///
+    /// # Errors
+    /// When a size is negative, the dtype is not floating-point or complex, or memory runs out.
+    pub fn rand(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&rand::entry::OP, &[size.into()], options.into())
+    }
+    /// Normal numbers of mean zero and standard deviation one.
+    ///
+    /// # Errors
+    /// As [`Tensor::rand`].
+    pub fn randn(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&randn::entry::OP, &[size.into()], options.into())
+    }
+    /// Integers from `low` up to, but without, `high`; 64 bits wide unless the options name a dtype.
+    ///
+    /// # Errors
+    /// When `low` is not below `high`, the dtype cannot hold them, or memory runs out.
+    pub fn randint(low: i64, high: i64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        factory(&randint_low::entry::OP, &[low.into(), high.into(), size.into()], options.into())
+    }
+    /// The integers from zero up to, but without, `n` in random order.
+    ///
+    /// # Errors
+    /// When `n` is negative or memory runs out.
+    pub fn randperm(n: i64) -> Result<Tensor> {
+        factory(&randperm::entry::OP, &[n.into()], TensorOptions::default())
+    }
+    /// Numbers uniform in `[0, 1)`, with the sizes, dtype, device and memory order of this tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::rand`].
+    pub fn rand_like(&self) -> Result<Tensor> {
+        rand_like::entry::OP.call(&[self.into()])?.one()
+    }
+    /// Standard normal numbers, with the sizes, dtype, device and memory order of this tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::rand`].
+    pub fn randn_like(&self) -> Result<Tensor> {
+        randn_like::entry::OP.call(&[self.into()])?.one()
+    }
+    /// Integers from `low` to below `high`, with the sizes, dtype, device and memory order of this tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::randint`].
+    pub fn randint_like(&self, low: i64, high: i64) -> Result<Tensor> {
+        randint_like_low::entry::OP.call(&[self.into(), low.into(), high.into()])?.one()
+    }
+}
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+fn check_dropout(p: f64) -> Result<()> {
+    ensure!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {p}");
+    Ok(())
+}
+
+/// What dropout multiplies with: ones of probability `1 - p` (each divided by that, if `scaled`) and zeros, in the shape
+/// of the whole input or of its features.
+fn noise(x: &Tensor, p: f64, features: bool, scaled: bool) -> Result<Tensor> {
+    let out = match features {
+        false => x.detach()?.empty_like()?,
+        true => {
+            ensure!(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
+            let mut sizes = Dims::from_elem(1, x.dim());
+            sizes[..2].copy_from_slice(&x.sizes()[..2]);
+            Tensor::empty(&sizes, (x.dtype(), x.device()))?
+        }
+    };
+    let out = out.bernoulli_p_(1.0 - p)?;
+    if scaled { out.div_(1.0 - p) } else { Ok(out) }
+}
+
+/// The factor and the summand of dropout, if it does anything.
+fn dropout_terms(
+    x: &Tensor,
+    p: f64,
+    train: bool,
+    features: bool,
+    alpha: bool,
+) -> Result<Option<(Tensor, Option<Tensor>)>> {
+    // -(scale * alpha) of SELU: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+    const ALPHA: f64 = 1.758_099_340_847_376_6;
+    check_dropout(p)?;
+    if p == 0.0 || !train || x.numel() == 0 {
+        return Ok(None);
+    }
+    if p == 1.0 {
+        return Ok(Some((Tensor::zeros(&[], (x.dtype(), x.device()))?, None)));
+    }
+    let noise = noise(x, p, features, !alpha)?;
+    if !alpha {
+        return Ok(Some((noise, None)));
+    }
+    let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
+    let b = noise.add(-1i64)?.mul_(ALPHA * a)?.add_(ALPHA * a * p)?;
+    Ok(Some((noise.mul_(a)?, Some(b))))
+}
+
+fn drop_from(x: &Tensor, p: f64, train: bool, features: bool, alpha: bool) -> Result<Tensor> {
+    match dropout_terms(x, p, train, features, alpha)? {
+        None => Ok(x.clone()),
+        Some((factor, None)) => x.mul(&factor),
+        Some((factor, Some(summand))) => x.mul(&factor)?.add(&summand),
+    }
+}
+fn drop_in_place(x: &Tensor, p: f64, train: bool, features: bool, alpha: bool) -> Result<Tensor> {
+    match dropout_terms(x, p, train, features, alpha)? {
+        None => Ok(x.clone()),
+        Some((factor, None)) => x.mul_(&factor),
+        Some((factor, Some(summand))) => x.mul_(&factor)?.add_(&summand),
+    }
+}
+
+/// Dropout of one sort, functional and in place.
+macro_rules! dropouts {
+    ($( $(#[doc = $doc:expr])* $name:ident $schema:literal, $inplace:ident $inplace_schema:literal, $features:literal, $alpha:literal; )*) => { $(
+        op! {
+            $(#[doc = $doc])*
+            $name: $schema;
+            Body::Composite(|op, _, args| {
+                let (x, p, train) = (crate::value::take(op, args, 0)?, crate::value::take(op, args, 1)?, crate::value::take(op, args, 2)?);
+                drop_from(x, p, train, $features, $alpha).map(crate::Outputs::from)
+            });
+            fn $name(&self, p: f64, train: bool) -> Tensor [self, p, train];
+        }
+        op! {
+            $(#[doc = $doc])*
+            $inplace: $inplace_schema;
+            Body::Composite(|op, _, args| {
+                let (x, p, train) = (crate::value::take(op, args, 0)?, crate::value::take(op, args, 1)?, crate::value::take(op, args, 2)?);
+                drop_in_place(x, p, train, $features, $alpha).map(crate::Outputs::from)
+            });
+            fn $inplace(&self, p: f64, train: bool) -> Tensor [self, p, train];
+        }
+    )* };
+}
+dropouts! {
+    /// In training, zeros in place of elements chosen with probability `p`; the others are divided by `1 - p`.
+    dropout "dropout(Tensor input, float p, bool train) -> Tensor",
+        dropout_ "dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", false, false;
+    /// Dropout of whole features (dim 1).
+    feature_dropout "feature_dropout(Tensor input, float p, bool train) -> Tensor",
+        feature_dropout_ "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", true, false;
+    /// Dropout that keeps mean and variance of self-normalising networks.
+    alpha_dropout "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+        alpha_dropout_ "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", false, true;
+    /// Dropout of whole features (dim 1) that keeps mean and variance of self-normalising networks.
+    feature_alpha_dropout "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+        feature_alpha_dropout_ "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", true, true;
+}
+
+fn native_dropout_any(x: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
+    check_dropout(p)?;
+    let mask = Tensor::empty(x.sizes(), (DType::Bool, x.device()))?;
+    if !train.unwrap_or(true) {
+        return Ok((x.clone_in(MemoryFormat::Preserve)?, mask.fill_(1i64)?));
+    }
+    let kept = 1.0 - p;
+    let mask = mask.bernoulli_p_(kept)?;
+    let scale = if kept == 0.0 { 0.0 } else { 1.0 / kept };
+    Ok((x.mul(&mask)?.mul(scale)?, mask))
+}
+
+op! {
+    /// Dropout, and the mask of what was kept.
+    native_dropout: "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)";
+    Body::Composite(kernel!(native_dropout_any; x, p, train));
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    alpha_dropout::ALL,
+    alpha_dropout_::ALL,
+    bernoulli::ALL,
+    bernoulli_p::entry::ALL,
+    bernoulli_p_::ALL,
+    bernoulli_tensor::entry::ALL,
+    bernoulli_tensor_::ALL,
+    cauchy::entry::ALL,
+    cauchy_::ALL,
+    dropout::ALL,
+    dropout_::ALL,
+    exponential::entry::ALL,
+    exponential_::ALL,
+    feature_alpha_dropout::ALL,
+    feature_alpha_dropout_::ALL,
+    feature_dropout::ALL,
+    feature_dropout_::ALL,
+    geometric::entry::ALL,
+    geometric_::ALL,
+    log_normal::entry::ALL,
+    log_normal_::ALL,
+    multinomial::ALL,
+    native_dropout::ALL,
+    normal_::ALL,
+    normal_functional::entry::ALL,
+    normal_mean::ALL,
+    normal_numbers::ALL,
+    normal_std::ALL,
+    normal_tensors::ALL,
+    poisson::ALL,
+    rand::entry::ALL,
+    rand::generator::ALL,
+    rand::generator_out::ALL,
+    rand::out::ALL,
+    rand_like::entry::ALL,
+    randint::entry::ALL,
+    randint::generator::ALL,
+    randint::generator_out::ALL,
+    randint::out::ALL,
+    randint_like::entry::ALL,
+    randint_like_low::entry::ALL,
+    randint_low::entry::ALL,
+    randint_low::generator::ALL,
+    randint_low::generator_out::ALL,
+    randint_low::out::ALL,
+    randn::entry::ALL,
+    randn::generator::ALL,
+    randn::generator_out::ALL,
+    randn::out::ALL,
+    randn_like::entry::ALL,
+    random::entry::ALL,
+    random_::ALL,
+    random_from::entry::ALL,
+    random_from_::ALL,
+    random_to::entry::ALL,
+    random_to_::ALL,
+    randperm::entry::ALL,
+    randperm::generator::ALL,
+    randperm::generator_out::ALL,
+    randperm::out::ALL,
+    uniform::entry::ALL,
+    uniform_::ALL,
+];
