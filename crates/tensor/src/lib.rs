@@ -37,6 +37,7 @@ pub mod registry;
 pub mod samples;
 pub mod schema;
 mod tensor;
+mod text;
 pub mod value;
 
 pub use access::{Accessor, AccessorMut};
@@ -52,4 +53,5 @@ pub use ops::create::TensorOptions;
 pub use promotion::{default_dtype, set_default_dtype};
 pub use random::{Generator, manual_seed};
 pub use tensor::Tensor;
+pub use text::set_print_options;
 pub use value::{IntoOperand, Operand, Outputs, OwnedOperand, OwnedValue, Value};
