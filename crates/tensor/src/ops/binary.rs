@@ -3,8 +3,9 @@
 use crate::autograd::Forward;
 use crate::pointwise::{Params, Pointwise, scalar_params};
 use crate::promotion::Promotion;
+use crate::value::Outputs;
 use crate::{
-    Body, DType, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, Value, backward, ensure, sample,
+    Body, DType, Error, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, Value, backward, ensure, sample,
 };
 
 /// `alpha` of add and sub: one when absent; it must not be wider than the result's category.
@@ -236,5 +237,300 @@ pub(super) fn ordered_samples(m: &mut crate::samples::Maker) -> Vec<crate::sampl
     }
 }
 
+op! {
+    /// The larger of the two elements; a NaN gives way to a number.
+    fmax: "fmax(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(|o| ordered("fmax", o)), scalar_params, "";
+        ints |x, y| x.maximum(y);
+        floats |x, y| x.fmax::<I>(y);
+        bools |x, y| x.add(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, other: Tensor) => self_.ge(&other)?.logical_or(&other.isnan()?)?.where_(g, 0)?,
+        other(g, self_: Tensor, other: Tensor) => self_.ge(&other)?.logical_or(&other.isnan()?)?.where_(0, g)?,
+    };
+    samples: |m| ordered_samples(m);
+    fn fmax(&self, other: &Tensor) -> Tensor [self, other];
+    out fn fmax_out(&self, other: &Tensor) [self, other] in OUT;
+}
+
+op! {
+    /// The smaller of the two elements; a NaN gives way to a number.
+    fmin: "fmin(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(|o| ordered("fmin", o)), scalar_params, "";
+        ints |x, y| x.minimum(y);
+        floats |x, y| x.fmin::<I>(y);
+        bools |x, y| x.mul(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, other: Tensor) => self_.le(&other)?.logical_or(&other.isnan()?)?.where_(g, 0)?,
+        other(g, self_: Tensor, other: Tensor) => self_.le(&other)?.logical_or(&other.isnan()?)?.where_(0, g)?,
+    };
+    samples: |m| ordered_samples(m);
+    fn fmin(&self, other: &Tensor) -> Tensor [self, other];
+    out fn fmin_out(&self, other: &Tensor) [self, other] in OUT;
+}
+
+// ---- division with a whole quotient, and its remainders -----------------------------------------
+
+/// The common dtype of a division; a whole one by zero is refused before anything is written.
+fn whole_division(operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = crate::promotion::result_type(operands);
+    let nobody = operands.iter().any(|o| matches!(o, Operand::Tensor(t) if t.numel() == 0));
+    if !dtype.is_integral(false) || nobody {
+        return Ok(dtype);
+    }
+    let zero = match operands.get(1) {
+        Some(Operand::Scalar(s)) => super::ternary::element_bytes(*s, dtype) == [0; 16],
+        // A divisor without elements in memory cannot be looked at.
+        Some(Operand::Tensor(t)) if t.device().is_cpu() => !t.to_dtype(dtype)?.all()?.item()?.to_bool(),
+        _ => false,
+    };
+    ensure!(!zero, "ZeroDivisionError");
+    Ok(dtype)
+}
+
+/// Dividends and divisors that are not zero.
+fn division_samples(m: &mut crate::samples::Maker) -> Vec<crate::samples::Sample> {
+    match m.dtype.is_complex() || m.dtype == DType::Bool {
+        true => vec![],
+        false => vec![
+            sample![m.any(&[2, 3]), m.uniform(&[2, 3], 1.0, 4.0)],
+            sample![m.any(&[2, 3]), m.uniform(&[3], 1.0, 4.0)],
+            sample![m.any(&[0, 3]), m.uniform(&[], 1.0, 4.0)],
+        ],
+    }
+}
+
+op! {
+    /// `self / other` rounded towards zero. Dividing integers by zero is an error.
+    div_trunc: "div_trunc.Tensor(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "div_trunc_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "div_trunc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(whole_division), scalar_params, "div_trunc_cpu";
+        ints |x, y| x.div_trunc(y);
+        floats |x, y| (x / y).trunc::<I>();
+    );
+    derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
+    samples: |m| division_samples(m);
+}
+
+op! {
+    /// `self / other` rounded towards negative infinity. Dividing integers by zero is an error.
+    floor_divide: "floor_divide(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
+        InPlace SCALAR_INPLACE: "floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        Out SCALAR_OUT: "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(whole_division), scalar_params, "div_floor_cpu";
+        ints |x, y| x.floor_divide(y);
+        floats |x, y| x.floor_divide::<I>(y);
+    );
+    derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
+    samples: |m| division_samples(m);
+    fn floor_divide(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn floor_divide_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+    out fn floor_divide_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+/// `other * quotient` is what a remainder takes away.
+fn quotient(g: &Tensor, x: &OwnedOperand, y: &Tensor, mode: &Op2) -> Result<Tensor> {
+    g.mul(&mode(&x.to_tensor(y)?, y)?)?.neg()
+}
+type Op2 = dyn Fn(&Tensor, &Tensor) -> Result<Tensor>;
+
+op! {
+    /// The remainder of `self / other` with the divisor's sign (Python's `%`). Dividing integers by zero is an error.
+    remainder: "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
+        InPlace SCALAR_INPLACE: "remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        Out SCALAR_OUT: "remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR_TENSOR: "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+        Out SCALAR_TENSOR_OUT: "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(whole_division), scalar_params, "remainder_cpu";
+        ints |x, y| x.remainder(y);
+        floats |x, y| x.remainder::<I>(y);
+    );
+    derivative: backward! {
+        self_(g) => g.clone(),
+        other(g, self_: OwnedOperand, other: Tensor) => quotient(g, &self_, &other, &|x, y| x.floor_divide(y))?,
+    };
+    samples: |m| division_samples(m);
+    fn remainder(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn remainder_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+    out fn remainder_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+op! {
+    /// The remainder of `self / other` with the dividend's sign (C's `fmod`). Dividing integers by zero is an error.
+    fmod: "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
+        InPlace SCALAR_INPLACE: "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        Out SCALAR_OUT: "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(whole_division), scalar_params, "fmod_cpu";
+        ints |x, y| x.fmod(y);
+        floats |x, y| x.fmod::<I>(y);
+    );
+    derivative: backward! {
+        self_(g) => g.clone(),
+        other(g, self_: OwnedOperand, other: Tensor) => quotient(g, &self_, &other, &|x, y| x.div_mode(y, Some("trunc")))?,
+    };
+    samples: |m| division_samples(m);
+    fn fmod(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn fmod_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+    out fn fmod_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+/// Calls the division that the third argument names: `ops` are for no rounding, `trunc` and `floor`.
+fn div_by_mode(args: &[Value<'_>], ops: [&'static Op; 3]) -> Result<Outputs> {
+    let op = match args.get(2) {
+        None | Some(Value::None) => ops[0],
+        Some(Value::Str("trunc")) => ops[1],
+        Some(Value::Str("floor")) => ops[2],
+        Some(Value::Str(mode)) => {
+            return Err(Error::runtime(format!(
+                "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
+            )));
+        }
+        Some(v) => return Err(Error::type_(format!("div(): rounding_mode must be str, not {}", v.kind_name()))),
+    };
+    let call: smallvec::SmallVec<[Value<'_>; 3]> = args.iter().take(2).chain(args.iter().skip(3)).copied().collect();
+    op.call(&call)
+}
+
+/// The forms of division with a rounding mode.
+macro_rules! div_mode {
+    ($($(#[doc = $doc:expr])* $name:ident: $schema:expr => $form:ident;)*) => { $(
+        op! {
+            $(#[doc = $doc])*
+            $name: $schema;
+            Body::Composite(|_op, _keys, args| div_by_mode(args, [&div::$form, &div_trunc::$form, &floor_divide::$form]));
+        }
+    )* };
+}
+div_mode! {
+    /// `self / other`, rounded as the mode says: not at all (`None`), towards zero (`trunc`) or down (`floor`).
+    div_tensor_mode: "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor" => OP;
+    /// `self / other` in place, rounded as the mode says.
+    div_tensor_mode_: "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)" => INPLACE;
+    /// `self / other` into `out`, rounded as the mode says.
+    div_out_mode: "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)" => OUT;
+    /// `self / other`, rounded as the mode says.
+    div_scalar_mode: "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor" => OP;
+    /// `self / other` in place, rounded as the mode says.
+    div_scalar_mode_: "div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)" => INPLACE;
+    /// `self / other` into `out`, rounded as the mode says.
+    div_scalar_mode_out: "div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)" => OUT;
+}
+
+impl Tensor {
+    /// `self / other`, rounded as the mode says: not at all (`None`), towards zero (`trunc`) or down (`floor`).
+    ///
+    /// # Errors
+    /// For another mode, sizes that do not broadcast, and integers divided by zero.
+    pub fn div_mode(&self, other: impl IntoOperand, rounding_mode: Option<&str>) -> Result<Tensor> {
+        div_tensor_mode::OP.call(&[self.into(), other.operand().into(), rounding_mode.into()])?.one()
+    }
+
+    /// [`Tensor::div_mode`] in place.
+    ///
+    /// # Errors
+    /// As [`Tensor::div_mode`], and when the result's dtype or sizes are not this tensor's.
+    pub fn div_mode_(&self, other: impl IntoOperand, rounding_mode: Option<&str>) -> Result<Tensor> {
+        div_tensor_mode_::OP.call(&[self.into(), other.operand().into(), rounding_mode.into()])?.one()
+    }
+}
+
+// ---- further names ------------------------------------------------------------------------------
+
+alias! {
+    max_other: "max.other(Tensor self, Tensor other) -> Tensor" => maximum::OP;
+    max_out: "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => maximum::OUT;
+    min_other: "min.other(Tensor self, Tensor other) -> Tensor" => minimum::OP;
+    min_out: "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => minimum::OUT;
+    multiply: "multiply.Tensor(Tensor self, Tensor other) -> Tensor" => mul::OP;
+    multiply_: "multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)" => mul::INPLACE;
+    multiply_out: "multiply.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => mul::OUT;
+    multiply_scalar: "multiply.Scalar(Tensor self, Scalar other) -> Tensor" => mul::SCALAR;
+    multiply_scalar_: "multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)" => mul::SCALAR_INPLACE;
+    subtract: "subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" => sub::OP;
+    subtract_: "subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)" => sub::INPLACE;
+    subtract_out: "subtract.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)" => sub::OUT;
+    subtract_scalar: "subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor" => sub::SCALAR;
+    subtract_scalar_: "subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)" => sub::SCALAR_INPLACE;
+    divide: "divide.Tensor(Tensor self, Tensor other) -> Tensor" => div::OP;
+    divide_: "divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)" => div::INPLACE;
+    divide_out: "divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => div::OUT;
+    divide_scalar: "divide.Scalar(Tensor self, Scalar other) -> Tensor" => div::SCALAR;
+    divide_scalar_: "divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)" => div::SCALAR_INPLACE;
+    divide_tensor_mode: "divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor" => div_tensor_mode::OP;
+    divide_tensor_mode_: "divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)" => div_tensor_mode_::OP;
+    divide_out_mode: "divide.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)" => div_out_mode::OP;
+    divide_scalar_mode: "divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor" => div_scalar_mode::OP;
+    divide_scalar_mode_: "divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)" => div_scalar_mode_::OP;
+    true_divide: "true_divide.Tensor(Tensor self, Tensor other) -> Tensor" => div::OP;
+    true_divide_: "true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)" => div::INPLACE;
+    true_divide_out: "true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => div::OUT;
+    true_divide_scalar: "true_divide.Scalar(Tensor self, Scalar other) -> Tensor" => div::SCALAR;
+    true_divide_scalar_: "true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)" => div::SCALAR_INPLACE;
+}
+
 /// All entries of this file.
-pub static OPS: &[&[&Op]] = &[add::ALL, div::ALL, maximum::ALL, minimum::ALL, mul::ALL, neg::ALL, rsub::ALL, sub::ALL];
+pub static OPS: &[&[&Op]] = &[
+    add::ALL,
+    div::ALL,
+    div_out_mode::ALL,
+    div_scalar_mode::ALL,
+    div_scalar_mode_::ALL,
+    div_scalar_mode_out::ALL,
+    div_tensor_mode::ALL,
+    div_tensor_mode_::ALL,
+    div_trunc::ALL,
+    divide::ALL,
+    divide_::ALL,
+    divide_out::ALL,
+    divide_out_mode::ALL,
+    divide_scalar::ALL,
+    divide_scalar_::ALL,
+    divide_scalar_mode::ALL,
+    divide_scalar_mode_::ALL,
+    divide_tensor_mode::ALL,
+    divide_tensor_mode_::ALL,
+    floor_divide::ALL,
+    fmax::ALL,
+    fmin::ALL,
+    fmod::ALL,
+    max_other::ALL,
+    max_out::ALL,
+    maximum::ALL,
+    min_other::ALL,
+    min_out::ALL,
+    minimum::ALL,
+    mul::ALL,
+    multiply::ALL,
+    multiply_::ALL,
+    multiply_out::ALL,
+    multiply_scalar::ALL,
+    multiply_scalar_::ALL,
+    neg::ALL,
+    remainder::ALL,
+    rsub::ALL,
+    sub::ALL,
+    subtract::ALL,
+    subtract_::ALL,
+    subtract_out::ALL,
+    subtract_scalar::ALL,
+    subtract_scalar_::ALL,
+    true_divide::ALL,
+    true_divide_::ALL,
+    true_divide_out::ALL,
+    true_divide_scalar::ALL,
+    true_divide_scalar_::ALL,
+];

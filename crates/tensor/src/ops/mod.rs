@@ -21,6 +21,7 @@ families! {
     advanced
     attention
     binary
+    bitwise
     compare
     conv
     copy

@@ -1,7 +1,10 @@
 //! Powers and other functions of two numbers.
 
+use crate::autograd::Derivative;
+use crate::dims;
 use crate::pointwise::scalar_params;
 use crate::promotion::{Promotion, result_type, result_type_with};
+use crate::samples::{Maker, Sample};
 use crate::value::Operand;
 use crate::{Body, DType, Error, IntoOperand, Op, OwnedOperand, Result, Scalar, Tensor, backward, ensure, sample};
 use flambeau_cpu::math::complex;
@@ -146,5 +149,325 @@ impl Tensor {
     }
 }
 
+// ---- float_power --------------------------------------------------------------------------------
+
+/// Base and exponent in double precision.
+fn doubled(x: Operand<'_>, e: Operand<'_>) -> Result<(Tensor, Tensor)> {
+    let complex = result_type(&[x, e]).is_complex();
+    let dtype = if complex { DType::Complex128 } else { DType::F64 };
+    let like = |o: Operand<'_>, other: Operand<'_>| match (o, other) {
+        (Operand::Tensor(t), _) => t.to_dtype(dtype),
+        (Operand::Scalar(s), Operand::Tensor(t)) => Tensor::full(&[], s, (dtype, t.device())),
+        (Operand::Scalar(s), _) => Tensor::full(&[], s, dtype),
+    };
+    Ok((like(x, e)?, like(e, x)?))
+}
+
+fn float_power_any(x: Operand<'_>, e: Operand<'_>) -> Result<Tensor> {
+    if let Operand::Scalar(s) = e {
+        return doubled(x, e)?.0.pow(s);
+    }
+    let (x, e) = doubled(x, e)?;
+    x.pow(&e)
+}
+
+fn float_power_inplace(x: &Tensor, e: Operand<'_>) -> Result<Tensor> {
+    let complex = result_type(&[Operand::Tensor(x), e]).is_complex();
+    let dtype = if complex { DType::Complex128 } else { DType::F64 };
+    ensure!(
+        x.dtype() == dtype,
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
+        x.dtype().scalar_type_name(),
+        dtype.scalar_type_name()
+    );
+    match e {
+        Operand::Scalar(s) => x.pow_(s),
+        Operand::Tensor(e) => x.pow_(&e.to_dtype(dtype)?),
+    }
+}
+
+op! {
+    /// `self` to the power `exponent` in double precision.
+    float_power: "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+        Out OUT: "float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload TENSOR_SCALAR: "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+        Out TENSOR_SCALAR_OUT: "float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+        Out SCALAR_OUT: "float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(float_power_any; x, exponent));
+    samples: |m| vec![sample![m.uniform(&[2, 3], 1.0, 3.0), m.uniform(&[2, 3], 1.0, 3.0)]];
+    ulp: 4.0;
+    fn float_power(&self, exponent: impl IntoOperand) -> Tensor [self, exponent.operand()];
+}
+op! {
+    /// Raises this tensor, of double precision, to a power in place.
+    float_power_: "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)";
+    Body::Composite(kernel!(float_power_inplace; x, exponent));
+    fn float_power_(&self, exponent: impl IntoOperand) -> Tensor [self, exponent.operand()];
+}
+op! {
+    /// Raises this tensor, of double precision, to the power of a number in place.
+    float_power_scalar_: "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)";
+    Body::Composite(kernel!(float_power_inplace; x, exponent));
+}
+
+fn ldexp_any(x: &Tensor, other: &Tensor) -> Result<Tensor> {
+    x.mul(&two_to(other)?)
+}
+fn ldexp_inplace(x: &Tensor, other: &Tensor) -> Result<Tensor> {
+    x.mul_(&two_to(other)?)
+}
+fn two_to(exponent: &Tensor) -> Result<Tensor> {
+    pow::OP.call(&[Scalar::Float(2.0).into(), exponent.into()])?.one()
+}
+op! {
+    /// `self * 2^other`.
+    ldexp: "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(ldexp_any; x, other));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3])]];
+    fn ldexp(&self, other: &Tensor) -> Tensor [self, other];
+}
+op! {
+    /// `self * 2^other` in place.
+    ldexp_: "ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)";
+    Body::Composite(kernel!(ldexp_inplace; x, other));
+    fn ldexp_(&self, other: &Tensor) -> Tensor [self, other];
+}
+
+// ---- functions of two real numbers --------------------------------------------------------------
+
+fn real_samples(m: &mut Maker) -> Vec<Sample> {
+    match m.dtype.is_complex() {
+        true => vec![],
+        false => vec![
+            sample![m.any(&[2, 3]), m.uniform(&[2, 3], 1.0, 3.0)],
+            sample![m.any(&[2, 3]), m.uniform(&[3], 1.0, 3.0)],
+            sample![m.any(&[0, 3]), m.uniform(&[], 1.0, 3.0)],
+        ],
+    }
+}
+fn float_samples(m: &mut Maker) -> Vec<Sample> {
+    if m.dtype.is_floating_point() { real_samples(m) } else { vec![] }
+}
+
+op! {
+    /// The angle, in radians, of the point with ordinate `self` and abscissa `other`.
+    atan2: "atan2(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Float, scalar_params, "atan2_cpu";
+        floats |x, y| x.atan2::<I>(y);
+    );
+    derivative: backward! {
+        self_(g, self_: OwnedOperand, other: OwnedOperand) => {
+            let (y, x) = (self_.to_tensor(g)?, other.to_tensor(g)?);
+            g.mul(&x.div(&y.mul(&y)?.add(&x.mul(&x)?)?)?)?
+        },
+        other(g, self_: OwnedOperand, other: OwnedOperand) => {
+            let (y, x) = (self_.to_tensor(g)?, other.to_tensor(g)?);
+            g.mul(&y.neg()?.div(&y.mul(&y)?.add(&x.mul(&x)?)?)?)?
+        },
+    };
+    samples: |m| real_samples(m);
+    ulp: 4.0;
+    fn atan2(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn atan2_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+    out fn atan2_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+op! {
+    /// `sqrt(self^2 + other^2)` without overflow on the way.
+    hypot: "hypot(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Common, scalar_params, "hypot_cpu";
+        floats |x, y| x.hypot::<I>(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, result: Tensor) => g.mul(&self_.div(&result)?)?,
+        other(g, other: Tensor, result: Tensor) => g.mul(&other.div(&result)?)?,
+    };
+    samples: |m| float_samples(m);
+    ulp: 4.0;
+    fn hypot(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn hypot_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+    out fn hypot_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+op! {
+    /// `log(exp(self) + exp(other))` without overflow on the way.
+    logaddexp: "logaddexp(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Common, scalar_params, "logaddexp_cpu";
+        floats |x, y| x.logaddexp::<I>(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.sigmoid()?)?,
+        other(g, self_: Tensor, other: Tensor) => g.mul(&other.sub(&self_)?.sigmoid()?)?,
+    };
+    samples: |m| float_samples(m);
+    ulp: 4.0;
+    fn logaddexp(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    out fn logaddexp_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+op! {
+    /// `log2(2^self + 2^other)` without overflow on the way.
+    logaddexp2: "logaddexp2(Tensor self, Tensor other) -> Tensor",
+        Out OUT: "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Common, scalar_params, "logaddexp2_cpu";
+        floats |x, y| x.logaddexp2::<I>(y);
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.mul(std::f64::consts::LN_2)?.sigmoid()?)?,
+        other(g, self_: Tensor, other: Tensor) => g.mul(&other.sub(&self_)?.mul(std::f64::consts::LN_2)?.sigmoid()?)?,
+    };
+    samples: |m| float_samples(m);
+    ulp: 4.0;
+    fn logaddexp2(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    out fn logaddexp2_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
+}
+
+fn heaviside_dtype(operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = result_type(operands);
+    ensure!(!dtype.is_complex(), "heaviside is not yet implemented for complex tensors.");
+    if let [Operand::Tensor(x), Operand::Tensor(y)] = operands {
+        ensure!(x.dtype() == y.dtype(), "heaviside is not yet implemented for tensors with different dtypes.");
+    }
+    Ok(dtype)
+}
+
+op! {
+    /// 0 where the element is negative, 1 where it is positive, and `values` where it is zero.
+    heaviside: "heaviside(Tensor self, Tensor values) -> Tensor",
+        InPlace INPLACE: "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)",
+        Out OUT: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Custom(heaviside_dtype), scalar_params, "heaviside_cpu";
+        ints |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
+        floats |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
+        bools |x, y| x.add(y);
+    );
+    derivative: Derivative::NotImplemented("derivative for aten::heaviside is not implemented");
+    samples: |m| real_samples(m);
+    fn heaviside(&self, values: &Tensor) -> Tensor [self, values];
+    fn heaviside_(&self, values: &Tensor) -> Tensor [self, values] in INPLACE;
+}
+
+op! {
+    /// `self * log(other)`; 0 where `self` is 0, unless `other` is NaN.
+    xlogy: "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR_SELF: "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
+        Out SCALAR_SELF_OUT: "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR_OTHER: "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
+        InPlace SCALAR_OTHER_INPLACE: "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        Out SCALAR_OTHER_OUT: "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Float, scalar_params, "xlogy_cpu";
+        floats |x, y| {
+            let product = x * y.log::<I>();
+            let zero = if y.is_nan() { y } else { T::ZERO };
+            if x == T::ZERO || y.is_nan() { zero } else { product }
+        };
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor, other: OwnedOperand) => {
+            let other = other.to_tensor(g)?;
+            let flat = self_.eq(0)?.logical_and(&other.le(0)?)?;
+            g.mul(&other.log()?.masked_fill(&flat, 0)?)?
+        },
+        other(g, self_: OwnedOperand, other: Tensor) => g.mul(&self_.to_tensor(g)?.div(&other)?)?,
+    };
+    samples: |m| real_samples(m);
+    ulp: 4.0;
+    fn xlogy(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn xlogy_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+}
+
+op! {
+    /// The magnitude of `self` with the sign of `other`.
+    copysign: "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
+        InPlace SCALAR_INPLACE: "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        Out SCALAR_OUT: "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::Float, scalar_params, "copysign_cpu"; floats |x, y| x.copysign::<I>(y););
+    derivative: backward! {
+        self_(g, self_: Tensor, result: Tensor) => g.mul(&result.div(&self_)?.masked_fill(&self_.eq(0)?, 0)?)?,
+        other(g) => g.zeros_like()?,
+    };
+    samples: |m| real_samples(m);
+    fn copysign(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
+    fn copysign_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
+}
+
+/// Halves step on their own grid: as integers, whose order is that of the magnitudes.
+fn nextafter_half(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let shape = dims::broadcast(x.sizes(), y.sizes())?;
+    let (x, y) = (x.expand(&shape)?.contiguous()?, y.expand(&shape)?.contiguous()?);
+    let bits = x.view_dtype(DType::I16)?;
+    // Away from zero the bits grow with the magnitude, whatever the sign.
+    let outward = x.lt(&y)?.eq(&bits.ge(0)?)?;
+    let stepped = outward.where_(&bits.add(1)?, &bits.sub(1)?)?.view_dtype(x.dtype())?;
+    let smallest = y.lt(0)?.where_(i16::MIN.wrapping_add(1), 1i16)?.to_dtype(DType::I16)?.view_dtype(x.dtype())?;
+    let stepped = x.eq(0)?.where_(&smallest, &stepped)?;
+    let same = x.eq(&y)?.where_(&y, &stepped)?;
+    x.ne(&x)?.logical_or(&y.ne(&y)?)?.where_(f64::NAN, &same)
+}
+
+fn nextafter_any(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let half = |t: &Tensor| t.dtype().is_floating_point() && t.element_size() == 2;
+    if half(x) && x.dtype() == y.dtype() {
+        return nextafter_half(x, y);
+    }
+    nextafter_wide::OP.call(&[x.into(), y.into()])?.one()
+}
+
+op! {
+    /// The next number after `self` in the direction of `other`, in single or double precision.
+    nextafter_wide: "nextafter_wide(Tensor self, Tensor other) -> Tensor";
+    pointwise!(2, Promotion::Common, scalar_params, "nextafter_cpu"; floats |x, y| x.nextafter::<I>(y););
+    samples: |m| match m.dtype { DType::F32 | DType::F64 => real_samples(m), _ => vec![] };
+}
+op! {
+    /// The next number of the dtype after `self` in the direction of `other`.
+    nextafter: "nextafter(Tensor self, Tensor other) -> Tensor",
+        InPlace INPLACE: "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+        Out OUT: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(nextafter_any; x, y));
+    derivative: backward! { self_(g) => g.clone(), other(g) => g.zeros_like()? };
+    samples: |m| float_samples(m);
+    fn nextafter(&self, other: &Tensor) -> Tensor [self, other];
+    fn nextafter_(&self, other: &Tensor) -> Tensor [self, other] in INPLACE;
+}
+
+alias! {
+    arctan2: "arctan2(Tensor self, Tensor other) -> Tensor" => atan2::OP;
+    arctan2_: "arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)" => atan2::INPLACE;
+    arctan2_out: "arctan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => atan2::OUT;
+}
+
 /// All entries of this file.
-pub static OPS: &[&[&Op]] = &[pow::ALL, pow_scalar::ALL];
+pub static OPS: &[&[&Op]] = &[
+    arctan2::ALL,
+    arctan2_::ALL,
+    arctan2_out::ALL,
+    atan2::ALL,
+    copysign::ALL,
+    float_power::ALL,
+    float_power_::ALL,
+    float_power_scalar_::ALL,
+    heaviside::ALL,
+    hypot::ALL,
+    ldexp::ALL,
+    ldexp_::ALL,
+    logaddexp::ALL,
+    logaddexp2::ALL,
+    nextafter::ALL,
+    nextafter_wide::ALL,
+    pow::ALL,
+    pow_scalar::ALL,
+    xlogy::ALL,
+];

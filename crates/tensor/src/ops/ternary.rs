@@ -2,14 +2,15 @@
 
 use super::copy::byte_strides;
 use crate::dims::{self, Dims};
-use crate::pointwise::{operand_order, scalar_params};
+use crate::pointwise::{Params, operand_order, scalar_params};
 use crate::promotion::{Promotion, result_type};
 use crate::value::Outputs;
 use crate::{
-    Body, DType, Error, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, TensorSpec, Value, backward,
-    ensure, sample,
+    Body, Complex, DType, Error, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, TensorSpec, Value,
+    backward, ensure, sample,
 };
 use flambeau_base::storage::LockSet;
+use flambeau_cpu::math::Number;
 use smallvec::SmallVec;
 
 // ---- where --------------------------------------------------------------------------------------
@@ -309,8 +310,148 @@ alias! {
     clip_tensor_out: "clip.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)" => clamp_tensor_out::OP;
 }
 
+// ---- lerp, addcmul, addcdiv ---------------------------------------------------------------------
+
+fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
+    let [Operand::Tensor(x), Operand::Tensor(end), weight] = operands else {
+        return Err(Error::type_("lerp(): self and end must be Tensors"));
+    };
+    ensure!(x.dtype() == end.dtype(), "expected dtype {} for `end` but got dtype {}", x.dtype(), end.dtype());
+    match weight {
+        Operand::Tensor(w) => ensure!(
+            w.dtype() == x.dtype() || (w.dim() == 0 && !(w.dtype().is_complex() && !x.dtype().is_complex())),
+            "expected dtype {} for `weight` but got dtype {}",
+            x.dtype(),
+            w.dtype()
+        ),
+        Operand::Scalar(w) => ensure!(
+            x.dtype().is_complex() || !w.is_complex(),
+            "value cannot be converted to type {} without overflow",
+            x.dtype()
+        ),
+    }
+    Ok(x.dtype())
+}
+
+op! {
+    /// `self + weight * (end - self)`, exact at both ends.
+    lerp: "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+        InPlace INPLACE: "lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)",
+        Out OUT: "lerp.Tensor_out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload SCALAR: "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
+        InPlace SCALAR_INPLACE: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
+        Out SCALAR_OUT: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(3, Promotion::Custom(lerp_dtype), scalar_params, "lerp_kernel_scalar";
+        floats |x, end, w| {
+            let near = w.abs::<I>() < T::from_f64(0.5);
+            let (from, by) = (if near { x } else { end }, if near { w } else { w - T::ONE });
+            from + by * (end - x)
+        };
+        complexes |x, end, w| {
+            let near = w.re * w.re + w.im * w.im < R::from_f64(0.25);
+            let (from, by) = if near { (x, w) } else { (end, w.sub(<Complex<R> as Number>::ONE)) };
+            from.add(by.mul(end.sub(x)))
+        };
+    );
+    derivative: backward! {
+        self_(g, weight: OwnedOperand) => match weight.conj()? {
+            OwnedOperand::Tensor(w) => g.mul(&w.rsub(1)?)?,
+            OwnedOperand::Scalar(w) => g.sub(&g.mul(w)?)?,
+        },
+        end(g, weight: OwnedOperand) => g.mul(&weight.conj()?)?,
+        weight(g, self_: Tensor, end: Tensor) => g.mul(&end.sub(&self_)?.conj()?)?,
+    };
+    samples: |m| match m.dtype.is_differentiable() {
+        false => vec![],
+        true => vec![
+            sample![m.any(&[2, 3]), m.any(&[2, 3]), m.uniform(&[2, 3], 0.0, 0.4)],
+            sample![m.any(&[2, 3]), m.any(&[3]), Scalar::Float(0.75)],
+        ],
+    };
+    fn lerp(&self, end: &Tensor, weight: impl IntoOperand) -> Tensor [self, end, weight.operand()];
+    fn lerp_(&self, end: &Tensor, weight: impl IntoOperand) -> Tensor [self, end, weight.operand()] in INPLACE;
+}
+
+/// The factor `value`: one when absent.
+fn factor(args: &[Value<'_>]) -> Result<Params> {
+    let mut params = scalar_params(args)?;
+    if matches!(args.first(), None | Some(Value::None)) {
+        params[0] = Scalar::Int(1);
+    }
+    Ok(params)
+}
+
+fn factor_conj(value: Option<Scalar>) -> Scalar {
+    value.unwrap_or(Scalar::Int(1)).conj()
+}
+
+op! {
+    /// `self + value * tensor1 * tensor2`.
+    addcmul: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        InPlace INPLACE: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
+        Out OUT: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(3, Promotion::Common, factor, "addcmul_cpu_out"; numbers |x, a, b; p| x.add(p[0].mul(a).mul(b)););
+    derivative: backward! {
+        self_(g) => g.clone(),
+        tensor1(g, tensor2: Tensor, value: Option<Scalar>) => g.mul(&tensor2.conj()?)?.mul(factor_conj(value))?,
+        tensor2(g, tensor1: Tensor, value: Option<Scalar>) => g.mul(&tensor1.conj()?)?.mul(factor_conj(value))?,
+    };
+    samples: |m| match m.dtype {
+        DType::Bool => vec![],
+        _ => vec![
+            sample![m.any(&[2, 3]), m.any(&[2, 3]), m.any(&[2, 3])],
+            sample![m.any(&[2, 3]), m.any(&[3]), m.any(&[2, 1]), Scalar::Int(2)],
+        ],
+    };
+    fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Tensor [self, tensor1, tensor2, value.into()];
+    fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Tensor [self, tensor1, tensor2, value.into()] in INPLACE;
+}
+
+fn addcdiv_dtype(operands: &[Operand<'_>]) -> Result<DType> {
+    let whole = |o: &Operand<'_>| matches!(o, Operand::Tensor(t) if t.dtype().is_integral(true));
+    ensure!(
+        !operands.iter().skip(1).all(whole),
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true \
+         division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * \
+         torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) \
+         for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / \
+         tensor2), for all dtypes."
+    );
+    Ok(result_type(operands))
+}
+
+op! {
+    /// `self + value * tensor1 / tensor2`.
+    addcdiv: "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+        InPlace INPLACE: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
+        Out OUT: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(3, Promotion::Custom(addcdiv_dtype), factor, "addcdiv_cpu_out";
+        floats |x, a, b; p| x + p[0] * a / b;
+        complexes |x, a, b; p| x.add(p[0].mul(a).div(b));
+    );
+    derivative: backward! {
+        self_(g) => g.clone(),
+        tensor1(g, tensor2: Tensor, value: Option<Scalar>) => g.mul(factor_conj(value))?.div(&tensor2.conj()?)?,
+        tensor2(g, tensor1: Tensor, tensor2: Tensor, value: Option<Scalar>) => {
+            g.mul(factor_conj(value))?.neg()?.mul(&tensor1.div(&tensor2.mul(&tensor2)?)?.conj()?)?
+        },
+    };
+    samples: |m| match m.dtype.is_differentiable() {
+        false => vec![],
+        true => vec![
+            sample![m.any(&[2, 3]), m.any(&[2, 3]), m.uniform(&[2, 3], 1.0, 3.0)],
+            sample![m.any(&[2, 3]), m.any(&[3]), m.uniform(&[2, 1], 1.0, 3.0), Scalar::Int(2)],
+        ],
+    };
+    fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Tensor [self, tensor1, tensor2, value.into()];
+    fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Tensor [self, tensor1, tensor2, value.into()] in INPLACE;
+}
+
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
+    addcdiv::ALL,
+    addcmul::ALL,
+    lerp::ALL,
     clamp::ALL,
     clamp_::ALL,
     clamp_out::ALL,
