@@ -41,9 +41,8 @@ families! {
     reduce
     scan
     softmax
+    sort
     ternary
     unary
     view
 }
-
-mod pending;
