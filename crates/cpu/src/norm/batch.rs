@@ -287,7 +287,7 @@ unsafe fn channel_sums<T: Float>(
     }
     let row = entry::<ChannelSums<T>>(level());
     // Long rows are cut, so that few channels still make work for many threads.
-    let piece = inner.min(TASK).max(1);
+    let piece = inner.clamp(1, TASK);
     let pieces = inner.div_ceil(piece);
     let mut partials = vec![[0.0; 2]; outer * channels * pieces];
     let shared = Shared(partials.as_mut_ptr());

@@ -138,6 +138,7 @@ const BLOCK: usize = 4096;
 
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // `lanes[k][l]` runs along `l` for several `k`.
 pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [T; K]) -> [f64; K] {
     let mut total = [0.0; K];
     let mut i = 0;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::reduce::Operand;
-use flambeau_base::{DType, Element, bf16, f16};
+use flambeau_base::{Element, bf16, f16};
 
 fn operand<T: Element>(v: &mut [T]) -> Operand {
     Operand { data: v.as_mut_ptr().cast(), dtype: T::DTYPE }

@@ -10,7 +10,6 @@ mod tests;
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use crate::norm::rows::{Rows, compute, compute_dtype, largest, sums};
 use crate::reduce::Operand;
-use flambeau_base::Element;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
 
@@ -218,7 +217,7 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
             let [sum] = sums(n, |i| [terms[i]]);
             let scale = T::from_f64(F::scale(sum));
             for t in terms {
-                *t = *t * scale;
+                *t *= scale;
             }
         }
     }
@@ -272,10 +271,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
     }
     let one_input = std::ptr::eq(a.data, b.data);
     let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
-    // SAFETY (of reading): `scratch` holds `n` elements twice.
-    let read = |at: usize, n: usize, scratch: *mut T| unsafe {
-        let first = a.read(at, n, scratch);
-        (first, if one_input { first } else { b.read(at, n, scratch.add(n)) })
+    let read = |at: usize, n: usize, scratch: *mut T| {
+        // SAFETY: `n` elements each of the caller's; `scratch` holds them twice.
+        unsafe {
+            let first = a.read(at, n, scratch);
+            (first, if one_input { first } else { b.read(at, n, scratch.add(n)) })
+        }
     };
     if inner == 1 && dim > LONG {
         let pieces = dim.div_ceil(LONG);
