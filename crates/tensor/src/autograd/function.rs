@@ -3,6 +3,7 @@
 use super::node::{Edge, Expected, Kind, Node};
 use super::saved::{Saved, SavedRef, SavedTensor, SavedValue};
 use super::{FromSaved, Grads, no_grad};
+use crate::tensor::ViewKind;
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -152,6 +153,7 @@ pub fn apply<F: Function>(function: F, inputs: &[Tensor]) -> Result<Vec<Tensor>>
         .into_iter()
         .map(|y| match inputs.iter().any(|x| x.is_same(&y)) && !context.dirty.contains(&y.id()) {
             true => y.shallow_detached(true),
+            false if y.is_view() => y.with_view_kind(ViewKind::CustomFunction),
             false => y,
         })
         .collect();

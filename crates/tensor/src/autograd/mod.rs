@@ -139,7 +139,7 @@ macro_rules! backward {
             saves: &[$((stringify!($name), <$ty as $crate::autograd::FromSaved>::KIND)),*],
             run: |context| {
                 let $grads = context;
-                $(let $name: $ty = context.get(stringify!($name))?;)*
+                $(#[allow(non_snake_case)] let $name: $ty = context.get(stringify!($name))?;)*
                 Ok($crate::autograd::IntoGrads::into_grads($body))
             },
         }
@@ -150,7 +150,7 @@ macro_rules! backward {
             saves: &[$((stringify!($name), <$ty as $crate::autograd::FromSaved>::KIND)),*],
             run: |context| {
                 let $g = &context.gradient()?;
-                $(let $name: $ty = context.get(stringify!($name))?;)*
+                $(#[allow(non_snake_case)] let $name: $ty = context.get(stringify!($name))?;)*
                 Ok($crate::autograd::IntoGrads::into_grads($body))
             },
         }

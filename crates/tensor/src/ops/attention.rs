@@ -1,7 +1,7 @@
 //! Scaled dot-product attention.
 
 use crate::dims::{self, Dims};
-use crate::{Body, DType, Op, Result, Tensor, Value, backward, dispatch_dtype, ensure, sample};
+use crate::{Body, DType, Op, Result, Tensor, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::attention::{
     Attention, AttentionElement, AttentionSizes, Mask, Operand4, Result4, attention_backward, attention_forward,

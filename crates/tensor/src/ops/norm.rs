@@ -182,10 +182,10 @@ op! {
         meta: kernel!(layer_norm_backward_meta; g, x, shape, mean, rstd, weight, bias, mask),
     };
     derivative: backward! {
-        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, normalized_shape: Dims, mean: Tensor, rstd: Tensor, weight: Option<Tensor>) => {
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, normalized_shape: Dims, rstd: Tensor, weight: Option<Tensor>) => {
             let over: Dims = (0..normalized_shape.len() as i64).map(|d| -1 - d).collect();
             let lead: Dims = (0..(input.dim() - normalized_shape.len()) as i64).collect();
-            double_backward(c, &grad_out, &input, &mean, &rstd, weight.as_ref(), &over, &lead)?
+            double_backward(c, &grad_out, &input, &rstd, weight.as_ref(), &over, &lead)?
         }
     };
 }
@@ -193,15 +193,14 @@ op! {
 /// The derivative of the three gradients of a normalisation: they are written out with recorded operators (`mean` and
 /// `rstd` recomputed, since they depend on the input) and differentiated again.
 fn double_backward(
-    c: &crate::autograd::GradContext<'_>, g: &Tensor, x: &Tensor, _mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, over: &[i64], lead: &[i64],
+    c: &crate::autograd::GradContext<'_>, g: &Tensor, x: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, over: &[i64], lead: &[i64],
 ) -> Result<Vec<Option<Tensor>>> {
     let _mode = crate::autograd::enable_grad();
     let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
     let (g, x) = (fresh(g)?, fresh(x)?);
     let weight = weight.map(fresh).transpose()?;
     // The epsilon that the statistics were made with.
-    let (var, mean) = { let d = x.detach_all()?; (d.var(over, 0.0, true)?, d.mean_dim(over, true)?) };
-    let _ = mean;
+    let var = x.detach_all()?.var(over, 0.0, true)?;
     let eps = rstd.detach_all()?.pow(-2.0)?.sub(&var.view(rstd.sizes())?)?.view(var.sizes())?;
     let centred = x.sub(&x.mean_dim(over, true)?)?;
     let rstd = centred.mul(&centred)?.mean_dim(over, true)?.add(&eps)?.rsqrt()?;
@@ -379,7 +378,7 @@ op! {
         meta: kernel!(group_norm_backward_meta; g, x, mean, rstd, weight, n, c, hw, groups, mask),
     };
     derivative: backward! {
-        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor, weight: Option<Tensor>, N: i64, C: i64, HxW: i64, group: i64) => {
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, rstd: Tensor, weight: Option<Tensor>, N: i64, C: i64, HxW: i64, group: i64) => {
             // As (N, groups, channels of a group, HxW), with the weight along; a normalisation over the last two dims.
             let split = [N, group, C / group, HxW];
             let weight = weight.map(|w| w.reshape(&[1, group, C / group, 1])).transpose()?;

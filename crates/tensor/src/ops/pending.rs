@@ -1,6 +1,0 @@
-//! Temporary.
-use crate::*;
-#[allow(missing_docs, unused)]
-#[rustfmt::skip]
-impl Tensor {
-}
