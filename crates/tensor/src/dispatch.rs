@@ -50,6 +50,8 @@ pub(crate) fn backend_kernel(op: &'static Op, key: Key) -> Option<KernelFn> {
         Body::AnyBackend(kernel) | Body::Composite(kernel) | Body::Explicit(kernel) => Some(kernel),
         // Pointwise, structured and plain kernels of other backends come by registration; forms derived from them
         // need only the functional one and `copy_`.
+        // What other crates registered for the functional operator serves its overloads too.
+        Body::Variant(Form::Overload, base) if base.has_override(key) => Some(of_functional),
         Body::Variant(Form::Overload, base) => base.resolve(key),
         Body::InPlace(kernel, _) if key == Key::CPU => Some(kernel),
         Body::InPlace(_, base) => base.resolve(key).map(|_| derived_variant as KernelFn),
@@ -86,6 +88,11 @@ fn structured_parts(op: &'static Op) -> Result<(crate::op::PlanFn, crate::op::Ru
         Body::Structured { plan, run } => Ok((plan, run)),
         _ => Err(Error::runtime(format!("{} is not structured", op.full_name()))),
     }
+}
+
+/// An overload with the same arguments as the operator it stands for.
+fn of_functional(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    op.functional().redispatch(keys, args)
 }
 
 /// The functional form of a structured operator on the CPU or Meta: plan, allocate, run.

@@ -331,13 +331,18 @@ impl Op {
     /// The kernel of `key`, if there is one: a registered one, the backend's or functionality's fall-back, or the
     /// built-in one.
     pub(crate) fn resolve(&'static self, key: Key) -> Option<KernelFn> {
-        if self.overrides.lock().iter().any(|o| o.key == key) {
+        if self.has_override(key) {
             return Some(run_override);
         }
         if !key.is_backend() {
             return Some(crate::dispatch::functionality_kernel(key));
         }
         crate::dispatch::backend_kernel(self, key)
+    }
+
+    /// Whether a kernel is registered for `key`.
+    pub(crate) fn has_override(&self, key: Key) -> bool {
+        self.overrides.lock().iter().any(|o| o.key == key)
     }
 
     /// Where the kernel of `key` comes from, for listings.

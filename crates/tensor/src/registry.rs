@@ -95,13 +95,11 @@ pub fn register_kernel(
     let id = NEXT_ID.fetch_add(1, Relaxed);
     let caller = std::panic::Location::caller();
     op.add_override(key, id, Box::leak(Box::new(kernel)), format!("{}:{}", caller.file(), caller.line()));
-    // Forms derived from this operator may have been found to have no kernel, or another one.
-    for other in all() {
-        if std::ptr::eq(other.functional(), op) {
-            other.forget(key);
-        }
-    }
-    Ok(Registration::new(move || op.remove_override(id)))
+    forget_forms(op, key);
+    Ok(Registration::new(move || {
+        op.remove_override(id);
+        forget_forms(op, key);
+    }))
 }
 
 /// Registers `kernel` for every operator that has none of its own for `key`.
@@ -117,6 +115,15 @@ pub fn register_fallback(
         crate::dispatch::FALLBACKS.write().retain(|(_, i, _)| *i != id);
         forget_everywhere(key);
     })
+}
+
+/// Forms derived from `op` may have been found to have no kernel, or another one.
+fn forget_forms(op: &'static Op, key: Key) {
+    for other in all() {
+        if std::ptr::eq(other.functional(), op) {
+            other.forget(key);
+        }
+    }
 }
 
 fn forget_everywhere(key: Key) {
