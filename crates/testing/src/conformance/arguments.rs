@@ -1,0 +1,120 @@
+//! Arguments as data: copying them, mapping their tensors, and calling an operator with them.
+
+use flambeau::schema::{Base, Default, Type};
+use flambeau::value::Outputs;
+use flambeau::{Generator, MemoryFormat, Op, OwnedValue, Result, Scalar, Tensor, manual_seed};
+
+/// The arguments with those left out at the end put in: defaults of the schema where there are any.
+pub(crate) fn complete(op: &Op, mut args: Vec<OwnedValue>) -> Vec<OwnedValue> {
+    for param in op.schema().params.iter().skip(args.len()) {
+        args.push(match (&param.default, param.ty.list, param.ty.base) {
+            (Some(Default::Scalar(s)), None, Base::Int) => OwnedValue::Int(s.to_i64()),
+            (Some(Default::Scalar(s)), None, Base::Float) => OwnedValue::Float(s.to_f64()),
+            (Some(Default::Scalar(s)), None, Base::Bool) => OwnedValue::Bool(s.to_bool()),
+            (Some(Default::Scalar(s)), None, _) => OwnedValue::Scalar(*s),
+            (Some(Default::Scalar(s)), Some(n), _) => OwnedValue::Ints(vec![s.to_i64(); n.unwrap_or(1)]),
+            (Some(Default::Ints(x)), ..) => OwnedValue::Ints(x.clone()),
+            (Some(Default::Str(x)), ..) => OwnedValue::Str(x.clone()),
+            _ => OwnedValue::None,
+        });
+    }
+    args
+}
+
+/// The arguments with `f` of every tensor in place of it.
+pub(crate) fn map(args: &[OwnedValue], f: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Vec<OwnedValue>> {
+    args.iter()
+        .map(|a| {
+            Ok(match a {
+                OwnedValue::Tensor(t) => OwnedValue::Tensor(f(t)?),
+                OwnedValue::Tensors(ts) => OwnedValue::Tensors(ts.iter().map(&mut *f).collect::<Result<_>>()?),
+                OwnedValue::OptionalTensors(ts) => OwnedValue::OptionalTensors(
+                    ts.iter().map(|t| t.as_ref().map(&mut *f).transpose()).collect::<Result<_>>()?,
+                ),
+                other => other.clone(),
+            })
+        })
+        .collect()
+}
+
+/// Every tensor of the arguments, in order.
+pub(crate) fn tensors(args: &[OwnedValue]) -> Vec<Tensor> {
+    let mut found = Vec::new();
+    for a in args {
+        match a {
+            OwnedValue::Tensor(t) => found.push(t.clone()),
+            OwnedValue::Tensors(ts) => found.extend(ts.iter().cloned()),
+            OwnedValue::OptionalTensors(ts) => found.extend(ts.iter().flatten().cloned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The arguments with other tensors, in order.
+pub(crate) fn with_tensors(args: &[OwnedValue], tensors: &[Tensor]) -> Result<Vec<OwnedValue>> {
+    let mut next = tensors.iter();
+    map(args, &mut |old| Ok(next.next().unwrap_or(old).clone()))
+}
+
+/// Calls `op`: with copies of what it writes to, and the random stream at its start.
+pub(crate) fn call(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Tensor>>> {
+    let mut args = args.to_vec();
+    let written = op.mutated();
+    for (i, (a, param)) in args.iter_mut().zip(&op.schema().params).enumerate() {
+        if written >> i & 1 == 1 {
+            *a = map(std::slice::from_ref(a), &mut |t| t.clone_in(MemoryFormat::Preserve))?.swap_remove(0);
+        }
+        if param.ty.base == Base::Generator {
+            *a = OwnedValue::Generator(Generator::new(1));
+        }
+    }
+    call_as_is(op, &args)
+}
+
+/// Calls `op` with these very arguments.
+pub(crate) fn call_as_is(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Tensor>>> {
+    manual_seed(1);
+    let borrowed: Vec<_> = args.iter().map(OwnedValue::borrow).collect();
+    Ok(match op.call(&borrowed)? {
+        Outputs::None => vec![],
+        Outputs::One(t) => vec![Some(t)],
+        Outputs::Many(ts) => ts,
+        Outputs::Scalar(s) => vec![Some(match s {
+            Scalar::Bool(b) => Tensor::scalar(flambeau::Bool::from(b))?,
+            Scalar::Int(i) => Tensor::scalar(i)?,
+            Scalar::UInt(i) => Tensor::scalar(i)?,
+            Scalar::Float(x) => Tensor::scalar(x)?,
+            Scalar::Complex(z) => Tensor::scalar(z)?,
+        })],
+    })
+}
+
+/// Whether a value fits a parameter's type.
+pub(crate) fn fits(value: &OwnedValue, ty: &Type) -> bool {
+    match value {
+        OwnedValue::Tensor(_) => ty.base == Base::Tensor && ty.list.is_none(),
+        OwnedValue::Scalar(_) => ty.base == Base::Scalar || ty.base == Base::Tensor && ty.list.is_none(),
+        OwnedValue::None => ty.optional || ty.base == Base::Generator,
+        _ => true,
+    }
+}
+
+/// The arguments of a form of an operator, by name, then by place; `None` where they do not fit it. Arguments to be
+/// written by an `out=` form are left out.
+pub(crate) fn for_form(op: &Op, args: &[OwnedValue], form: &Op) -> Option<Vec<OwnedValue>> {
+    let (from, to) = (op.schema(), form.schema());
+    let outs = match to.params.len() > from.params.len() || super::form_of(form) == Some(flambeau::Form::Out) {
+        true => form.mutated().count_ones() as usize,
+        false => 0,
+    };
+    let mut values = Vec::new();
+    for (i, param) in to.params[..to.params.len() - outs].iter().enumerate() {
+        let value = args.get(from.position(&param.name).unwrap_or(i))?;
+        if !fits(value, &param.ty) {
+            return None;
+        }
+        values.push(value.clone());
+    }
+    Some(values)
+}

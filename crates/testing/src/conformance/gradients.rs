@@ -1,0 +1,114 @@
+//! Derivatives agree with differences, to the second order, backward and forward, and in place.
+
+use super::arguments::{call, call_as_is, for_form, tensors, with_tensors};
+use super::compare::{Tolerance, difference};
+use super::{Case, Verdict, form_of};
+use flambeau::autograd::{self, CheckOptions, Derivative};
+use flambeau::{DType, ErrorKind, Form, MemoryFormat, Op, OwnedValue, Result, Tensor};
+
+/// More elements than this take too long by differences.
+const FIRST_ORDER_ELEMENTS: i64 = 400;
+const SECOND_ORDER_ELEMENTS: i64 = 60;
+
+/// The tensors to differentiate by, asking for gradients; `None` where there is nothing to differentiate.
+fn variables(case: &Case) -> Result<Option<Vec<Tensor>>> {
+    if !matches!(case.dtype, DType::F64 | DType::Complex128) || says_not(case.op) {
+        return Ok(None);
+    }
+    let inputs = tensors(&case.args);
+    let mut found = Vec::with_capacity(inputs.len());
+    for t in &inputs {
+        let t = t.clone_in(MemoryFormat::Preserve)?;
+        let smooth = matches!(t.dtype(), DType::F64 | DType::Complex128);
+        found.push(if smooth { t.requires_grad_(true)? } else { t });
+    }
+    if !found.iter().any(Tensor::requires_grad) {
+        return Ok(None);
+    }
+    let outputs = call(case.op, &with_tensors(&case.args, &found)?)?;
+    Ok(outputs.iter().flatten().any(Tensor::requires_grad).then_some(found))
+}
+
+/// Whether the entry says that there is no derivative. That this is so is checked over the list of operators.
+fn says_not(op: &'static Op) -> bool {
+    !op.is_composite() && !matches!(op.functional().derivative, Derivative::Formulas(_))
+}
+
+fn function(case: &Case) -> impl Fn(&[Tensor]) -> Result<Vec<Tensor>> {
+    let (op, args) = (case.op, case.args.clone());
+    move |xs| {
+        let outputs = call(op, &with_tensors(&args, xs)?)?;
+        Ok(outputs.into_iter().flatten().collect())
+    }
+}
+
+fn size(xs: &[Tensor]) -> i64 {
+    xs.iter().filter(|x| x.requires_grad()).map(Tensor::numel).sum()
+}
+
+/// First derivatives agree with differences, and forward mode with backward.
+pub(crate) fn gradcheck(case: &Case) -> Verdict {
+    let Some(xs) = variables(case)? else { return Ok(None) };
+    if size(&xs) > FIRST_ORDER_ELEMENTS {
+        return Ok(None);
+    }
+    let options = CheckOptions { forward: true, ..CheckOptions::default() };
+    // Differences of values around 1e3 have no more digits.
+    match autograd::gradcheck(&function(case), &xs, options) {
+        Ok(()) => Ok(None),
+        Err(e) => Ok(Some(e.message().into())),
+    }
+}
+
+/// Second derivatives agree with differences of the first.
+pub(crate) fn gradgradcheck(case: &Case) -> Verdict {
+    let Some(xs) = variables(case)? else { return Ok(None) };
+    let outputs: i64 = case.expected.iter().flatten().map(Tensor::numel).sum();
+    if size(&xs) + outputs > SECOND_ORDER_ELEMENTS {
+        return Ok(None);
+    }
+    match autograd::gradgradcheck(&function(case), &xs, CheckOptions::default()) {
+        Ok(()) => Ok(None),
+        // An entry may say that the derivative of its derivative is not there.
+        Err(e) if e.kind() == ErrorKind::NotImplemented => Ok(None),
+        Err(e) => Ok(Some(e.message().into())),
+    }
+}
+
+/// The gradient through the in-place form is that of the functional one.
+pub(crate) fn in_place(case: &Case) -> Verdict {
+    for &form in case.forms.iter().filter(|f| form_of(f) == Some(Form::InPlace)) {
+        let Some(xs) = variables(case)? else { return Ok(None) };
+        let (Some(want), [Some(result)]) = (xs.first(), &case.expected[..]) else { continue };
+        if result.sizes() != want.sizes() || result.dtype() != want.dtype() {
+            continue;
+        }
+        if for_form(case.op, &case.args, form).is_none() || !matches!(case.args[0], OwnedValue::Tensor(_)) {
+            continue;
+        }
+        let functional = call(case.op, &with_tensors(&case.args, &xs)?)?;
+        let mut moved = xs.clone();
+        moved[0] = xs[0].clone_in(MemoryFormat::Preserve)?;
+        let Some(args) = for_form(case.op, &with_tensors(&case.args, &moved)?, form) else { continue };
+        let written = call_as_is(form, &args)?;
+        let wanted: Vec<Tensor> = xs.iter().filter(|x| x.requires_grad()).cloned().collect();
+        let gradients = |y: &Option<Tensor>| match y {
+            Some(y) if y.requires_grad() => {
+                let seed = Tensor::full(y.sizes(), 0.7, (y.dtype(), y.device()))?;
+                autograd::grad(std::slice::from_ref(y), &wanted, &[Some(seed)], false, false, true)
+            }
+            _ => Ok(vec![None; wanted.len()]),
+        };
+        for (i, pair) in gradients(&written[0])?.iter().zip(&gradients(&functional[0])?).enumerate() {
+            let found = match pair {
+                (Some(a), Some(b)) => difference(a, b, Tolerance::OfLargest(16.0))?,
+                (None, None) => None,
+                _ => Some("is there in one form only".into()),
+            };
+            if let Some(what) = found {
+                return Ok(Some(format!("{}: the gradient of input {i}: {what}", form.full_name())));
+            }
+        }
+    }
+    Ok(None)
+}

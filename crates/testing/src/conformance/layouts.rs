@@ -1,0 +1,132 @@
+//! Other memory orders of the same values give the same results, and Meta says what the results will look like.
+
+use super::arguments::{call, map};
+use super::compare::{Tolerance, differences};
+use super::{Case, Verdict};
+use flambeau::{Body, Device, ErrorKind, MemoryFormat, Result, Tensor, dims};
+
+/// A copy whose first dim is the closest together.
+pub(crate) fn column_major(t: &Tensor) -> Result<Tensor> {
+    let order: Vec<usize> = (0..t.dim()).collect();
+    strided(t, &dims::strides_in_order(t.sizes(), &order))
+}
+
+fn strided(t: &Tensor, strides: &[i64]) -> Result<Tensor> {
+    Tensor::empty_strided(t.sizes(), strides, (t.dtype(), t.device()))?.copy_(&t.detach()?)
+}
+
+/// A copy with gaps between elements.
+fn spread(t: &Tensor) -> Result<Tensor> {
+    let strides: Vec<i64> = dims::contiguous_strides(t.sizes()).iter().map(|s| s * 2).collect();
+    strided(t, &strides)
+}
+
+/// A copy that does not begin where its memory does.
+fn offset(t: &Tensor) -> Result<Tensor> {
+    let room = Tensor::zeros(&[t.numel() + 3], (t.dtype(), t.device()))?;
+    room.as_strided(t.sizes(), &dims::contiguous_strides(t.sizes()), Some(3))?.copy_(&t.detach()?)
+}
+
+fn channels_last(t: &Tensor) -> Result<Tensor> {
+    let format = match t.dim() {
+        4 => MemoryFormat::ChannelsLast,
+        5 => MemoryFormat::ChannelsLast3d,
+        _ => return Ok(t.clone()),
+    };
+    strided(t, &dims::strides_for(t.sizes(), format)?)
+}
+
+const LAYOUTS: &[(&str, fn(&Tensor) -> Result<Tensor>)] =
+    &[("transposed", column_major), ("with gaps", spread), ("offset", offset), ("channels-last", channels_last)];
+
+/// Values do not depend on strides.
+pub(crate) fn layouts(case: &Case) -> Verdict {
+    // What hands out memory as it lies depends on how it lies, and may refuse.
+    let reads_memory = case.op.schema().params.iter().any(|p| p.name == "stride");
+    if reads_memory && matches!(case.op.body, Body::AnyBackend(_)) {
+        return Ok(None);
+    }
+    let tolerance = match super::is_pointwise(case.op) {
+        true => Tolerance::Exact,
+        false => Tolerance::OfLargest(64.0),
+    };
+    for (name, change) in LAYOUTS {
+        for every in [1, 2] {
+            let mut count = 0;
+            let args = map(&case.args, &mut |t| {
+                count += 1;
+                if (count - 1) % every == 0 { change(t) } else { Ok(t.clone()) }
+            })?;
+            if every == 2 && count < 2 || *name == "channels-last" && count == 0 {
+                continue;
+            }
+            let got = match call(case.op, &args) {
+                Ok(got) => got,
+                Err(_) if matches!(case.op.body, Body::AnyBackend(_)) => continue,
+                Err(e) => return Ok(Some(format!("{name} inputs raise: {}", e.message()))),
+            };
+            if let Some(what) = differences(&got, &case.expected, tolerance)? {
+                return Ok(Some(format!("{name} inputs: {what}")));
+            }
+            if let Some(what) = meta_of(case, &args, &got)? {
+                return Ok(Some(format!("{name} inputs: {what}")));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Meta gives the same sizes, dtypes and strides.
+pub(crate) fn meta(case: &Case) -> Verdict {
+    meta_of(case, &case.args, &case.expected)
+}
+
+fn meta_of(case: &Case, args: &[flambeau::OwnedValue], expected: &[Option<Tensor>]) -> Verdict {
+    let args = map(args, &mut |t| {
+        let meta = Tensor::empty_strided(
+            &[dims::storage_extent(t.sizes(), t.strides())? + t.storage_offset()],
+            &[1],
+            (t.dtype(), Device::META),
+        )?;
+        meta.as_strided(t.sizes(), t.strides(), Some(t.storage_offset()))
+    })?;
+    if super::arguments::tensors(&args).is_empty() {
+        return Ok(None);
+    }
+    let got = match call(case.op, &args) {
+        Ok(got) => got,
+        // The shape of the result, or the result itself, depends on data that is not there.
+        Err(e) if e.kind() == ErrorKind::NotImplemented || e.message().contains("meta tensor") => return Ok(None),
+        Err(e) => return Ok(Some(format!("Meta raises: {}", e.message()))),
+    };
+    for (i, (got, want)) in got.iter().zip(expected).enumerate() {
+        let (Some(got), Some(want)) = (got, want) else { continue };
+        if !got.device().is_meta() {
+            // Numbers that leave the device, and the like.
+            continue;
+        }
+        if got.sizes() != want.sizes() || got.dtype() != want.dtype() {
+            return Ok(Some(format!(
+                "Meta's result {i} is {} {:?} where {} {:?} is right",
+                got.dtype(),
+                got.sizes(),
+                want.dtype(),
+                want.sizes()
+            )));
+        }
+        // Strides of dims of one element, and of tensors without any, mean nothing.
+        let tells = |d: &usize| want.numel() > 0 && want.sizes()[*d] > 1;
+        if !(0..want.dim()).filter(tells).all(|d| got.strides()[d] == want.strides()[d]) {
+            return Ok(Some(format!(
+                "Meta's result {i} of sizes {:?} has strides {:?} where the CPU's are {:?}",
+                want.sizes(),
+                got.strides(),
+                want.strides()
+            )));
+        }
+    }
+    match got.len() == expected.len() {
+        true => Ok(None),
+        false => Ok(Some(format!("Meta gives {} results where {} are right", got.len(), expected.len()))),
+    }
+}
