@@ -1,7 +1,7 @@
 //! Initialisers, with PyTorch's formulas and its draws: same seed, same numbers. All write in place, without history.
 
 use flambeau::autograd::no_grad;
-use flambeau::{Error, Result, Tensor, ensure};
+use flambeau::{DType, Error, Result, Tensor, ensure};
 
 /// Numbers drawn evenly from `[low, high)`.
 ///
@@ -49,23 +49,42 @@ pub fn ones_(tensor: &Tensor) -> Result<()> {
     constant_(tensor, 1.0)
 }
 
-/// Normally distributed numbers, cut off at `low` and `high`.
+/// Normally distributed numbers between `low` and `high`: others are drawn again.
 ///
 /// # Errors
-/// When the dtype is not floating-point.
+/// When `low > high`, or the dtype is not floating-point.
 pub fn trunc_normal_(tensor: &Tensor, mean: f64, std: f64, low: f64, high: f64) -> Result<()> {
-    // By the inverse of the distribution function, from numbers even between its values at the ends.
+    ensure!(low <= high && std > 0.0, "trunc_normal_: no numbers are between {low} and {high} with std={std}");
     let _guard = no_grad();
-    let cumulative = |x: f64| -> Result<f64> {
-        let z = Tensor::scalar((x - mean) / std / std::f64::consts::SQRT_2)?;
+    let below = |x: f64| -> Result<f64> {
+        let z = Tensor::scalar((x - mean) / std * std::f64::consts::FRAC_1_SQRT_2)?;
         Ok((1.0 + z.erf()?.item()?.to_f64()) / 2.0)
     };
-    let (l, u) = (cumulative(low)?, cumulative(high)?);
-    tensor.uniform_(2.0 * l - 1.0, 2.0 * u - 1.0)?;
-    tensor.erfinv_()?;
-    tensor.mul_(std * std::f64::consts::SQRT_2)?;
-    tensor.add_(mean)?;
-    tensor.clamp_(low, high)?;
+    // Rejection sampling: from the normal distribution while most of it is inside, else from the uniform one, with the
+    // density's share of its peak as the chance to stay.
+    let result = tensor.detach()?;
+    if below(high)? - below(low)? > 0.3 {
+        result.normal_(mean, std)?;
+        loop {
+            let outside = result.lt(low)?.logical_or(&result.gt(high)?)?;
+            if !outside.any()?.item()?.to_bool() {
+                return Ok(());
+            }
+            let again = result.empty_like()?;
+            again.normal_(mean, std)?;
+            result.copy_(&outside.where_(&again, &result)?)?;
+        }
+    }
+    let peak = ((mean.clamp(low, high) - mean) / std).powi(2) * -0.5;
+    let (candidates, chance) = (result.empty_like()?, result.empty_like()?);
+    let mut pending = Tensor::ones(result.sizes(), (DType::Bool, result.device()))?;
+    while pending.any()?.item()?.to_bool() {
+        candidates.uniform_(low, high)?;
+        result.copy_(&pending.where_(&candidates, &result)?)?;
+        let density = candidates.sub(mean)?.div(std)?.square()?.mul(-0.5)?.sub(peak)?;
+        chance.uniform_(0.0, 1.0)?;
+        pending = pending.logical_and(&chance.log()?.gt(&density)?)?;
+    }
     Ok(())
 }
 
