@@ -63,9 +63,13 @@ fn arithmetic(c: &mut Criterion) {
         g.throughput(Throughput::Elements(2 * (n * n * n) as u64));
         g.bench_function(format!("mm {n}"), |t| t.iter(|| ok(a.mm(&a))));
     }
-    for (n, ci, co, s, k, stride, pad) in
-        [(8, 64, 64, 56, 3, 1, 1), (8, 3, 64, 224, 7, 2, 3), (8, 64, 256, 56, 1, 1, 0), (8, 256, 256, 14, 3, 1, 1), (32, 1, 32, 28, 3, 1, 1)]
-    {
+    for (n, ci, co, s, k, stride, pad) in [
+        (8, 64, 64, 56, 3, 1, 1),
+        (8, 3, 64, 224, 7, 2, 3),
+        (8, 64, 256, 56, 1, 1, 0),
+        (8, 256, 256, 14, 3, 1, 1),
+        (32, 1, 32, 28, 3, 1, 1),
+    ] {
         let x = ok(Tensor::ones(&[n, ci, s, s], DType::F32));
         let w = ok(Tensor::ones(&[co, ci, k, k], DType::F32));
         let out = (s + 2 * pad - k) / stride + 1;

@@ -42,7 +42,8 @@ impl Iter {
                 j -= 1;
             }
         }
-        let mut it = Iter { shape: SmallVec::new(), strides: SmallVec::new(), data: operands.iter().map(|o| o.0).collect() };
+        let mut it =
+            Iter { shape: SmallVec::new(), strides: SmallVec::new(), data: operands.iter().map(|o| o.0).collect() };
         for &d in &order {
             if let Some(&inner) = it.shape.last() {
                 let base = (it.shape.len() - 1) * n;

@@ -54,6 +54,11 @@ pub(crate) fn backend_kernel(op: &'static Op, key: Key) -> Option<KernelFn> {
         Body::Variant(Form::Overload, base) if base.has_override(key) => Some(of_functional),
         Body::Variant(Form::Overload, base) => base.resolve(key),
         Body::InPlace(kernel, _) if key == Key::CPU => Some(kernel),
+        // Where the functional form is a copy and this one, there is nothing to derive it from.
+        Body::InPlace(_, Op { body: Body::Composite(_) | Body::Explicit(_), .. }) => match meta {
+            true => Some(written_meta),
+            false => fallback(),
+        },
         Body::InPlace(_, base) => base.resolve(key).map(|_| derived_variant as KernelFn),
         Body::Variant(form, base) => match key {
             Key::CPU | Key::META => Some(match (form, base.body) {
@@ -88,6 +93,11 @@ fn structured_parts(op: &'static Op) -> Result<(crate::op::PlanFn, crate::op::Ru
         Body::Structured { plan, run } => Ok((plan, run)),
         _ => Err(Error::runtime(format!("{} is not structured", op.full_name()))),
     }
+}
+
+/// The in-place form on Meta of an operator whose functional form is a copy and this: nothing is written.
+fn written_meta(op: &'static Op, _keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    crate::value::take::<&Tensor>(op, args, 0).map(|t| Outputs::One(t.clone()))
 }
 
 /// An overload with the same arguments as the operator it stands for.

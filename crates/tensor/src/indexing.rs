@@ -185,7 +185,9 @@ impl Tensor {
                 Index::At(i) => {
                     let size = x.sizes()[d];
                     if *i < -size || *i >= size {
-                        return Err(Error::index(format!("index {i} is out of bounds for dimension {d} with size {size}")));
+                        return Err(Error::index(format!(
+                            "index {i} is out of bounds for dimension {d} with size {size}"
+                        )));
                     }
                     x = x.select(d as i64, *i)?;
                 }

@@ -12,7 +12,8 @@ fn the_documented_trace_is_real() -> Result<()> {
     result?;
     let actual = lines.join("\n");
     let document = std::fs::read_to_string(DOCUMENT)?;
-    let documented = document.split("```trace\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap_or_default();
+    let documented =
+        document.split("```trace\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap_or_default();
     assert_eq!(documented, actual, "docs/life-of-add.md is out of date; the trace now is\n{actual}");
     Ok(())
 }
