@@ -29,6 +29,7 @@ families! {
     embedding
     index
     join
+    like
     loss
     masked
     matmul
@@ -42,6 +43,7 @@ families! {
     scan
     softmax
     sort
+    special
     ternary
     unary
     view

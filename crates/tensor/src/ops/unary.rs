@@ -72,12 +72,28 @@ unary! {
     };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
-unary! {
+op! {
     /// The complex conjugate, written out; a real tensor's elements as they are.
-    fn conj_physical, conj_physical_, conj_physical_out(x): Promotion::Common;
-    { bools |x| x; numbers |x| x.conj(); }
+    conjugated: "_conj_physical(Tensor self) -> Tensor",
+        InPlace INPLACE: "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
+        Out OUT: "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(1, Promotion::Common, scalar_params, "conj_physical"; bools |x| x; numbers |x| x.conj(););
     derivative: backward! { self_(g) => g.conj()? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    fn conjugated(&self) -> Tensor [self];
+    fn conj_physical_(&self) -> Tensor [self] in INPLACE;
+    out fn conj_physical_out(&self) [self] in OUT;
+}
+
+fn conj_physical_any(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_complex() { x.conjugated() } else { Ok(x.clone()) }
+}
+op! {
+    /// The complex conjugate, written out; a real tensor is given back itself.
+    conj_physical: "conj_physical(Tensor self) -> Tensor";
+    Body::Composite(kernel!(conj_physical_any; x));
+    samples: |m| vec![crate::sample![m.any(&[2, 3])]];
+    fn conj_physical(&self) -> Tensor [self];
 }
 
 fn conj_any(x: &Tensor) -> Result<Tensor> {
@@ -823,6 +839,7 @@ pub static OPS: &[&[&Op]] = &[
     ceil::ALL,
     conj::ALL,
     conj_physical::ALL,
+    conjugated::ALL,
     cos::ALL,
     cosh::ALL,
     deg2rad::ALL,

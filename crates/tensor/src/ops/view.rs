@@ -241,8 +241,8 @@ op! {
 }
 
 fn mt_any(x: &Tensor) -> Result<Tensor> {
-    ensure!(x.dim() >= 2, "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", x.dim());
-    x.transpose(-2, -1)
+    ensure!(x.dim() != 1, "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.");
+    if x.dim() == 0 { x.alias() } else { x.transpose(-2, -1) }
 }
 
 op! {
