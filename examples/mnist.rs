@@ -11,7 +11,8 @@ use flambeau_nn::checkpoint::Checkpoint;
 use flambeau_nn::data::LoaderOptions;
 use flambeau_nn::optim::{OneCycleLR, OneCycleOptions};
 use flambeau_nn::{
-    Adam, Conv2d, DType, DataLoader, Error, Forward, Linear, Module, Optimizer, Result, Tensor, TensorDataset, loss,
+    Adam, Conv2d, DType, DataLoader, Dropout, Error, Forward, Linear, Module, Optimizer, Result, Tensor, TensorDataset,
+    loss,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ struct Net {
     conv1: Conv2d,
     conv2: Conv2d,
     hidden: Linear,
+    dropout: Dropout,
     output: Linear,
 }
 
@@ -32,6 +34,7 @@ impl Net {
             conv1: Conv2d::new(1, 16, [3, 3])?,
             conv2: Conv2d::new(16, 32, [3, 3])?,
             hidden: Linear::new(32 * 5 * 5, 64)?,
+            dropout: Dropout::new(0.25)?,
             output: Linear::new(64, 10)?,
         })
     }
@@ -44,7 +47,7 @@ impl Forward for Net {
         let x = halve(self.conv1.forward(x)?)?; // (batch, 16, 13, 13)
         let x = halve(self.conv2.forward(&x)?)?; // (batch, 32, 5, 5)
         let x = self.hidden.forward(&x.flatten(1, -1)?)?.relu()?;
-        self.output.forward(&x)
+        self.output.forward(&self.dropout.forward(&x)?)
     }
 }
 
@@ -55,6 +58,11 @@ fn data() -> Result<BTreeMap<String, Array>> {
     load_npz(if built.exists() { built } else { here })
 }
 
+/// The mean and deviation of the pixels, and what black becomes by them.
+const MEAN: f64 = 0.1307;
+const DEVIATION: f64 = 0.3081;
+const BACKGROUND: f64 = -MEAN / DEVIATION;
+
 /// Images brought to mean 0 and deviation 1, and their labels.
 fn split(arrays: &BTreeMap<String, Array>, name: &str) -> Result<(Tensor, Tensor)> {
     let tensor = |name: String| -> Result<Tensor> {
@@ -62,13 +70,21 @@ fn split(arrays: &BTreeMap<String, Array>, name: &str) -> Result<(Tensor, Tensor
         Tensor::from_bytes(&array.data, array.dtype, &array.sizes)
     };
     let images = tensor(format!("{name}_images"))?.to_dtype(DType::F32)?.unsqueeze(1)?;
-    let images = images.div(255.0)?.sub(0.1307)?.div(0.3081)?;
+    let images = images.div(255.0)?.sub(MEAN)?.div(DEVIATION)?;
     Ok((images, tensor(format!("{name}_labels"))?.to_dtype(DType::I64)?))
+}
+
+/// A batch moved by up to two pixels: the network should not learn where exactly a digit stands.
+fn shifted(images: &Tensor) -> Result<Tensor> {
+    let by = Tensor::randint(0, 5, &[2], DType::I64)?.to_vec::<i64>()?;
+    let padded = images.constant_pad_nd(&[2, 2, 2, 2], BACKGROUND)?;
+    padded.narrow(2, by[0], 28)?.narrow(3, by[1], 28)?.contiguous()
 }
 
 /// How many of the labels the network finds.
 fn count_right(net: &Net, images: &Tensor, labels: &Tensor) -> Result<i64> {
     let _guard = autograd::no_grad();
+    net.eval();
     let mut right = 0;
     for (x, y) in images.split(500, 0)?.iter().zip(labels.split(500, 0)?) {
         right += net.forward(x)?.argmax(Some(1), false)?.eq(&y)?.sum()?.item()?.to_i64();
@@ -104,7 +120,7 @@ fn train(options: &Options) -> Result<()> {
         for batch in loader.iter()? {
             let batch = batch?;
             let [x, y] = &batch[..] else { return Err(Error::runtime("a batch is images and labels")) };
-            let scores = net.forward(x)?;
+            let scores = net.forward(&shifted(x)?)?;
             let loss = loss::cross_entropy(&scores, y)?;
             loss.backward()?;
             optimizer.step()?;
@@ -190,7 +206,7 @@ fn options() -> std::result::Result<Options, lexopt::Error> {
     use lexopt::prelude::*;
     let mut options = Options {
         predict: false,
-        epochs: 4,
+        epochs: 8,
         limit: None,
         seed: 0,
         count: 4,
