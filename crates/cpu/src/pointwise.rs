@@ -91,7 +91,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
         let (input, output) = (size_of::<T>() as isize, size_of::<M::Out>() as isize);
         let contiguous = |k: usize| a.strides[k + 1] == input;
         let n = a.n;
-        // SAFETY (of the calls below): the strides are as the arm says, and the caller vouches for the addresses.
+        // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
             if a.strides[0] == output && n > 1 {
                 let all = (0..N).all(contiguous);

@@ -1,5 +1,7 @@
 //! Operators of two and three operands, and masks: values and messages as PyTorch 2.13 gives them.
 
+#![allow(clippy::approx_constant, clippy::cloned_ref_to_slice_refs, clippy::excessive_precision)]
+
 use flambeau::{DType, Result, Tensor, bf16, f16};
 
 fn f(x: &[f32]) -> Tensor {

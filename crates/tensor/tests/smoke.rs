@@ -1,3 +1,5 @@
+//! The core, end to end: promotion, views, gradients, in-place history, long chains, forward mode.
+
 use flambeau::*;
 
 fn t(x: &[f64]) -> Tensor {

@@ -169,7 +169,7 @@ fn from_backward(op: &'static Op, args: &[OwnedValue]) -> Result<Tangents> {
     let mut inputs = Vec::new();
     let mut directions = Vec::new();
     let keep_history = outer_grad && tensors_of(args).iter().any(Tensor::requires_grad);
-    let fresh = replace(args, &mut |_, t| {
+    let mut fresh = replace(args, &mut |_, t| {
         let Some(tangent) = t.tangent() else {
             return if keep_history { Ok(t.clone()) } else { t.detach_all() };
         };
@@ -181,6 +181,12 @@ fn from_backward(op: &'static Op, args: &[OwnedValue]) -> Result<Tangents> {
         directions.push(tangent);
         Ok(x)
     })?;
+    // What is written must not be a leaf, nor the caller's memory a second time.
+    for (i, a) in fresh.iter_mut().enumerate() {
+        if let (OwnedValue::Tensor(t), 1) = (a, op.mutated() >> i & 1) {
+            *t = t.clone_in(crate::MemoryFormat::Preserve)?;
+        }
+    }
     let out = call(op, &fresh)?;
     let mut tangents = vec![None; out.len()];
     for (i, tangent) in tangents.iter_mut().enumerate() {

@@ -133,8 +133,7 @@ fn full_any(
 
 op! {
     /// A tensor of the given sizes with one value everywhere. Without a dtype it takes the value's.
-    full: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        Out OUT: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)";
+    full: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(full_any; size, value, dtype, layout, device, pin_memory));
 }
 
@@ -150,8 +149,7 @@ fn zeros_any(
 
 op! {
     /// A tensor of zeros.
-    zeros: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        Out OUT: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
+    zeros: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(zeros_any; size, dtype, layout, device, pin_memory));
 }
 
@@ -167,8 +165,7 @@ fn ones_any(
 
 op! {
     /// A tensor of ones.
-    ones: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        Out OUT: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
+    ones: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(ones_any; size, dtype, layout, device, pin_memory));
 }
 
@@ -230,6 +227,37 @@ op! {
     fn full_like(&self, value: impl Into<Scalar>) -> Tensor [self, value.into()];
 }
 
+/// An `out=` tensor in a factory's sizes; it keeps its dtype.
+fn sized(size: &[i64], out: &Tensor) -> Result<Tensor> {
+    dims::checked_numel(size)?;
+    if out.sizes() == size { Ok(out.clone()) } else { crate::dispatch::resize_output(out, size, None) }
+}
+fn full_out_any(size: &[i64], value: Scalar, out: &Tensor) -> Result<Tensor> {
+    sized(size, out)?.fill_(value)
+}
+fn zeros_out_any(size: &[i64], out: &Tensor) -> Result<Tensor> {
+    sized(size, out)?.zero_()
+}
+fn ones_out_any(size: &[i64], out: &Tensor) -> Result<Tensor> {
+    sized(size, out)?.fill_(Scalar::Int(1))
+}
+
+op! {
+    /// One value everywhere in `out`, which takes the given sizes and keeps its dtype.
+    full_out: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(full_out_any; size, value, out));
+}
+op! {
+    /// Zeros in `out`, which takes the given sizes and keeps its dtype.
+    zeros_out: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(zeros_out_any; size, out));
+}
+op! {
+    /// Ones in `out`, which takes the given sizes and keeps its dtype.
+    ones_out: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(ones_out_any; size, out));
+}
+
 // Factories take a dtype and a device in one argument, which the schema keeps apart: their methods are written out.
 impl Tensor {
     /// An uninitialised tensor.
@@ -283,8 +311,11 @@ pub static OPS: &[&[&Op]] = &[
     empty_strided::ALL,
     full::ALL,
     full_like::ALL,
+    full_out::ALL,
     ones::ALL,
     ones_like::ALL,
+    ones_out::ALL,
     zeros::ALL,
     zeros_like::ALL,
+    zeros_out::ALL,
 ];

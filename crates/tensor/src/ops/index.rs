@@ -8,12 +8,15 @@ use flambeau_base::storage::LockSet;
 use flambeau_cpu::index::{BadIndex, ReduceOp};
 
 fn out_of_bounds(e: BadIndex, dim: usize) -> Error {
-    Error::index(format!("index {} is out of bounds for dimension {dim} with size {}", e.value, e.size))
+    Error::runtime(format!("index {} is out of bounds for dimension {dim} with size {}", e.value, e.size))
 }
 
 /// 64-bit indices of an index argument.
 fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
-    ensure!(matches!(index.dtype(), DType::I64 | DType::I32), "{op}(): Expected dtype int64 for index");
+    ensure!(
+        matches!(index.dtype(), DType::I64 | DType::I32) || index.numel() == 0,
+        "{op}(): Expected dtype int64 for index"
+    );
     Ok(())
 }
 
@@ -205,9 +208,9 @@ fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// A copy to write into: dense, in the input's order.
+/// A copy to write into, row-major as PyTorch's results of these operators are.
 fn copy_of(x: &Tensor) -> Result<Tensor> {
-    x.clone_in(crate::MemoryFormat::Preserve)
+    x.clone_in(crate::MemoryFormat::Contiguous)
 }
 
 fn scatter_inplace(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {

@@ -14,7 +14,9 @@ fn skipped(t: &Tensor) -> bool {
 }
 
 fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
-    ensure!(!tensors.is_empty(), "torch.cat(): expected a non-empty list of Tensors");
+    if tensors.is_empty() {
+        return Err(crate::Error::value("torch.cat(): expected a non-empty list of Tensors"));
+    }
     for (i, t) in tensors.iter().enumerate() {
         ensure!(t.dim() > 0, "zero-dimensional tensor (at position {i}) cannot be concatenated");
     }
@@ -359,11 +361,13 @@ fn pad_indices(mode: &str, size: i64, before: i64, after: i64) -> Result<Vec<i64
         ),
         _ => {}
     }
+    let kept = (-before).max(0)..size + after.min(0);
     Ok((-before..size + after)
         .map(|i| match mode {
             "reflect" if i < 0 => -i,
             "reflect" if i >= size => 2 * (size - 1) - i,
-            "circular" => i.rem_euclid(size),
+            // Only what is left after cutting goes round.
+            "circular" => kept.start + (i - kept.start).rem_euclid((kept.end - kept.start).max(1)),
             _ => i.clamp(0, size - 1),
         })
         .collect())
@@ -392,7 +396,7 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
         let index = Tensor::from_slice(&pad_indices(mode, x.size(d)?, pair[0], pair[1])?)?.to_device(x.device())?;
         out = out.index_select(d, &index)?;
     }
-    Ok(out)
+    out.contiguous_in(x.suggested_memory_format())
 }
 
 op! {

@@ -1,7 +1,7 @@
 //! Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 
 use crate::dims::Dims;
-use crate::{Body, Error, ErrorKind, Op, Result, Tensor, ensure, sample};
+use crate::{Body, Error, Op, Result, Tensor, ensure, sample};
 
 fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
@@ -194,12 +194,12 @@ fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
     let target = target.to_dtype(crate::DType::I64)?;
     let ignored = target.eq(ignore_index)?;
     let safe = target.masked_fill(&ignored, 0)?;
-    let picked = x.gather(dim, &safe.unsqueeze(dim)?).map_err(|e| match e.kind() {
-        ErrorKind::Index => {
-            let value = e.message().split(' ').nth(1).unwrap_or("?").to_string();
-            Error::index(format!("Target {value} is out of bounds."))
+    let picked = x.gather(dim, &safe.unsqueeze(dim)?).map_err(|e| {
+        if !e.message().contains("is out of bounds") {
+            return e;
         }
-        _ => e,
+        let value = e.message().split(' ').nth(1).unwrap_or("?").to_string();
+        Error::index(format!("Target {value} is out of bounds."))
     })?;
     let picked = picked.squeeze_dim(dim)?;
     let per_element = match weight {
