@@ -92,9 +92,9 @@ fn scale_of(scale: Option<f64>, q: &Tensor) -> f64 {
     scale.unwrap_or_else(|| 1.0 / (q.sizes()[3].max(1) as f64).sqrt())
 }
 
-/// The result's strides: (B, L, H, E) in memory, as PyTorch's kernel lays it out.
-fn output_strides(sizes: &[i64]) -> Dims {
-    dims::strides_in_order(sizes, &[3, 1, 2, 0])
+/// The result's strides: dense, in the query's order of dims.
+fn output_strides(sizes: &[i64], q: &Tensor) -> Dims {
+    dims::strides_in_order(sizes, &dims::stride_order(q.sizes(), q.strides()))
 }
 
 fn flash_cpu(
@@ -105,7 +105,7 @@ fn flash_cpu(
     let sizes = sizes_of(q, k, v)?;
     let mask = mask_of(mask, q, k)?;
     let shape = Dims::from_slice(&[q.sizes()[0], q.sizes()[1], q.sizes()[2], v.sizes()[3]]);
-    let strides = output_strides(&shape);
+    let strides = output_strides(&shape, q);
     let out = Tensor::fresh_strided(q.device(), q.dtype(), shape, strides)?;
     let lse = Tensor::fresh(q.device(), q.dtype().compute(), Dims::from_slice(&q.sizes()[..3]))?;
     if out.numel() == 0 && lse.numel() == 0 {
@@ -129,7 +129,7 @@ fn flash_meta(
     sizes_of(q, k, v)?;
     mask_of(mask, q, k)?;
     let shape = Dims::from_slice(&[q.sizes()[0], q.sizes()[1], q.sizes()[2], v.sizes()[3]]);
-    let strides = output_strides(&shape);
+    let strides = output_strides(&shape, q);
     Ok((
         Tensor::fresh_strided(crate::Device::META, q.dtype(), shape, strides)?,
         Tensor::fresh(crate::Device::META, q.dtype().compute(), Dims::from_slice(&q.sizes()[..3]))?,

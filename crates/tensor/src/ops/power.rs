@@ -301,10 +301,22 @@ op! {
         Out OUT: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "logaddexp_cpu";
         floats |x, y| x.logaddexp::<I>(y);
+        complexes |x, y| {
+            // The one with the larger real part goes out of the exponential.
+            let (high, low) = if x.re < y.re { (y, x) } else { (x, y) };
+            if high.re == low.re && high.re.is_inf() {
+                match high.re < R::ZERO {
+                    true => low,
+                    false => complex::log::<I, R>(complex::exp::<I, R>(high).add(complex::exp::<I, R>(low))),
+                }
+            } else {
+                high.add(complex::log1p::<I, R>(complex::exp::<I, R>(low.sub(high))))
+            }
+        };
     );
     derivative: backward! {
-        self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.sigmoid()?)?,
-        other(g, self_: Tensor, other: Tensor) => g.mul(&other.sub(&self_)?.sigmoid()?)?,
+        self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.sigmoid()?.conj()?)?,
+        other(g, self_: Tensor, other: Tensor) => g.mul(&other.sub(&self_)?.sigmoid()?.conj()?)?,
     };
     samples: |m| float_samples(m);
     ulp: 4.0;
