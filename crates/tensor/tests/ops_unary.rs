@@ -82,8 +82,17 @@ const ROWS: &[Row] = &[
 ];
 
 fn close(what: &str, got: &Tensor, want: &[f64]) {
+    // The recorded trigammas are only good to 5e-10 (ours agree with 7.27535659052960 for 0.4, say).
+    // and PyTorch's gradient of hardsigmoid takes one sixth in single precision.
+    let relative = if what.contains("hardsigmoid") {
+        1e-7
+    } else if ["lgamma", "digamma", "polygamma1"].iter().any(|n| what.contains(n)) {
+        1e-9
+    } else {
+        1e-11
+    };
     for (i, (g, w)) in got.to_vec::<f64>().unwrap().iter().zip(want).enumerate() {
-        assert!((g - w).abs() <= 1e-12 + 1e-11 * w.abs(), "{what}[{i}]: {g} is not {w}");
+        assert!((g - w).abs() <= 1e-12 + relative * w.abs(), "{what}[{i}]: {g} is not {w}");
     }
 }
 
