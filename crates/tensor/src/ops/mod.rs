@@ -1,5 +1,5 @@
-//! Every operator, one entry each. A file holds a family; its `OPS` lists all entries of the file, and a test counts
-//! them. Nothing here knows about dispatch or autograd beyond what an entry declares.
+//! Every operator, one entry each. A file holds a family; its `OPS` lists all entries of the file.
+//! Nothing here knows about dispatch or autograd beyond what an entry declares.
 
 use crate::Op;
 
