@@ -1,7 +1,7 @@
 //! Operators: one static [`Op`] per overload, with everything the system knows about it.
 //!
 //! An `Op` is written by the macros of `macros.rs` in a file of `ops/`, or made at run time by another crate
-//! ([`crate::registry::Library`]). Dispatch, autograd, bindings, listings and derived tests read nothing else.
+//! ([`crate::registry::OpBuilder`]). Dispatch, autograd, bindings, listings and derived tests read nothing else.
 
 use crate::autograd::{Derivative, Forward};
 use crate::keys::{KEY_COUNT, Key, KeySet};

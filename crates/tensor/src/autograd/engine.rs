@@ -48,7 +48,7 @@ pub fn backward(
 /// depend on gives `None` if `allow_unused`.
 ///
 /// # Errors
-/// As [`backward`], and when an input is unused and that is not allowed.
+/// As [`backward()`], and when an input is unused and that is not allowed.
 pub fn grad(
     outputs: &[Tensor],
     inputs: &[Tensor],

@@ -373,7 +373,7 @@ impl Tensor {
     /// Computes the gradients of this tensor with respect to the graph's leaves and adds them to the leaves' `grad`.
     ///
     /// # Errors
-    /// When it has more than one element (use [`backward`] with a gradient), no graph, or an operator's gradient fails.
+    /// When it has more than one element (use [`backward()`] with a gradient), no graph, or an operator's gradient fails.
     pub fn backward(&self) -> Result<()> {
         backward(std::slice::from_ref(self), &[None], false, false, None)
     }
