@@ -144,6 +144,27 @@ impl DType {
         }
     }
 
+    /// The C++ type of elements, as some of PyTorch's messages have it.
+    pub const fn cpp_name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            U8 => "unsigned char",
+            U16 => "short unsigned int",
+            U32 => "unsigned int",
+            U64 => "long unsigned int",
+            I8 => "signed char",
+            I16 => "short int",
+            I32 => "int",
+            I64 => "long int",
+            F16 => "c10::Half",
+            BF16 => "c10::BFloat16",
+            F32 => "float",
+            F64 => "double",
+            Complex64 => "c10::complex<float>",
+            Complex128 => "c10::complex<double>",
+        }
+    }
+
     /// The dtype called `name` (`float32`, also `torch.float32`, `float`, `long`, `half`, ...).
     pub fn by_name(name: &str) -> Option<DType> {
         let name = name.strip_prefix("torch.").unwrap_or(name);

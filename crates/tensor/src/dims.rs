@@ -1,6 +1,6 @@
 //! Geometry: sizes and strides, contiguity, broadcasting, and which views are possible.
 
-use crate::{Error, MemoryFormat, Result};
+use crate::{Error, MemoryFormat, Result, ensure};
 use smallvec::SmallVec;
 
 /// Sizes or strides, inline up to five dimensions.
@@ -78,6 +78,24 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
             }
             expected *= size;
         }
+    }
+    true
+}
+
+/// Whether the dims lie in the order C, ..., H, N by their strides, as [`Tensor::suggested_memory_format`] asks. Dims of
+/// size 1 count too: what could be row-major is taken for it, by PyTorch's rule.
+///
+/// [`Tensor::suggested_memory_format`]: crate::Tensor::suggested_memory_format
+pub fn is_like_channels_last(sizes: &[i64], strides: &[i64]) -> bool {
+    if strides[1] == 0 {
+        return false;
+    }
+    let mut least = 0;
+    for d in std::iter::once(1).chain((2..sizes.len()).rev()).chain([0]) {
+        if sizes[d] == 0 || strides[d] < least || (d == 0 && least == strides[1]) {
+            return false;
+        }
+        least = strides[d].saturating_mul(sizes[d]);
     }
     true
 }
@@ -266,6 +284,7 @@ pub fn wrap_dims(dims: &[i64], ndim: usize) -> Result<SmallVec<[usize; 5]>> {
     if dims.is_empty() {
         return Ok((0..ndim).collect());
     }
+    ensure!(ndim <= 64, "only tensors with up to 64 dims are supported");
     let mut out = SmallVec::new();
     for &d in dims {
         let d = wrap_dim(d, ndim)?;
@@ -301,6 +320,14 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
         }
     }
     Ok(out)
+}
+
+/// As [`broadcast_strides`], for shapes known to fit, with the strides of unexpanded dims of size 1 kept: these count
+/// when the order of dims is looked for.
+pub(crate) fn ordering_strides(sizes: &[i64], strides: &[i64], to: &[i64]) -> Dims {
+    let skip = to.len() - sizes.len();
+    let kept = |d: usize| if sizes[d] == 1 && to[skip + d] != 1 { 0 } else { strides[d] };
+    std::iter::repeat_n(0, skip).chain((0..sizes.len()).map(kept)).collect()
 }
 
 /// The strides with which a tensor of `sizes` and `strides` is read as one of shape `to`.

@@ -1,7 +1,7 @@
 //! What fills an operator's kernel table: backends' kernels from the operator's body, functionality layers, fall-backs.
 
 use crate::keys::{Key, KeyGuard, KeySet};
-use crate::op::{Body, DynKernel, Form, KernelFn, Op, Plan};
+use crate::op::{Body, DynKernel, Form, KernelFn, Op, OutRule, Plan};
 use crate::value::{Outputs, Value};
 use crate::{Error, Result, Tensor, ensure};
 use parking_lot::RwLock;
@@ -141,8 +141,8 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
     let (plan, run) = structured_parts(op)?;
     let (inputs, targets) = split_arguments(op, form, args)?;
     let specs: Plan = plan(inputs)?;
-    let targets =
-        prepare_targets(op, form, &targets, specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref())))?;
+    let results = specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref()));
+    let targets = prepare_targets(op, form, inputs, &targets, results)?;
     if keys.has(Key::META) {
         return Ok(outputs_of(targets));
     }
@@ -177,8 +177,8 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
     };
     let (inputs, targets) = split_arguments(op, form, args)?;
     let results = base.redispatch(keys, inputs)?.list()?;
-    let targets =
-        prepare_targets(op, form, &targets, results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides()))))?;
+    let shapes = results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides())));
+    let targets = prepare_targets(op, form, inputs, &targets, shapes)?;
     for (t, r) in targets.iter().zip(&results) {
         if !t.is_set_to(r) {
             t.copy_(r)?;
@@ -213,38 +213,94 @@ fn split_arguments<'a, 'v>(
 }
 
 /// Checks that results of the given sizes and dtypes may be written to the targets, and resizes `out=` ones.
-pub(crate) fn prepare_targets<'a>(
+fn prepare_targets<'a>(
     op: &'static Op,
     form: Form,
+    inputs: &[Value<'_>],
     targets: &[&Tensor],
     results: impl Iterator<Item = (&'a [i64], crate::DType, Option<&'a [i64]>)>,
 ) -> Result<Vec<Tensor>> {
     let mut out = Vec::with_capacity(targets.len());
-    for (&target, (sizes, dtype, strides)) in targets.iter().zip(results) {
-        check_writable(op, target, dtype)?;
-        out.push(match form {
-            _ if target.sizes() == sizes => target.clone(),
+    let rule = op.functional().out_rule;
+    for (&given, (sizes, dtype, strides)) in targets.iter().zip(results) {
+        if form == Form::Out {
+            (rule.dtype)(dtype, given.dtype())?;
+        }
+        check_writable(op, given, dtype)?;
+        let target = match form {
+            _ if given.sizes() == sizes => given.clone(),
             Form::InPlace | Form::Overload => {
                 return Err(Error::runtime(format!(
-                    "output with shape {:?} doesn't match the broadcast shape {sizes:?}",
-                    target.sizes()
+                    "Bad in-place call: input tensor size {:?} and output tensor size {sizes:?} should match",
+                    given.sizes()
                 )));
             }
-            Form::Out => resize_output(target, sizes, strides)?,
-        });
+            Form::Out => resize_output(given, sizes, strides)?,
+        };
+        for &i in rule.apart {
+            check_apart(op, inputs.get(i), given, &target)?;
+        }
+        out.push(target);
     }
     Ok(out)
 }
 
+/// Which memory two tensors have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overlap {
+    /// None, or it is too hard to tell: one of them has gaps.
+    None,
+    /// Some.
+    Partial,
+    /// Each element of one is the same element of the other.
+    Full,
+}
+
+/// Which memory two tensors have in common.
+pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
+    if a.is_same(b) {
+        return Overlap::Full;
+    }
+    let dense = a.is_non_overlapping_and_dense() && b.is_non_overlapping_and_dense();
+    if !a.shares_storage_with(b) || a.numel() == 0 || b.numel() == 0 || !dense {
+        return Overlap::None;
+    }
+    let range = |t: &Tensor| {
+        let start = t.data_ptr() as usize;
+        start..start.saturating_add((t.numel() as usize).saturating_mul(t.element_size()))
+    };
+    let (x, y) = (range(a), range(b));
+    if x == y && a.strides() == b.strides() {
+        return Overlap::Full;
+    }
+    if x.start < y.end && y.start < x.end { Overlap::Partial } else { Overlap::None }
+}
+
+/// That an operator would write where it reads.
+#[cold]
+pub(crate) fn overlaps(op: &str) -> Error {
+    Error::runtime(format!(
+        "{op}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
+         memory location. Please clone() the tensor before performing the operation."
+    ))
+}
+
+/// That an argument shares no memory with the tensor to write, which was `given` with other sizes perhaps.
+fn check_apart(op: &'static Op, argument: Option<&Value<'_>>, given: &Tensor, target: &Tensor) -> Result<()> {
+    let check = |x: &Tensor| match (x.is_same(given) && target.numel() > 0) || overlap(x, target) != Overlap::None {
+        true => Err(overlaps(op.name())),
+        false => Ok(()),
+    };
+    match argument {
+        Some(Value::Tensor(x)) => check(x),
+        Some(Value::Tensors(xs)) => xs.iter().try_for_each(check),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a result of `dtype` may be written to `target`.
 pub(crate) fn check_writable(op: &'static Op, target: &Tensor, dtype: crate::DType) -> Result<()> {
-    if !dtype.can_cast(target.dtype()) {
-        return Err(Error::runtime(format!(
-            "result type {} can't be cast to the desired output type {}",
-            dtype.scalar_type_name(),
-            target.dtype().scalar_type_name()
-        )));
-    }
+    (OutRule::CASTABLE.dtype)(dtype, target.dtype())?;
     if crate::dims::may_overlap(target.sizes(), target.strides()) {
         return Err(Error::runtime(format!(
             "{}: unsupported operation: more than one element of the written-to tensor refers to a single memory \

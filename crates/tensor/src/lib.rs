@@ -48,7 +48,7 @@ pub use flambeau_base::{
 };
 pub use indexing::Index;
 pub use keys::{Key, KeyGuard, KeySet};
-pub use op::{Body, Form, Op, Plan, TensorSpec};
+pub use op::{Body, Form, Op, OutRule, Plan, TensorSpec};
 pub use ops::create::TensorOptions;
 pub use promotion::{default_dtype, set_default_dtype};
 pub use random::{Generator, manual_seed};

@@ -29,6 +29,7 @@ macro_rules! op {
         $(forward: $forward:expr;)?
         $(samples: $samples:expr;)?
         $(ulp: $ulp:expr;)?
+        $(out_rule: $out_rule:expr;)?
         $(fn $method:ident $sig:tt -> $ret:ty [$($arg:expr),* $(,)?] $(in $which:ident)?;)*
         $(out fn $out_method:ident $out_sig:tt [$($out_arg:expr),* $(,)?] in $out_which:ident;)*
     ) => {
@@ -43,7 +44,8 @@ macro_rules! op {
                 $(.derivative($derivative))?
                 $(.forward($forward))?
                 $(.samples($samples))?
-                $(.ulp($ulp))?;
+                $(.ulp($ulp))?
+                $(.out_rule($out_rule))?;
             $(
                 /// A further form.
                 pub static $variant: $crate::Op =

@@ -33,6 +33,54 @@ pub struct TensorSpec {
     pub device: Device,
 }
 
+/// Which tensors an operator's `out=` form writes to.
+#[derive(Clone, Copy)]
+pub struct OutRule {
+    /// Whether a result of the first dtype may be written to a tensor of the second.
+    pub dtype: fn(DType, DType) -> Result<()>,
+    /// Arguments, by position, that the tensor must share no memory with.
+    pub apart: &'static [usize],
+}
+
+impl OutRule {
+    /// Of any dtype that the result can be cast to.
+    pub const CASTABLE: OutRule = OutRule { dtype: castable, apart: &[] };
+    /// Of the result's dtype.
+    pub const EXACT: OutRule = OutRule { dtype: exact, apart: &[] };
+
+    /// By a rule for the dtypes of its own.
+    pub const fn dtype(dtype: fn(DType, DType) -> Result<()>) -> OutRule {
+        OutRule { dtype, apart: &[] }
+    }
+
+    /// The same, and sharing no memory with the arguments at these positions.
+    #[must_use]
+    pub const fn apart(mut self, arguments: &'static [usize]) -> OutRule {
+        self.apart = arguments;
+        self
+    }
+}
+
+fn castable(result: DType, out: DType) -> Result<()> {
+    crate::ensure!(
+        result.can_cast(out),
+        "result type {} can't be cast to the desired output type {}",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+
+fn exact(result: DType, out: DType) -> Result<()> {
+    crate::ensure!(
+        result == out,
+        "Expected out tensor to have dtype {}, but got {} instead",
+        result.cpp_name(),
+        out.cpp_name()
+    );
+    Ok(())
+}
+
 impl TensorSpec {
     /// A row-major output.
     pub fn new(sizes: impl Into<Dims>, dtype: DType, device: Device) -> TensorSpec {
@@ -151,6 +199,8 @@ pub struct Op {
     /// The largest error of an element, in units of the last place of the output dtype, that the derived tests accept
     /// against the reference device in double precision.
     pub ulp: f64,
+    /// Which tensors its `out=` form writes to.
+    pub out_rule: OutRule,
     schema: OnceLock<Schema>,
     mutated: OnceLock<u64>,
     mutates: bool,
@@ -170,6 +220,7 @@ impl Op {
             forward: Forward::FromBackward,
             samples: None,
             ulp: 2.0,
+            out_rule: OutRule::CASTABLE,
             schema: OnceLock::new(),
             mutated: OnceLock::new(),
             mutates: const_contains(schema_text, "!)"),
@@ -212,6 +263,12 @@ impl Op {
     #[must_use]
     pub const fn ulp(mut self, ulp: f64) -> Op {
         self.ulp = ulp;
+        self
+    }
+    /// Sets which tensors its `out=` form writes to.
+    #[must_use]
+    pub const fn out_rule(mut self, rule: OutRule) -> Op {
+        self.out_rule = rule;
         self
     }
 
@@ -343,6 +400,14 @@ impl Op {
     /// Whether a kernel is registered for `key`.
     pub(crate) fn has_override(&self, key: Key) -> bool {
         self.overrides.lock().iter().any(|o| o.key == key)
+    }
+
+    /// Whether a call on `x` would run the built-in CPU kernel and nothing else: no layer is between, and nobody has
+    /// registered another. An operator made of this one may then leave out results that it drops.
+    pub(crate) fn runs_built_in(&self, x: &Tensor) -> bool {
+        let local = crate::keys::local();
+        let keys = x.key_set().with(local.included).without(local.excluded);
+        keys.functionality().is_empty() && keys.highest() == Some(Key::CPU) && !self.has_override(Key::CPU)
     }
 
     /// Where the kernel of `key` comes from, for listings.

@@ -316,18 +316,14 @@ impl Tensor {
         self.0.contiguity.has(Contiguity::DENSE)
     }
 
-    /// The memory format results should take from this input: channels-last if it is that and not also row-major.
+    /// The memory format results should take from this input: channels-last if its strides fall in that order, also with
+    /// gaps between them.
     pub fn suggested_memory_format(&self) -> MemoryFormat {
-        if self.is_contiguous() {
-            return MemoryFormat::Contiguous;
+        match self.dim() {
+            4 if dims::is_like_channels_last(self.sizes(), self.strides()) => MemoryFormat::ChannelsLast,
+            5 if dims::is_like_channels_last(self.sizes(), self.strides()) => MemoryFormat::ChannelsLast3d,
+            _ => MemoryFormat::Contiguous,
         }
-        if self.is_contiguous_in(MemoryFormat::ChannelsLast) {
-            return MemoryFormat::ChannelsLast;
-        }
-        if self.is_contiguous_in(MemoryFormat::ChannelsLast3d) {
-            return MemoryFormat::ChannelsLast3d;
-        }
-        MemoryFormat::Contiguous
     }
 
     /// Whether it is a differentiable view of another tensor.

@@ -32,10 +32,6 @@ unary! {
     expm1;
     /// The natural logarithm, cut along the negative axis.
     log;
-    /// The binary logarithm.
-    log2;
-    /// The decimal logarithm.
-    log10;
     /// `log(1 + z)`, accurate near zero.
     log1p;
     /// The root with a real part that is not negative.
@@ -66,10 +62,31 @@ unary! {
     acosh;
     /// The inverse hyperbolic tangent, cut along the real axis beyond -1 and 1.
     atanh;
-    /// `1 / (1 + exp(-z))`.
-    sigmoid;
     /// `sin(pi z) / (pi z)`, 1 at 0.
     sinc;
+}
+
+/// The binary logarithm: the natural one, rounded, over that of 2.
+#[inline]
+pub fn log2<I: Isa, T: Float>(z: Complex<T>) -> Complex<T> {
+    let (w, base) = (log::<I, T>(z), T::from_f64(LN_2));
+    Complex::new(w.re / base, w.im / base)
+}
+
+/// The decimal logarithm: the natural one, rounded, over that of 10.
+#[inline]
+pub fn log10<I: Isa, T: Float>(z: Complex<T>) -> Complex<T> {
+    let (w, base) = (log::<I, T>(z), T::from_f64(LN_10));
+    Complex::new(w.re / base, w.im / base)
+}
+
+/// `1 / (1 + exp(-z))`, where the exponential overflows as it does in `T`: one over an infinity of finite angle is NaN.
+#[inline]
+pub fn sigmoid<I: Isa, T: Float>(z: Complex<T>) -> Complex<T> {
+    let e = functions::exp(Complex::new(-z.re.to_f64(), -z.im.to_f64()));
+    let held = |x: f64| if T::from_f64(x).is_finite() { x } else { T::from_f64(x).to_f64() };
+    let w = Number::div(C::new(1.0, 0.0), C::new(1.0 + held(e.re), held(e.im)));
+    Complex::new(T::from_f64(w.re), T::from_f64(w.im))
 }
 
 /// `z` to the power `w`, as `exp(w log(z))`: NaN for zero to the power zero, as PyTorch has it.
@@ -184,16 +201,6 @@ mod functions {
 
     pub fn log(z: C) -> C {
         C::new(log_abs(z), double::atan2::<I>(z.im, z.re))
-    }
-
-    pub fn log2(z: C) -> C {
-        let w = log(z);
-        C::new(w.re / LN_2, w.im / LN_2)
-    }
-
-    pub fn log10(z: C) -> C {
-        let w = log(z);
-        C::new(w.re / LN_10, w.im / LN_10)
     }
 
     pub fn log1p(z: C) -> C {
@@ -450,15 +457,6 @@ mod functions {
         };
         let im = 0.5 * double::atan2::<I>(2.0 * b, gap * (1.0 + a) - square);
         C::new(re.copysign(x), im.copysign(y))
-    }
-
-    pub fn sigmoid(z: C) -> C {
-        // Where exp(-z) would overflow, exp(z) is the result.
-        if z.re < -40.0 {
-            return exp(z);
-        }
-        let e = exp(-z);
-        Number::div(C::new(1.0, 0.0), C::new(1.0 + e.re, e.im))
     }
 
     pub fn sinc(z: C) -> C {

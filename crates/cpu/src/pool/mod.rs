@@ -23,7 +23,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use window::{PoolShape, pool_output_size};
+pub use window::{PoolShape, pool_output_size, pool_windows};
 
 use crate::math::{self, Isa, Number};
 use flambeau_base::dtype::cast;

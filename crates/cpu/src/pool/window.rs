@@ -2,9 +2,20 @@
 
 use flambeau_base::{Error, Result};
 
-/// The number of windows along an axis: PyTorch's rule.
+/// The number of windows along an axis by PyTorch's rule, below 1 where none fits; `None` where a sum overflows. Kernel,
+/// stride and dilation are at least 1, the padding is not negative.
 ///
 /// With `ceil_mode` a last window may hang over the end, but it starts inside the input or the left padding.
+pub fn pool_windows(input: i64, kernel: i64, stride: i64, padding: i64, dilation: i64, ceil_mode: bool) -> Option<i64> {
+    let extent = (kernel - 1).checked_mul(dilation)?.checked_add(1)?;
+    let room = input.checked_add(padding.checked_mul(2)?)?.checked_sub(extent)?;
+    let round = if ceil_mode { stride - 1 } else { 0 };
+    let windows = room.saturating_add(round).div_euclid(stride) + 1;
+    let beyond = ceil_mode && (windows - 1).saturating_mul(stride) >= input + padding;
+    Some(windows - i64::from(beyond))
+}
+
+/// [`pool_windows`] of an axis that has one at least.
 ///
 /// # Errors
 /// For a kernel, stride or dilation below 1, padding that is negative or more than half the kernel's extent, and when
@@ -18,36 +29,20 @@ pub fn pool_output_size(
     ceil_mode: bool,
 ) -> Result<usize> {
     let error = |message: String| Err(Error::runtime(message));
-    if kernel <= 0 {
-        return error(format!("kernel size should be greater than zero, but got {kernel}"));
-    }
-    if stride <= 0 {
-        return error("stride should not be zero".to_owned());
-    }
-    if dilation <= 0 {
-        return error(format!("dilation should be greater than zero, but got dilation: {dilation}"));
-    }
-    if padding < 0 {
-        return error(format!("pad must be non-negative, but got pad: {padding}"));
-    }
-    let too_large = || error(format!("kernel of size {kernel} and dilation {dilation} is too large"));
-    let Some(extent) = (kernel - 1).checked_mul(dilation).and_then(|e| e.checked_add(1)) else { return too_large() };
-    if padding > extent / 2 {
+    if kernel <= 0 || stride <= 0 || dilation <= 0 || padding < 0 {
         return error(format!(
-            "pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} and \
-             dilation={dilation}"
+            "kernel ({kernel}), stride ({stride}) and dilation ({dilation}) should be greater than zero, padding \
+             ({padding}) not negative"
         ));
     }
-    let Some(room) = input.checked_add(2 * padding).and_then(|r| r.checked_sub(extent)) else { return too_large() };
-    let round = if ceil_mode { stride - 1 } else { 0 };
-    let mut output = room.saturating_add(round).div_euclid(stride) + 1;
-    if ceil_mode && (output - 1).saturating_mul(stride) >= input + padding {
-        output -= 1;
+    let windows = pool_windows(input, kernel, stride, padding, dilation, ceil_mode);
+    match windows {
+        // As the extent is known to fit.
+        Some(n) if n >= 1 && padding <= ((kernel - 1) * dilation + 1) / 2 => Ok(n as usize),
+        _ => error(format!(
+            "a kernel of size {kernel}, dilation {dilation} and padding {padding} does not fit an input of size {input}"
+        )),
     }
-    if output < 1 {
-        return error(format!("Given input size: {input}. Calculated output size: {output}. Output size is too small"));
-    }
-    Ok(output as usize)
 }
 
 /// The sizes of a pooling. Arrays are `[depth, height, width]`; fewer dimensions have leading ones of size 1 (kernel 1,

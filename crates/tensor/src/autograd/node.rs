@@ -307,6 +307,11 @@ pub(crate) fn apply_op(
         let mut results = results.into_iter();
         for name in formula.inputs {
             let Some(i) = context.argument(name) else { continue };
+            let one = op.functional().schema().params[i].ty.list.is_none();
+            if one && edge_starts[i] == edge_starts[i + 1] {
+                // An optional tensor that was not given has a place among the gradients, but no edge.
+                results.next();
+            }
             for slot in edge_starts[i]..edge_starts[i + 1] {
                 if let Some(g) = results.next() {
                     out[slot as usize] = g;

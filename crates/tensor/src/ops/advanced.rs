@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 
 /// The coordinates of a mask's true elements, one index vector per dim.
 pub(crate) fn mask_to_indices(mask: &Tensor) -> Result<Vec<Tensor>> {
-    ensure!(
-        !mask.device().is_meta(),
-        "a mask on the meta device selects an unknown number of elements; index with integer tensors instead"
-    );
+    if mask.device().is_meta() {
+        return Err(Error::not_implemented(
+            "a mask on the meta device selects an unknown number of elements; index with integer tensors instead",
+        ));
+    }
     let mask = if mask.dim() == 0 { mask.unsqueeze(0)? } else { mask.clone() };
     let dims = mask.dim();
     let mask = mask.to_device(crate::Device::CPU)?;
@@ -138,6 +139,19 @@ impl Plan {
             .collect()
     }
 
+    /// A fresh result's strides: dense, in the order of dims that the indexed tensor and then the indices have.
+    fn result_strides(&self, x: &Tensor) -> Dims {
+        if x.is_contiguous() && self.indices.iter().all(Tensor::is_contiguous) {
+            return dims::contiguous_strides(&self.sizes);
+        }
+        let operands: Vec<Dims> = std::iter::once(self.strides(x))
+            .chain(self.index_strides())
+            .map(|strides| strides.iter().map(|s| *s as i64).collect())
+            .collect();
+        let lists: Vec<&[i64]> = operands.iter().map(|s| &s[..]).collect();
+        dims::strides_in_order(&self.sizes, &crate::pointwise::operand_order(&self.sizes, &lists))
+    }
+
     fn operands<'a>(&self, x: &Tensor, strides: &'a [SmallVec<[isize; 5]>]) -> Vec<IndexOperand<'a>> {
         let own = byte_strides(x.strides(), x.dtype());
         self.indices
@@ -166,12 +180,13 @@ impl Plan {
 
 fn index_meta(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let p = plan(x, indices)?;
-    Tensor::fresh(crate::Device::META, x.dtype(), p.sizes)
+    let strides = p.result_strides(x);
+    Tensor::fresh_strided(crate::Device::META, x.dtype(), p.sizes, strides)
 }
 
 fn index_cpu(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let p = plan(x, indices)?;
-    let out = Tensor::fresh(x.device(), x.dtype(), p.sizes.clone())?;
+    let out = Tensor::fresh_strided(x.device(), x.dtype(), p.sizes.clone(), p.result_strides(x))?;
     if out.numel() == 0 {
         return Ok(out);
     }

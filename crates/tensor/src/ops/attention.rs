@@ -219,7 +219,8 @@ fn double_backward(
     let _mode = crate::autograd::enable_grad();
     let fresh = |t: &Tensor| if t.requires_grad() { t.view_as(t) } else { t.detach_all()?.requires_grad_(true) };
     let (g, q, k, v) = (fresh(g)?, fresh(q)?, fresh(k)?, fresh(v)?);
-    let y = math(&q, &k, &v, mask, 0.0, causal, scale)?;
+    let gqa = q.sizes()[1] != k.sizes()[1];
+    let y = double_masked(&q, &k, &v, mask, causal, scale, gqa)?;
     let first = crate::autograd::grad(&[y], &[q.clone(), k.clone(), v.clone()], &[Some(g.clone())], true, true, true)?;
     let (mut ys, mut seeds) = (Vec::new(), Vec::new());
     for (i, y) in first.into_iter().enumerate() {
@@ -231,49 +232,84 @@ fn double_backward(
     crate::autograd::grad(&ys, &[g, q, k, v], &seeds, true, true, true)
 }
 
-/// Attention as PyTorch's `math` path: every step an operator of its own.
-fn math(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, dropout: f64, causal: bool, scale: Option<f64>) -> Result<Tensor> {
+/// Attention as PyTorch's `math` path: every step an operator of its own, halves computed in `float32`. With `gqa` each
+/// head of key and value serves several neighbouring heads of the query.
+fn math(
+    q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, dropout: f64, causal: bool, scale: Option<f64>, gqa: bool,
+) -> Result<Tensor> {
+    ensure!(!(causal && mask.is_some()), "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+    let given = q.dtype();
+    let wide = |t: &Tensor| t.to_dtype(given.compute());
+    let (q, k, v) = (wide(q)?, wide(k)?, wide(v)?);
     let (n, s) = (q.size(-2)?, k.size(-2)?);
-    let size = q.size(-1)?;
-    let factor = scale.unwrap_or_else(|| 1.0 / (size.max(1) as f64).sqrt());
+    let factor = scale.unwrap_or_else(|| 1.0 / (q.size(-1).unwrap_or(1).max(1) as f64).sqrt());
     let repeat = |t: &Tensor| -> Result<Tensor> {
-        // Grouped queries: each key head serves several neighbouring heads.
-        if t.dim() < 3 || t.size(-3)? == q.size(-3)? {
+        let (heads, served) = (t.size(-3)?, q.size(-3)?);
+        ensure!(
+            heads > 0 && served % heads == 0,
+            "Number of heads in key and value must divide the number of heads in query"
+        );
+        if heads == served {
             return Ok(t.clone());
         }
         let d = t.dim() - 3;
-        let (heads, times) = (t.sizes()[d], q.size(-3)? / t.sizes()[d].max(1));
         let mut wide = Dims::from_slice(t.sizes());
-        wide.insert(d + 1, times);
+        wide.insert(d + 1, served / heads);
         let mut merged = Dims::from_slice(t.sizes());
-        merged[d] = heads * times;
+        merged[d] = served;
         t.unsqueeze(d as i64 + 1)?.expand(&wide)?.reshape(&merged)
     };
-    let (k, v) = (repeat(k)?, repeat(v)?);
-    let mut scores = q.mul(factor)?.matmul(&k.transpose(-2, -1)?)?;
-    let mut masks = Vec::new();
-    if causal {
-        masks.push(Tensor::ones(&[n, s], (DType::Bool, q.device()))?.tril(0)?);
+    let (k, v) = if gqa { (repeat(&k)?, repeat(&v)?) } else { (k, v) };
+    // The factor is shared by both sides, so that neither leaves its range.
+    let root = factor.abs().sqrt();
+    let mut scores = q.mul(root.copysign(factor))?.matmul(&k.transpose(-2, -1)?.mul(root)?)?;
+    let lower = match causal {
+        true => Some(Tensor::ones(&[n, s], (DType::Bool, q.device()))?.tril(0)?),
+        false => None,
+    };
+    if let Some(m) = lower.as_ref().or(mask) {
+        let added = match m.dtype() {
+            DType::Bool => m.where_(0.0, &Tensor::full(&[], f64::NEG_INFINITY, (q.dtype(), q.device()))?)?,
+            _ => m.clone(),
+        };
+        scores = scores.add(&added)?;
     }
-    if let Some(m) = mask {
-        match m.dtype() {
-            DType::Bool => masks.push(m.clone()),
-            _ => scores = scores.add(m)?,
-        }
-    }
-    for m in &masks {
-        scores = scores.masked_fill(&m.logical_not()?, f64::NEG_INFINITY)?;
-    }
-    let mut p = scores.softmax(-1, None)?;
-    if mask.is_some() {
-        // A query that may attend to nothing gives zero.
-        let nothing = scores.eq(f64::NEG_INFINITY)?.all_dim(-1, true)?;
-        p = p.masked_fill(&nothing, 0.0)?;
-    }
+    // A query that may attend to nothing gives zero.
+    let nothing = scores.eq(f64::NEG_INFINITY)?.all_dim(-1, true)?;
+    let mut p = scores.softmax(-1, None)?.masked_fill(&nothing, 0.0)?;
     if dropout > 0.0 {
         p = p.dropout(dropout, true)?;
     }
-    p.matmul(&v)?.to_dtype(q.dtype())
+    p.matmul(&v)?.to_dtype(given)
+}
+
+/// [`math`] where a causal mask may come with another one, as the fused kernel takes them.
+fn double_masked(
+    q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, causal: bool, scale: Option<f64>, gqa: bool,
+) -> Result<Tensor> {
+    let Some(m) = mask.filter(|_| causal) else { return math(q, k, v, mask, 0.0, causal, scale, gqa) };
+    let lower = Tensor::ones(&[q.size(-2)?, k.size(-2)?], (DType::Bool, q.device()))?.tril(0)?;
+    let both = match m.dtype() {
+        DType::Bool => m.logical_and(&lower)?,
+        _ => m.masked_fill(&lower.logical_not()?, f64::NEG_INFINITY)?,
+    };
+    math(q, k, v, Some(&both), 0.0, false, scale, gqa)
+}
+
+/// Whether PyTorch takes its fused CPU kernel.
+fn is_fused(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, dropout: f64, gqa: bool) -> bool {
+    if q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || dropout != 0.0 || !q.dtype().is_floating_point() {
+        return false;
+    }
+    let broadcasts = |m: &Tensor| {
+        let target = [q.sizes()[0], q.sizes()[1], q.sizes()[2], k.sizes()[2]];
+        matches!(m.dim(), 2 | 4) && !m.requires_grad() && dims::is_expandable_to(m.sizes(), &target)
+    };
+    mask.is_none_or(broadcasts)
+        && (q.sizes()[1] == k.sizes()[1] || gqa)
+        && q.sizes()[3] > 0
+        && [q, k, v].iter().all(|t| t.numel() > 0)
+        && sizes_of(q, k, v).is_ok()
 }
 
 fn attention_any(
@@ -283,49 +319,48 @@ fn attention_any(
         q.dtype() == k.dtype() && k.dtype() == v.dtype(),
         "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} \
          instead.",
-        q.dtype(),
-        k.dtype(),
-        v.dtype()
+        q.dtype().cpp_name(),
+        k.dtype().cpp_name(),
+        v.dtype().cpp_name()
     );
     ensure!(
         q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
-        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): {} key.dim(): {} and value.dim(): \
-         {} instead.",
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} \
+         instead.",
         q.dim(),
         k.dim(),
         v.dim()
     );
-    ensure!(!(causal && mask.is_some()), "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
     if let Some(m) = mask {
         ensure!(
             m.dtype() == DType::Bool || m.dtype() == q.dtype() || m.dtype() == DType::F32,
-            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and query.dtype: {} \
-             instead.",
-            m.dtype(),
-            q.dtype()
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  query.dtype: \
+             {} instead.",
+            m.dtype().cpp_name(),
+            q.dtype().cpp_name()
         );
     }
-    let heads_fit = q.dim() != 4 || k.dim() != 4 || q.sizes()[1] == k.sizes()[1] || gqa;
-    let fused = q.dim() == 4
-        && k.dim() == 4
-        && v.dim() == 4
-        && dropout == 0.0
-        && heads_fit
-        && q.dtype().is_floating_point()
-        && !mask.is_some_and(Tensor::requires_grad)
-        && mask.is_none_or(|m| matches!(m.dtype(), DType::Bool) || m.dtype() == q.dtype() || m.dtype() == q.dtype().compute())
-        && q.sizes()[3] > 0
-        && k.sizes()[2] > 0
-        && sizes_of(q, k, v).is_ok();
-    match fused {
-        true => flash_attention::OP
-            .call(&[q.into(), k.into(), v.into(), Value::Float(0.0), causal.into(), mask.into(), scale.into()])?
-            .list()?
-            .into_iter()
-            .next()
-            .ok_or_else(|| crate::Error::runtime("attention gave nothing")),
-        false => math(q, k, v, mask, dropout, causal, scale),
+    if !is_fused(q, k, v, mask, dropout, gqa) {
+        return math(q, k, v, mask, dropout, causal, scale, gqa);
     }
+    let unit = |t: &Tensor| t.sizes()[3] == 1 || t.strides()[3] == 1;
+    let regular = q.sizes()[3] == v.sizes()[3] && [q, k, v].into_iter().all(unit);
+    if !regular && q.dtype() != q.dtype().compute() {
+        // Where PyTorch takes the other path halves are rounded at other places.
+        return math(q, k, v, mask, dropout, causal, scale, gqa);
+    }
+    // ... and its results are row-major.
+    let q = if regular { q.clone() } else { q.contiguous()? };
+    let mask = match mask {
+        Some(m) if m.dtype() == DType::F32 && q.dtype() == DType::F64 => Some(m.to_dtype(DType::F64)?),
+        m => m.cloned(),
+    };
+    flash_attention::OP
+        .call(&[(&q).into(), k.into(), v.into(), Value::Float(0.0), causal.into(), (&mask).into(), scale.into()])?
+        .list()?
+        .into_iter()
+        .next()
+        .ok_or_else(|| crate::Error::runtime("attention gave nothing"))
 }
 
 op! {

@@ -160,11 +160,10 @@ op! {
         Out OUT: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
         Overload SCALAR: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         Out SCALAR_OUT: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Custom(sub_dtype), alpha, "sub_stub"; numbers |x, y; p| y.sub(x.mul(p[0])););
-    derivative: backward! {
-        self_(g, alpha: Option<Scalar>) => scaled(g, alpha)?.neg()?,
-        other(g) => g.clone(),
-    };
+    Body::Composite(|_op, _keys, args| match args {
+        [x, other, alpha @ ..] => sub::OP.call(&[*other, *x, alpha.first().copied().unwrap_or(Value::None)]),
+        _ => Err(Error::type_("rsub() needs two operands")),
+    });
     samples: |m| vec![
         sample![m.any(&[2, 3]), m.any(&[2, 3])],
         sample![m.any(&[2, 3]), m.any(&[3]), Scalar::Int(2)],

@@ -228,7 +228,7 @@ op! {
 }
 
 /// An `out=` tensor in a factory's sizes; it keeps its dtype.
-fn sized(size: &[i64], out: &Tensor) -> Result<Tensor> {
+pub(super) fn sized(size: &[i64], out: &Tensor) -> Result<Tensor> {
     dims::checked_numel(size)?;
     if out.sizes() == size { Ok(out.clone()) } else { crate::dispatch::resize_output(out, size, None) }
 }

@@ -3,7 +3,8 @@
 use super::copy::byte_strides;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
-use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use crate::dispatch::{Overlap, overlap, overlaps};
+use crate::{Body, DType, Error, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::index::{BadIndex, ReduceOp};
 
@@ -15,7 +16,7 @@ fn out_of_bounds(e: BadIndex, dim: usize) -> Error {
 fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
     ensure!(
         matches!(index.dtype(), DType::I64 | DType::I32) || index.numel() == 0,
-        "{op}(): Expected dtype int64 for index"
+        "{op}(): Expected dtype int32/int64 for index"
     );
     Ok(())
 }
@@ -86,6 +87,7 @@ op! {
         sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), false],
         sample![m.any(&[3, 4]), -1, m.indices(&[3, 6], 4), false],
     ];
+    out_rule: OutRule::EXACT.apart(&[0]);
     fn gather(&self, dim: i64, index: &Tensor) -> Tensor [self, dim, index, false];
 }
 
@@ -156,9 +158,7 @@ fn scatter_into(
     if index.numel() == 0 {
         return Ok(x.clone());
     }
-    let apart =
-        |t: &Tensor| if t.shares_storage_with(x) { t.clone_in(crate::MemoryFormat::Contiguous) } else { Ok(t.clone()) };
-    let (src, index) = (apart(&at_least_1d(&src)?)?, apart(&at_least_1d(index)?)?);
+    let (src, index) = (apart(op, x, &at_least_1d(&src)?)?, apart(op, x, &at_least_1d(index)?)?);
     let dst = at_least_1d(&x.detach_all()?)?;
     let _locks = LockSet::new([(dst.storage(), true), (index.storage(), false), (src.storage(), false)])?;
     let dst_strides = byte_strides(dst.strides(), dst.dtype());
@@ -208,6 +208,15 @@ fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// What is read while `x` is written by index: a copy of what may share memory with it, and an error if it surely does.
+fn apart(op: &str, x: &Tensor, t: &Tensor) -> Result<Tensor> {
+    match overlap(x, t) {
+        Overlap::None if t.shares_storage_with(x) => copy_of(t),
+        Overlap::None => Ok(t.clone()),
+        _ => Err(overlaps(op)),
+    }
+}
+
 /// A copy to write into, row-major as PyTorch's results of these operators are.
 fn copy_of(x: &Tensor) -> Result<Tensor> {
     x.clone_in(crate::MemoryFormat::Contiguous)
@@ -233,6 +242,7 @@ op! {
     };
     forward: Forward::FromBackward;
     samples: |m| vec![sample![m.any(&[3, 4]), 0, Tensor::from_slice(&[2i64, 0, 1, 1]).and_then(|t| t.view(&[1, 4])).unwrap_or_else(|e| unreachable!("{e}")), m.any(&[2, 4])]];
+    out_rule: OutRule::EXACT.apart(&[2, 3]);
     fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
 }
 op! {
@@ -270,6 +280,7 @@ op! {
     Body::Explicit(kernel!(scatter_value_any; x, dim, index, value));
     derivative: backward! { self_(g, dim: i64, index: Tensor) => g.scatter_value(dim, &index, 0)? };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), Scalar::Int(1)]];
+    out_rule: OutRule::EXACT.apart(&[2]);
     fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor [self, dim, index, value.into()];
 }
 op! {
@@ -298,6 +309,7 @@ op! {
         src(g, dim: i64, index: Tensor, src: Geometry) => gathered(g, dim, &index, &src)?,
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), m.any(&[2, 4])], sample![m.any(&[3]), 0, m.indices(&[5], 3), m.any(&[5])]];
+    out_rule: OutRule::EXACT.apart(&[2, 3]);
     fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
 }
 op! {
@@ -310,7 +322,9 @@ op! {
 // ---- one index vector ---------------------------------------------------------------------------
 
 fn vector_index(op: &str, index: &Tensor) -> Result<Tensor> {
-    ensure!(index.dim() <= 1, "{op}(): Index is supposed to be a vector");
+    if index.dim() > 1 {
+        return Err(Error::index(format!("{op}(): Index is supposed to be a vector")));
+    }
     ensure!(matches!(index.dtype(), DType::I64 | DType::I32), "{op}(): Expected dtype int32 or int64 for index");
     at_least_1d(index)
 }
@@ -325,9 +339,17 @@ fn index_select_plan(x: &Tensor, dim: i64, index: &Tensor) -> Result<TensorSpec>
             "index_select(): Index to scalar can have only 1 value, got {} value(s)",
             index.numel()
         ),
-        _ => sizes[d] = index.numel(),
+        _ => {
+            ensure!(sizes[d] > 0 || index.numel() == 0, "index_select(): self indexing axis dim should be positive");
+            sizes[d] = index.numel();
+        }
     }
     Ok(TensorSpec::like(sizes, x))
+}
+
+fn index_select_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(result == out, "index_select(): self and result must have the same scalar type");
+    Ok(())
 }
 
 fn index_select_run(x: &Tensor, dim: i64, index: &Tensor, outs: &[Tensor]) -> Result<()> {
@@ -360,52 +382,119 @@ op! {
             Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.index_add(dim, &index, g)?
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[5], 3)], sample![m.any(&[3, 4]), -1, m.indices(&[2], 4)]];
+    out_rule: OutRule::dtype(index_select_writes).apart(&[0]);
     fn index_select(&self, dim: i64, index: &Tensor) -> Tensor [self, dim, index];
 }
 
-fn index_source(op: &str, x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<(usize, Tensor, Tensor)> {
+/// The parts of `source` that are written to parts of `x`, with the dim and a vector of indices.
+type Parts = (usize, Tensor, Tensor);
+
+fn index_add_parts(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Parts> {
     let d = wrap_dim(dim, x.dim())?;
-    let index = vector_index(op, index)?;
+    let index_error = |m: String| Err(Error::index(m));
+    if index.dim() > 1 {
+        return index_error(format!(
+            "index_add_(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {:?}",
+            index.dim(),
+            index.dtype().scalar_type_name(),
+            index.sizes()
+        ));
+    }
+    ensure!(
+        matches!(index.dtype(), DType::I64 | DType::I32),
+        "index_add_(): Expected dtype int32/int64 for index but got: {}",
+        index.dtype().scalar_type_name()
+    );
     ensure!(
         source.dtype() == x.dtype(),
-        "{op}(): self ({}) and source ({}) must have the same scalar type",
+        "index_add_(): self ({}) and source ({}) must have the same scalar type",
         x.dtype().scalar_type_name(),
         source.dtype().scalar_type_name()
     );
+    if d > 0 && d >= source.dim() {
+        return index_error(format!(
+            "index_add_(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
+            source.dim()
+        ));
+    }
+    let n = index.numel();
+    if source.dim() == 0 && n != 1 {
+        return index_error(format!("Dimension specified as {d} but tensor has no dimensions"));
+    }
     ensure!(
-        source.dim().max(1) == x.dim().max(1) && (x.dim() > 0 || source.numel() == 1),
-        "{op}(): source and self must have the same number of dimensions, got {} and {}",
-        source.dim(),
-        x.dim()
-    );
-    let source = at_least_1d(source)?;
-    ensure!(
-        source.sizes()[d] == index.numel(),
-        "{op}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
-        index.numel(),
+        source.dim() == 0 || source.sizes()[d] == n,
+        "index_add_(): Number of indices ({n}) should be equal to source.size(dim): ({}), for dim: {d}",
         source.sizes()[d]
     );
-    for i in 0..x.dim() {
-        ensure!(
-            i == d || source.sizes()[i] == x.sizes()[i],
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} \
-             source.shape = {:?}",
-            x.sizes(),
-            source.sizes()
-        );
-    }
-    Ok((d, index, source))
+    let others = |t: &Tensor| -> Dims {
+        let gone = if x.dim() > 0 && source.dim() > 0 { d } else { usize::MAX };
+        t.sizes().iter().enumerate().filter(|(i, _)| *i != gone).map(|(_, s)| *s).collect()
+    };
+    ensure!(
+        others(x) == others(source),
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {:?} \
+         source.shape = {:?}",
+        x.sizes(),
+        source.sizes()
+    );
+    Ok((d, at_least_1d(index)?, at_least_1d(source)?))
 }
 
-fn index_write(op: &str, x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, add: bool) -> Result<Tensor> {
-    let (d, index, source) = index_source(op, x, dim, index, source)?;
+fn index_copy_parts(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Parts> {
+    let d = wrap_dim(dim, x.dim())?;
+    let index_error = |m: String| Err(Error::index(format!("index_copy_(): {m}")));
+    if index.dim() > 1 {
+        return index_error(format!("Index should have dimension 1 or 0 (got {})", index.dim()));
+    }
+    let n = index.numel();
+    if source.dim() == 0 && n != 1 {
+        return index_error(format!("When source is scalar, index should have one element (got {n})"));
+    }
+    if source.dim() != x.dim() && source.dim() > 0 && x.dim() > 0 {
+        return index_error(format!(
+            "When source and destination are not scalars, their dimensionality must match. Source dimensionality ({}), \
+             destination dimensionality ({})",
+            source.dim(),
+            x.dim()
+        ));
+    }
+    ensure!(
+        index.dtype() == DType::I64,
+        "index_copy_(): Expected a long tensor for index, but got {}",
+        index.dtype().scalar_type_name()
+    );
+    ensure!(
+        source.dtype() == x.dtype(),
+        "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
+        x.dtype().scalar_type_name(),
+        source.dtype().scalar_type_name()
+    );
+    let slice = |t: &Tensor| -> Vec<String> {
+        t.sizes().iter().enumerate().filter(|(i, _)| *i != d).map(|(_, s)| s.to_string()).collect()
+    };
+    let (to, from) = (slice(x), slice(source));
+    ensure!(
+        to == from,
+        "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {} at dimension \
+         {d} and source slice shape: {} at dimension 0.",
+        to.join(", "),
+        from.join(", ")
+    );
+    if source.dim() > 0 && source.sizes()[d] != n {
+        return index_error(format!(
+            "Number of indices ({n}) should be equal to source.size(dim) ({})",
+            source.sizes()[d]
+        ));
+    }
+    Ok((d, at_least_1d(index)?, at_least_1d(source)?))
+}
+
+fn index_write(op: &str, x: &Tensor, (d, index, source): Parts, add: bool) -> Result<Tensor> {
     check_distinct(op, x)?;
     if index.numel() == 0 || source.numel() == 0 {
         return Ok(x.clone());
     }
-    let apart =
-        |t: &Tensor| if t.shares_storage_with(x) { t.clone_in(crate::MemoryFormat::Contiguous) } else { Ok(t.clone()) };
-    let (index, source) = (apart(&index)?, apart(&source)?);
+    let (index, source) = (apart(op, x, &index)?, apart(op, x, &source)?);
     let dst = at_least_1d(&x.detach_all()?)?;
     let _locks = LockSet::new([(dst.storage(), true), (index.storage(), false), (source.storage(), false)])?;
     let dst_strides = byte_strides(dst.strides(), dst.dtype());
@@ -432,19 +521,23 @@ fn index_write(op: &str, x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, 
             ),
         }
     }
-    .map_err(|_| Error::index("index out of range in self"))?;
+    .map_err(|e| match add {
+        true => out_of_bounds(e, d),
+        false => Error::index(format!("index_copy_(): {}", out_of_bounds(e, d).message())),
+    })?;
     Ok(x.clone())
 }
 
 fn index_add_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
+    let (d, index, source) = index_add_parts(x, dim, index, source)?;
     let source = match alpha {
-        None | Some(Scalar::Int(1)) => source.clone(),
+        None | Some(Scalar::Int(1)) => source,
         Some(a) => source.mul(a)?.to_dtype(source.dtype())?,
     };
-    index_write("index_add", x, dim, index, &source, true)
+    index_write("index_add", x, (d, index, source), true)
 }
 fn index_add_any(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
-    index_source("index_add", x, dim, index, source)?;
+    index_add_parts(x, dim, index, source)?;
     index_add_::OP.call(&[(&copy_of(x)?).into(), dim.into(), index.into(), source.into(), alpha.into()])?.one()
 }
 
@@ -461,6 +554,7 @@ op! {
         },
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[5], 3), m.any(&[5, 4]), Scalar::Int(2)]];
+    out_rule: OutRule::EXACT.apart(&[2, 3]);
     fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];
 }
 op! {
@@ -471,10 +565,10 @@ op! {
 }
 
 fn index_copy_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    index_write("index_copy", x, dim, index, source, false)
+    index_write("index_copy", x, index_copy_parts(x, dim, index, source)?, false)
 }
 fn index_copy_any(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    index_source("index_copy", x, dim, index, source)?;
+    index_copy_parts(x, dim, index, source)?;
     copy_of(x)?.index_copy_(dim, index, source)
 }
 
@@ -488,6 +582,7 @@ op! {
         source(g, dim: i64, index: Tensor, source: Geometry) => g.index_select(dim, &index)?.reshape(&source.sizes)?,
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, Tensor::from_slice(&[2i64, 0]).unwrap_or_else(|e| unreachable!("{e}")), m.any(&[2, 4])]];
+    out_rule: OutRule::EXACT.apart(&[2, 3]);
     fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];
 }
 op! {

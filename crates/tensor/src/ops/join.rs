@@ -3,7 +3,9 @@
 use super::copy::byte_strides;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim, wrap_dims};
-use crate::{Body, MemoryFormat, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{
+    Body, DType, Error, MemoryFormat, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample,
+};
 use flambeau_base::storage::LockSet;
 
 // ---- cat ----------------------------------------------------------------------------------------
@@ -13,9 +15,19 @@ fn skipped(t: &Tensor) -> bool {
     t.dim() == 1 && t.sizes()[0] == 0
 }
 
+fn cat_writes(parts: DType, out: DType) -> Result<()> {
+    match parts.can_cast(out) {
+        true => Ok(()),
+        false => Err(Error::type_(format!(
+            "torch.cat(): input types can't be cast to the desired output type {}",
+            out.scalar_type_name()
+        ))),
+    }
+}
+
 fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
     if tensors.is_empty() {
-        return Err(crate::Error::value("torch.cat(): expected a non-empty list of Tensors"));
+        return Err(Error::value("torch.cat(): expected a non-empty list of Tensors"));
     }
     for (i, t) in tensors.iter().enumerate() {
         ensure!(t.dim() > 0, "zero-dimensional tensor (at position {i}) cannot be concatenated");
@@ -114,6 +126,7 @@ op! {
         sample![vec![m.any(&[2, 3]), m.any(&[2, 1])], -1],
         sample![vec![m.any(&[0]), m.any(&[2, 1])], 1],
     ];
+    out_rule: OutRule::dtype(cat_writes).apart(&[0]);
     fn cat(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
 }
 
@@ -126,6 +139,7 @@ op! {
     concat: "concat(Tensor[] tensors, int dim=0) -> Tensor",
         Out OUT: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(concat_any; tensors, dim));
+    out_rule: OutRule::dtype(cat_writes).apart(&[0]);
 }
 
 fn stack_any(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
@@ -139,6 +153,12 @@ fn stack_any(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             t.sizes()
         );
     }
+    if (d as usize) < tensors[0].dim() {
+        // Along an existing dim, which is then split: the parts' order of dims stays.
+        let mut sizes = Dims::from_slice(tensors[0].sizes());
+        sizes.insert(d as usize, tensors.len() as i64);
+        return Tensor::cat(tensors, d)?.view(&sizes);
+    }
     let parts = tensors.iter().map(|t| t.unsqueeze(d)).collect::<Result<Vec<_>>>()?;
     Tensor::cat(&parts, d)
 }
@@ -149,6 +169,7 @@ op! {
         Out OUT: "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(stack_any; tensors, dim));
     samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[2, 3])], 1], sample![vec![m.any(&[])], 0]];
+    out_rule: OutRule::dtype(cat_writes).apart(&[0]);
     fn stack(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
 }
 
@@ -249,7 +270,7 @@ fn repeat_any(x: &Tensor, repeats: &[i64]) -> Result<Tensor> {
         let size = if d < lead { 1 } else { x.sizes()[d - lead] };
         split.extend([1, size]);
         spread.extend([r, size]);
-        merged.push(size.checked_mul(r).ok_or_else(|| crate::Error::runtime("repeat: the size overflows"))?);
+        merged.push(size.checked_mul(r).ok_or_else(|| Error::runtime("repeat: the size overflows"))?);
     }
     // Each dim as (copies, elements): expanded, then merged by one copy.
     x.reshape(&split)?.expand(&spread)?.clone_in(MemoryFormat::Contiguous)?.view(&merged)
@@ -396,7 +417,9 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
         let index = Tensor::from_slice(&pad_indices(mode, x.size(d)?, pair[0], pair[1])?)?.to_device(x.device())?;
         out = out.index_select(d, &index)?;
     }
-    out.contiguous_in(x.suggested_memory_format())
+    // PyTorch writes the circular one into a row-major result, and a padding of nothing is a copy too.
+    let format = if mode == "circular" { MemoryFormat::Contiguous } else { x.suggested_memory_format() };
+    if out.is_same(x) { out.clone_in(format) } else { out.contiguous_in(format) }
 }
 
 op! {

@@ -2,7 +2,7 @@
 
 use crate::autograd::Forward;
 use crate::dims::{self, Dims, wrap_dim};
-use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::gemm::{Matrix, MatrixMut, Sizes};
 
@@ -127,6 +127,7 @@ op! {
         sample![m.any(&[2, 3]), m.any(&[3, 4])], sample![m.any(&[2, 0]), m.any(&[0, 3])], sample![m.any(&[9, 17]), m.any(&[17, 5])],
     ] };
     ulp: 32.0;
+    out_rule: OutRule::EXACT;
     fn mm(&self, mat2: &Tensor) -> Tensor [self, mat2];
 }
 
@@ -159,6 +160,7 @@ op! {
     forward: Forward::Multilinear;
     samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![sample![m.any(&[2, 2, 3]), m.any(&[2, 3, 4])]] };
     ulp: 32.0;
+    out_rule: OutRule::EXACT;
     fn bmm(&self, mat2: &Tensor) -> Tensor [self, mat2];
 }
 
@@ -213,6 +215,7 @@ op! {
         sample![m.any(&[2, 4]), m.any(&[2, 3]), m.any(&[3, 4]), Scalar::Int(2), Scalar::Int(3)],
     ] };
     ulp: 32.0;
+    out_rule: OutRule::EXACT;
     fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Tensor [self, mat1, mat2];
     fn addmm_scaled(&self, mat1: &Tensor, mat2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Tensor [self, mat1, mat2, beta.into(), alpha.into()];
 }
@@ -236,6 +239,7 @@ op! {
     };
     samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![sample![m.any(&[2, 4]), m.any(&[2, 2, 3]), m.any(&[2, 3, 4])]] };
     ulp: 32.0;
+    out_rule: OutRule::EXACT;
     fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor [self, batch1, batch2];
 }
 
@@ -277,6 +281,7 @@ op! {
         InPlace INPLACE: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(addmv_any; x, a, v, beta, alpha));
+    out_rule: OutRule::EXACT;
 }
 
 fn addr_any(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {

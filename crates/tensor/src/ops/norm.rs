@@ -114,10 +114,11 @@ op! {
     derivative: backward! {
         (input, weight, bias)([c], input: Tensor, normalized_shape: Dims, weight: Option<Tensor>, bias: Option<Tensor>, result1: Tensor, result2: Tensor) => {
             let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
-            norm_grads(native_layer_norm_backward::OP.call(&[
+            let grads = norm_grads(native_layer_norm_backward::OP.call(&[
                 (&c.gradient()?).into(), (&input).into(), (&normalized_shape).into(), (&result1).into(), (&result2).into(),
                 (&weight).into(), (&bias).into(), (&mask[..]).into(),
-            ])?)
+            ])?);
+            with_statistics(grads, c, &input, [&result1, &result2], input.sizes(), result1.sizes())?
         }
     };
     samples: |m| match m.dtype.is_floating_point() {
@@ -125,6 +126,38 @@ op! {
         false => vec![],
     };
     ulp: 64.0;
+}
+
+/// Adds what the gradients of the mean and of the reciprocal standard deviation, further results of a normalisation, give
+/// the input. In shape `split` the input broadcasts with statistics of shape `kept`.
+fn with_statistics(
+    mut grads: Vec<Option<Tensor>>, c: &crate::autograd::GradContext<'_>, x: &Tensor, [mean, rstd]: [&Tensor; 2], split: &[i64],
+    kept: &[i64],
+) -> Result<Vec<Option<Tensor>>> {
+    let (of_mean, of_rstd) = (c.grad(1), c.grad(2));
+    if !c.needs("input") || mean.numel() == 0 || (of_mean.is_none() && of_rstd.is_none()) {
+        return Ok(grads);
+    }
+    let count = x.numel() / mean.numel();
+    let mut share = of_mean.map(|g| g.reshape(kept)?.div(count)).transpose()?;
+    if let Some(g) = of_rstd {
+        // The derivative of `(var + eps)^(-1/2)`.
+        let rstd = rstd.reshape(kept)?;
+        let slope = g.reshape(kept)?.mul(&rstd.mul(&rstd)?.mul(&rstd)?)?.div(-count)?;
+        let part = x.reshape(split)?.sub(&mean.reshape(kept)?)?.mul(&slope)?;
+        share = Some(match share {
+            Some(s) => part.add(&s)?,
+            None => part,
+        });
+    }
+    if let (Some(share), Some(first)) = (share, grads.first_mut()) {
+        let share = share.expand(split)?.reshape(x.sizes())?;
+        *first = Some(match first {
+            Some(g) => g.add(&share)?,
+            None => share,
+        });
+    }
+    Ok(grads)
 }
 
 /// Three results of which some may be missing.
@@ -323,10 +356,11 @@ op! {
     derivative: backward! {
         (input, weight, bias)([c], input: Tensor, weight: Option<Tensor>, N: i64, C: i64, HxW: i64, group: i64, result1: Tensor, result2: Tensor) => {
             let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
-            norm_grads(native_group_norm_backward::OP.call(&[
+            let grads = norm_grads(native_group_norm_backward::OP.call(&[
                 (&c.gradient()?).into(), (&input).into(), (&result1).into(), (&result2).into(), (&weight).into(),
                 N.into(), C.into(), HxW.into(), group.into(), (&mask[..]).into(),
-            ])?)
+            ])?);
+            with_statistics(grads, c, &input, [&result1, &result2], &[N, group, C / group * HxW], &[N, group, 1])?
         }
     };
     samples: |m| match m.dtype.is_floating_point() {
@@ -534,11 +568,14 @@ op! {
     derivative: backward! {
         (input, weight, bias)([c], input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, training: bool, eps: f64, result1: Tensor, result2: Tensor) => {
             let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
-            norm_grads(native_batch_norm_backward::OP.call(&[
+            let grads = norm_grads(native_batch_norm_backward::OP.call(&[
                 (&c.gradient()?).into(), (&input).into(), (&weight).into(),
                 running_mean.as_ref().map_or(Value::None, |k| Value::Tensor(&k.0)), running_var.as_ref().map_or(Value::None, |k| Value::Tensor(&k.0)),
                 (&result1).into(), (&result2).into(), training.into(), eps.into(), (&mask[..]).into(),
-            ])?)
+            ])?);
+            let mut channels = Dims::from_elem(1, input.dim());
+            channels[1] = input.sizes()[1];
+            with_statistics(grads, c, &input, [&result1, &result2], input.sizes(), &channels)?
         }
     };
     samples: |m| match m.dtype.is_floating_point() {

@@ -1,10 +1,10 @@
 //! Pooling: maxima and averages over windows, fixed or adaptive, in one to three dimensions.
 
 use crate::autograd::{Forward, Geometry};
-use crate::dims::{self, Dims};
+use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
-use flambeau_cpu::pool::{self, PoolShape, pool_output_size};
+use flambeau_cpu::pool::{self, PoolShape, pool_windows};
 
 /// A pooling's windows and geometry for an input (N, C, ...) or (C, ...).
 struct Pooling {
@@ -13,19 +13,92 @@ struct Pooling {
     format: MemoryFormat,
 }
 
-/// One value per spatial dim: a single one serves all.
-fn spread(op: &str, name: &str, values: &[i64], n: usize, default: usize) -> Result<[usize; 3]> {
-    ensure!(
-        values.len() == 1 || values.len() == n,
-        "{op}: {name} must either be a single int, or a tuple of {n} ints"
-    );
+/// One value per spatial dim, behind `default`s: a single one serves all.
+fn spread(op: &str, name: &str, values: &[i64], n: usize, default: i64) -> Result<[i64; 3]> {
+    if values.len() != 1 && values.len() != n {
+        let label = op.trim_end_matches("_with_indices");
+        let (must, omitted) = match op {
+            "avg_pool3d" => ("must be", ""),
+            _ if name == "dilation" => ("must be either", ""),
+            _ if name == "stride" => ("must either be", "omitted, "),
+            _ => ("must either be", ""),
+        };
+        let got = values.len();
+        return Err(Error::runtime(match (n, op) {
+            (1, "max_pool1d") => {
+                format!("{op}() {name} must be an int, list of ints, or tuple of ints of size 1 but got size {got}")
+            }
+            (1, _) => format!("{label}() argument '{name}' should contain one int (got {got})"),
+            _ => format!("{label}: {name} {must} {omitted}a single int, or a tuple of {} ints", ["two", "three"][n - 2]),
+        }));
+    }
     let mut out = [default; 3];
     for d in 0..n {
-        let v = values[if values.len() == 1 { 0 } else { d }];
-        ensure!(v >= i64::from(name != "padding"), "{op}: {name} should be {}, but got {v}", if name == "padding" { "non-negative" } else { "greater than zero" });
-        out[3 - n + d] = v as usize;
+        out[3 - n + d] = values[if values.len() == 1 { 0 } else { d }];
     }
     Ok(out)
+}
+
+/// Values per axis as messages have them, depth only where there is one: `kH: 2 kW: 3`.
+fn per_axis(prefix: &str, values: &[i64; 3], n: usize) -> String {
+    let named = ["T", "H", "W"].iter().zip(values).skip(usize::from(n < 3));
+    named.map(|(axis, v)| format!("{prefix}{axis}: {v}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The windows of a pooling as they were asked for: `[depth, height, width]`.
+struct Windows {
+    kernel: [i64; 3],
+    stride: [i64; 3],
+    padding: [i64; 3],
+    dilation: [i64; 3],
+}
+
+impl Windows {
+    fn of(op: &str, n: usize, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64]) -> Result<Windows> {
+        Ok(Windows {
+            kernel: spread(op, "kernel_size", kernel, n, 1)?,
+            stride: spread(op, "stride", if stride.is_empty() { kernel } else { stride }, n, 1)?,
+            padding: spread(op, "padding", padding, n, 0)?,
+            dilation: spread(op, "dilation", dilation, n, 1)?,
+        })
+    }
+
+    /// What PyTorch's poolings over one to three dims refuse, in its order.
+    fn check(&self, n: usize) -> Result<()> {
+        for a in 3 - n..3 {
+            let (k, s, p, d) = (self.kernel[a], self.stride[a], self.padding[a], self.dilation[a]);
+            ensure!(s != 0, "stride should not be zero");
+            ensure!(p >= 0, "pad must be non-negative, but got pad: {p}");
+            ensure!(
+                p <= k.saturating_sub(1).saturating_mul(d).saturating_add(1) / 2,
+                "pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+            );
+        }
+        for (name, prefix, values) in [
+            ("kernel size", "k", &self.kernel),
+            ("stride", "d", &self.stride),
+            ("dilation", "dilation", &self.dilation),
+        ] {
+            let positive = values.iter().all(|v| *v > 0);
+            ensure!(positive, "{name} should be greater than zero, but got {}", per_axis(prefix, values, n));
+        }
+        Ok(())
+    }
+
+    /// What `max_pool1d` refuses, in its words.
+    fn check_1d(&self) -> Result<()> {
+        let (k, s, p, d) = (self.kernel[2], self.stride[2], self.padding[2], self.dilation[2]);
+        for (name, v) in [("kernel_size", k), ("stride", s)] {
+            ensure!(v > 0, "max_pool1d() {name} must be greater than zero, but got {v}");
+        }
+        ensure!(p >= 0, "max_pool1d() padding must be non-negative, but got {p}");
+        ensure!(
+            p <= k / 2,
+            "max_pool1d() padding should be at most half of kernel size, but got padding={p} and kernel_size={k}"
+        );
+        ensure!(d > 0, "max_pool1d() dilation must be greater than zero, but got {d}");
+        Ok(())
+    }
 }
 
 fn three(sizes: &[i64]) -> [usize; 3] {
@@ -36,19 +109,62 @@ fn three(sizes: &[i64]) -> [usize; 3] {
     out
 }
 
-fn check_input(op: &str, x: &Tensor, n: usize) -> Result<()> {
+/// The sizes as the poolings over two dims see them, where a sequence is an image of height 1.
+fn shown_sizes(x: &Tensor, n: usize) -> Dims {
+    let mut sizes = Dims::from_slice(x.sizes());
+    if n == 1 && !sizes.is_empty() {
+        sizes.insert(sizes.len() - 1, 1);
+    }
+    sizes
+}
+
+/// Whether only the batch may be empty.
+fn has_planes(x: &Tensor, n: usize) -> bool {
+    (x.dim() == n + 1 || x.dim() == n + 2) && x.sizes()[x.dim() - n - 1..].iter().all(|s| *s > 0)
+}
+
+fn check_dims(op: &str, x: &Tensor, n: usize) -> Result<()> {
+    match (n, op.starts_with("max")) {
+        (1, _) => between_2_and_3_dims(op.trim_end_matches("_with_indices"), x),
+        // The average's dims are looked at together with their sizes.
+        (2, false) => wrap_dim(-3, x.dim()).map(drop),
+        _ => {
+            let fits = x.dim() == n + 1 || x.dim() == n + 2;
+            ensure!(fits, "non-empty {}D or {}D (batch mode) tensor expected for input", n + 1, n + 2);
+            Ok(())
+        }
+    }
+}
+
+fn between_2_and_3_dims(op: &str, x: &Tensor) -> Result<()> {
     ensure!(
-        x.dim() == n + 1 || x.dim() == n + 2,
-        "{op}: Expected {}D or {}D tensor for input, but got: {:?}",
-        n + 1,
-        n + 2,
-        x.sizes()
+        x.dim() == 2 || x.dim() == 3,
+        "Expected 2 to 3 dimensions, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for {op})",
+        x.dim()
     );
+    Ok(())
+}
+
+fn check_planes(op: &str, x: &Tensor, n: usize) -> Result<()> {
+    let sizes = shown_sizes(x, n);
+    if n < 3 {
+        ensure!(
+            has_planes(x, n),
+            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{:?}",
+            &sizes[..]
+        );
+    }
     ensure!(
-        x.sizes()[x.dim() - n..].iter().all(|s| *s > 0) && x.sizes()[x.dim() - n - 1] > 0,
-        "{op}: Expected input to have non-zero size for non-batch dimensions, but got {:?}",
-        x.sizes()
+        has_planes(x, n),
+        "{op}(): Expected input's non-batch dimensions to have positive length, but input has a shape of {:?} and \
+         non-batch dimension {} has length zero!",
+        x.sizes(),
+        x.sizes().iter().rposition(|s| *s == 0).unwrap_or(0)
     );
+    Ok(())
+}
+
+fn check_dtype(op: &str, x: &Tensor) -> Result<()> {
     match pool::supports(x.dtype()) {
         true => Ok(()),
         false => Err(Error::not_implemented(format!("\"{op}\" not implemented for '{}'", x.dtype().scalar_type_name()))),
@@ -77,31 +193,94 @@ impl Pooling {
     fn fixed(
         op: &str, n: usize, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool,
     ) -> Result<Pooling> {
-        check_input(op, x, n)?;
-        let kernel3 = spread(op, "kernel_size", kernel, n, 1)?;
-        let stride3 = spread(op, "stride", if stride.is_empty() { kernel } else { stride }, n, 1)?;
-        let padding3 = spread(op, "padding", padding, n, 0)?;
-        let dilation3 = spread(op, "dilation", dilation, n, 1)?;
+        let alone = op == "max_pool1d";
+        if alone {
+            ensure!(
+                has_planes(x, 1),
+                "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{:?}",
+                x.sizes()
+            );
+        }
+        let windows = Windows::of(op, n, kernel, stride, padding, dilation)?;
+        match alone {
+            true => windows.check_1d()?,
+            false => {
+                check_dims(op, x, n)?;
+                windows.check(n)?;
+                check_planes(op, x, n)?;
+            }
+        }
         let input = three(&x.sizes()[x.dim() - n..]);
         let mut spatial = [1; 3];
         for a in 3 - n..3 {
-            spatial[a] = pool_output_size(
-                input[a] as i64, kernel3[a] as i64, stride3[a] as i64, padding3[a] as i64, dilation3[a] as i64, ceil,
-            )
-            .map_err(|e| e.context(op))?;
+            let (k, s, p, d) = (windows.kernel[a], windows.stride[a], windows.padding[a], windows.dilation[a]);
+            let count = pool_windows(input[a] as i64, k, s, p, d, ceil);
+            spatial[a] = count.ok_or_else(|| Error::runtime(format!("{op}: a kernel of size {k} and dilation {d} is too large")))?;
         }
+        if spatial.iter().any(|s| *s < 1) {
+            let by = |sizes: &[i64]| sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x");
+            let axes = usize::from(n < 3)..3;
+            let planes = x.sizes()[x.dim() - n - 1];
+            let given: Vec<i64> = std::iter::once(planes).chain(input[axes.clone()].iter().map(|s| *s as i64)).collect();
+            let found: Vec<i64> = std::iter::once(planes).chain(spatial[axes].iter().copied()).collect();
+            let lone = |v: &[usize; 3]| per_axis("", &v.map(|s| s as i64), 3);
+            return Err(Error::runtime(match op {
+                "max_pool1d" => format!("max_pool1d() Invalid computed output size: {}", spatial[2]),
+                "avg_pool3d" => format!(
+                    "input image ({}) smaller than kernel size ({})",
+                    lone(&input),
+                    per_axis("k", &windows.kernel, 3)
+                ),
+                _ => format!(
+                    "Given input size: ({}). Calculated output size: ({}). Output size is too small",
+                    by(&given),
+                    by(&found)
+                ),
+            }));
+        }
+        check_dtype(op, x)?;
         let (batch, channels) = Self::batch(x, n);
-        let shape = PoolShape::new(batch, channels, input, kernel3, stride3, padding3, dilation3, spatial);
+        let whole = |v: [i64; 3]| v.map(|x| x as usize);
+        let spatial = whole(spatial);
+        let shape = PoolShape::new(
+            batch, channels, input, whole(windows.kernel), whole(windows.stride), whole(windows.padding), whole(windows.dilation),
+            spatial,
+        );
         Ok(Self::finish(x, n, shape, spatial))
     }
 
     fn adaptive(op: &str, n: usize, x: &Tensor, output: &[i64]) -> Result<Pooling> {
-        check_input(op, x, n)?;
-        ensure!(output.len() == n || output.len() == 1, "{op}: output_size must be {n}");
+        let most = op.starts_with("adaptive_max");
+        if n == 1 {
+            between_2_and_3_dims(op, x)?;
+            ensure!(output.len() == 1, "{op}() argument 'output_size' should contain one int (got {})", output.len());
+        }
         ensure!(
-            output.iter().all(|s| *s >= 0),
-            "{op}: elements of output_size must be greater than or equal to 0"
+            x.dim() == n + 1 || x.dim() == n + 2,
+            "{op}(): Expected {}D or {}D tensor, but got{} {:?}",
+            n + 1,
+            n + 2,
+            if most { ":" } else { "" },
+            x.sizes()
         );
+        // An average over two dims of no channels is fine.
+        let first = if most || n == 3 { 1 } else { x.dim() - n };
+        if let Some(d) = (first..x.dim()).find(|d| x.sizes()[*d] == 0) {
+            return Err(Error::runtime(format!(
+                "{op}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {:?} with \
+                 dimension {d} being empty",
+                x.sizes()
+            )));
+        }
+        ensure!(output.len() == n || output.len() == 1, "{op}: output_size must be {n}");
+        if output.iter().any(|s| *s < 0) {
+            let list = output.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+            return Err(Error::runtime(match most {
+                true => format!("Trying to create tensor with negative dimension {}: {output:?}", output[0]),
+                false => format!("{op}: elements of output_size must be greater than or equal to 0 but received {{{list}}}"),
+            }));
+        }
+        check_dtype(op, x)?;
         let mut spatial = [1; 3];
         for d in 0..n {
             spatial[3 - n + d] = output[if output.len() == 1 { 0 } else { d }] as usize;
@@ -191,21 +370,21 @@ fn avg_backward_into(p: &Pooling, include_pad: bool, divisor: Option<i64>, g: &T
     })
 }
 
-fn check_divisor(op: &str, divisor: Option<i64>) -> Result<()> {
-    ensure!(divisor != Some(0), "{op}: divisor must be not zero");
+fn check_divisor(divisor: Option<i64>) -> Result<()> {
+    ensure!(divisor != Some(0), "divisor must be not zero");
     Ok(())
 }
 
 macro_rules! max_pools {
     ($($n:literal $with:ident $plan:ident $run:ident $with_schema:literal $(, $out_schema:literal)?; $plain:ident $plain_any:ident $plain_schema:literal;)*) => { $(
         fn $plan(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool) -> Result<[TensorSpec; 2]> {
-            let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
+            let p = Pooling::fixed(stringify!($with), $n, x, kernel, stride, padding, dilation, ceil)?;
             let values = p.spec(&p.output, x)?;
             let indices = values.clone().dtype(DType::I64);
             Ok([values, indices])
         }
         fn $run(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool, outs: &[Tensor]) -> Result<()> {
-            let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
+            let p = Pooling::fixed(stringify!($with), $n, x, kernel, stride, padding, dilation, ceil)?;
             max_pool_into(&p, x, outs)
         }
         op! {
@@ -222,7 +401,11 @@ macro_rules! max_pools {
                 [self, kernel_size, stride, padding, dilation, ceil_mode];
         }
         fn $plain_any(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool) -> Result<Tensor> {
-            if x.key_set().functionality().is_empty() && !x.device().is_meta() && x.device().is_cpu() {
+            if $n == 1 {
+                // Its own checks come first, also where the indices are needed.
+                Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
+            }
+            if $with::OP.runs_built_in(x) {
                 // Nobody will ask for the indices.
                 let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
                 let out = p.spec(&p.output, x)?.allocate()?;
@@ -258,7 +441,7 @@ macro_rules! avg_pools {
     ($($n:literal $name:ident $plan:ident $run:ident $schema:literal $out_schema:literal;
        $back:ident $back_plan:ident $back_run:ident $back_schema:literal $back_out:literal;)*) => { $(
         fn $plan(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, _include_pad: bool, divisor: Option<i64>) -> Result<TensorSpec> {
-            check_divisor(stringify!($name), divisor)?;
+            check_divisor(divisor)?;
             let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
             p.spec(&p.output, x)
         }
@@ -285,7 +468,7 @@ macro_rules! avg_pools {
                 [self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override];
         }
         fn $back_plan(g: &Tensor, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, _include_pad: bool, divisor: Option<i64>) -> Result<TensorSpec> {
-            check_divisor(stringify!($name), divisor)?;
+            check_divisor(divisor)?;
             let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
             ensure!(g.sizes() == &p.output[..] && g.dtype().is_floating_point(), "{}: expected a gradient of sizes {:?}, got {:?}", stringify!($back), &p.output[..], g.sizes());
             p.spec(x.sizes(), g)
@@ -324,14 +507,15 @@ avg_pools! {
 
 /// A one-dimensional average pooling as a two-dimensional one of height 1.
 fn avg_pool1d_any(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, include_pad: bool) -> Result<Tensor> {
-    ensure!(x.dim() == 2 || x.dim() == 3, "Expected 2D or 3D (batch mode) tensor for input, but got: {:?}", x.sizes());
-    let pair = |v: &[i64], first: i64| -> Result<Dims> {
-        ensure!(v.len() == 1, "avg_pool1d() argument must contain one element");
+    between_2_and_3_dims("avg_pool1d", x)?;
+    let pair = |name: &str, v: &[i64], first: i64| -> Result<Dims> {
+        ensure!(v.len() == 1, "avg_pool1d() argument '{name}' should contain one int (got {})", v.len());
         Ok(Dims::from_slice(&[first, v[0]]))
     };
     let stride = if stride.is_empty() { kernel } else { stride };
+    let (kernel, stride) = (pair("kernel_size", kernel, 1)?, pair("stride", stride, 1)?);
     x.unsqueeze(-2)?
-        .avg_pool2d(&pair(kernel, 1)?, &pair(stride, 1)?, &pair(padding, 0)?, ceil, include_pad, None)?
+        .avg_pool2d(&kernel, &stride, &pair("padding", padding, 0)?, ceil, include_pad, None)?
         .squeeze_dim(-2)
 }
 
@@ -400,6 +584,7 @@ adaptive_avg_pools! {
 }
 
 fn adaptive_avg_pool1d_any(x: &Tensor, output: &[i64]) -> Result<Tensor> {
+    between_2_and_3_dims("adaptive_avg_pool1d", x)?;
     ensure!(output.len() == 1, "adaptive_avg_pool1d() argument 'output_size' should contain one int (got {})", output.len());
     x.unsqueeze(-2)?.adaptive_avg_pool2d(&[1, output[0]])?.squeeze_dim(-2)
 }

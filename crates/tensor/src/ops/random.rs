@@ -1,6 +1,6 @@
 //! Random numbers: fills in place, factories, and dropout. The same seed gives PyTorch's numbers.
 
-use super::create::{TensorOptions, check_layout, factory};
+use super::create::{TensorOptions, check_layout, factory, sized};
 use crate::dims::{self, Dims};
 use crate::dispatch::resize_output;
 use crate::random::Generator;
@@ -479,11 +479,23 @@ fn normal_tensors_any(mean: &Tensor, std: &Tensor, generator: Option<&Generator>
     normal_any(&out, None, None, generator)?.mul_(std)?.add_(mean)
 }
 fn normal_mean_any(mean: &Tensor, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
-    normal_any(&mean.empty_like()?, None, std, generator)?.add_(mean)
+    normal_any(&row_major_like(mean)?, None, std, generator)?.add_(mean)
 }
 fn normal_std_any(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     check_deviation(std)?;
-    normal_any(&std.empty_like()?, None, None, generator)?.mul_(std)?.add_(mean)
+    normal_any(&row_major_like(std)?, None, None, generator)?.mul_(std)?.add_(mean)
+}
+fn row_major_like(x: &Tensor) -> Result<Tensor> {
+    Tensor::fresh(x.device(), x.dtype(), Dims::from_slice(x.sizes()))
+}
+fn normal_numbers_out_any(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<Tensor> {
+    normal_any(&sized(size, out)?, Some(mean), Some(std), generator)
 }
 fn normal_numbers_any(
     mean: f64,
@@ -528,6 +540,11 @@ op! {
     /// Normal numbers of one mean and standard deviation.
     normal_numbers: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Explicit(kernel!(normal_numbers_any; mean, std, size, generator, dtype, layout, device, pin));
+}
+op! {
+    /// Normal numbers of one mean and standard deviation in `out`, which takes the given sizes and keeps its dtype.
+    normal_numbers_out: "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(normal_numbers_out_any; mean, std, size, generator, out));
 }
 
 // ---- factories ----------------------------------------------------------------------------------
@@ -901,6 +918,7 @@ pub static OPS: &[&[&Op]] = &[
     normal_functional::entry::ALL,
     normal_mean::ALL,
     normal_numbers::ALL,
+    normal_numbers_out::ALL,
     normal_std::ALL,
     normal_tensors::ALL,
     poisson::ALL,

@@ -4,7 +4,7 @@ use super::create::{TensorOptions, check_layout, factory};
 use crate::autograd::Forward;
 use crate::dispatch::resize_output;
 use crate::{
-    Body, Complex, DType, Device, Dims, Element, Error, Layout, Op, Result, Scalar, Tensor, TensorSpec, Value,
+    Body, Complex, DType, Device, Dims, Element, Error, Layout, Op, OutRule, Result, Scalar, Tensor, TensorSpec, Value,
     backward, default_dtype, dims, ensure, sample,
 };
 use flambeau_base::parallel::parallel_for;
@@ -81,6 +81,10 @@ fn arange_any(
     }
     let (first, last, by) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(by != 0.0 && !by.is_nan(), "step must be nonzero");
+    if dtype == DType::I64 && step.to_i64() == 0 {
+        // A fraction of one, which an integer cannot hold.
+        return Err(Error::value("step must be nonzero"));
+    }
     ensure!(first.is_finite() && last.is_finite(), "unsupported range: {first} -> {last}");
     ensure!(
         if by > 0.0 { last >= first } else { last <= first },
@@ -547,6 +551,7 @@ op! {
     derivative: backward! { self_(g, diagonal: i64) => g.tril(diagonal)? };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[3, 4]), 0], sample![m.any(&[2, 4, 3]), -1], sample![m.any(&[2, 3, 3]), 2], sample![m.any(&[0, 3]), 1]];
+    out_rule: OutRule::EXACT;
     fn tril(&self, diagonal: i64) -> Tensor [self, diagonal];
     fn tril_(&self, diagonal: i64) -> Tensor [self, diagonal] in INPLACE;
 }
@@ -559,6 +564,7 @@ op! {
     derivative: backward! { self_(g, diagonal: i64) => g.triu(diagonal)? };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[3, 4]), 0], sample![m.any(&[2, 4, 3]), -1], sample![m.any(&[2, 3, 3]), 2], sample![m.any(&[0, 3]), 1]];
+    out_rule: OutRule::EXACT;
     fn triu(&self, diagonal: i64) -> Tensor [self, diagonal];
     fn triu_(&self, diagonal: i64) -> Tensor [self, diagonal] in INPLACE;
 }

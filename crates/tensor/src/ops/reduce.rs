@@ -3,7 +3,7 @@
 use super::copy::byte_strides;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dims};
-use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, TensorSpec, backward, default_dtype, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, default_dtype, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::reduce::{KeptDim, Operand, ReduceShape, ReducedDim, Reduction};
 use smallvec::SmallVec;
@@ -326,6 +326,16 @@ fn extreme_plan(op: &str, x: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
     Ok(TensorSpec::like(reduced_sizes(x.sizes(), &reduced, keepdim), x))
 }
 
+fn extreme_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "Expected the dtype for input and out to match, but got {} for input's dtype and {} for out's dtype.",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+
 /// The gradient of an extreme: shared evenly by the elements that attain it.
 fn extreme_backward(g: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let g = spread(g, x.sizes(), Some(dim), keepdim)?;
@@ -351,6 +361,7 @@ op! {
         self_(g, self_: Tensor, dim: Dims, keepdim: bool, result: Tensor) => extreme_backward(g, &self_, &result, &dim, keepdim)?
     };
     samples: |m| extreme_samples(m);
+    out_rule: OutRule::dtype(extreme_writes);
     fn amax(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -377,6 +388,7 @@ op! {
         self_(g, self_: Tensor, dim: Dims, keepdim: bool, result: Tensor) => extreme_backward(g, &self_, &result, &dim, keepdim)?
     };
     samples: |m| extreme_samples(m);
+    out_rule: OutRule::dtype(extreme_writes);
     fn amin(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -446,6 +458,7 @@ op! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64, keepdim: bool) => picked_backward(g, &self_, &indices, dim, keepdim)?
     };
     samples: |m| with_index_samples(m);
+    out_rule: OutRule::EXACT;
     fn max_dim(&self, dim: i64, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
 
@@ -472,6 +485,7 @@ op! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64, keepdim: bool) => picked_backward(g, &self_, &indices, dim, keepdim)?
     };
     samples: |m| with_index_samples(m);
+    out_rule: OutRule::EXACT;
     fn min_dim(&self, dim: i64, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
 
@@ -500,6 +514,7 @@ op! {
         Out OUT: "argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(argmax_plan; x, dim, keepdim), run: run!(argmax_run; x, dim, keepdim) };
     samples: |m| arg_samples(m);
+    out_rule: OutRule::EXACT;
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -524,6 +539,7 @@ op! {
         Out OUT: "argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(argmin_plan; x, dim, keepdim), run: run!(argmin_run; x, dim, keepdim) };
     samples: |m| arg_samples(m);
+    out_rule: OutRule::EXACT;
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -550,6 +566,15 @@ fn truth_plan(x: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<TensorSp
     Ok(TensorSpec::new(reduced_sizes(x.sizes(), &reduced, keepdim), dtype, x.device()))
 }
 
+fn truth_writes(op: &str, out: DType) -> Result<()> {
+    ensure!(
+        matches!(out, DType::Bool | DType::U8),
+        "{op} only supports bool tensor for result, got: {}",
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+
 macro_rules! truth {
     ($reduction:ident; $(#[doc = $doc:expr])* $all:ident $all_plan:ident $all_run:ident $all_schema:literal $all_out:literal;
      $dim:ident $dim_plan:ident $dim_run:ident $dim_schema:literal $dim_out:literal;
@@ -574,6 +599,7 @@ macro_rules! truth {
             $all: $all_schema, Out OUT: $all_out;
             Body::Structured { plan: plan!($all_plan; x), run: run!($all_run; x) };
             samples: |m| vec![sample![m.any(&[3, 4])], sample![m.any(&[0])]];
+            out_rule: OutRule::dtype(|_, out| truth_writes(stringify!($all), out));
             fn $all(&self) -> Tensor [self];
         }
         op! {
@@ -581,6 +607,7 @@ macro_rules! truth {
             $dim: $dim_schema, Out OUT: $dim_out;
             Body::Structured { plan: plan!($dim_plan; x, dim, keepdim), run: run!($dim_run; x, dim, keepdim) };
             samples: |m| vec![sample![m.any(&[3, 4]), 0, false], sample![m.any(&[3, 4]), -1, true]];
+            out_rule: OutRule::dtype(|_, out| truth_writes(stringify!($all), out));
             fn $dim(&self, dim: i64, keepdim: bool) -> Tensor [self, dim, keepdim];
         }
         op! {
@@ -588,6 +615,7 @@ macro_rules! truth {
             $dims: $dims_schema, Out OUT: $dims_out;
             Body::Structured { plan: plan!(truth_plan; x, dim, keepdim), run: run!($dims_run; x, dim, keepdim) };
             samples: |m| vec![sample![m.any(&[2, 3, 4]), vec![0i64, 2], false]];
+            out_rule: OutRule::dtype(|_, out| truth_writes(stringify!($all), out));
             fn $dims(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
         }
     };
@@ -696,6 +724,7 @@ op! {
             .map(|p| sample![m.uniform(&[3, 4], 0.5, 2.0), Scalar::Float(p), vec![1i64], false, ()]).collect(),
     };
     ulp: 16.0;
+    out_rule: OutRule::EXACT;
     fn vector_norm(&self, ord: f64, dim: &[i64], keepdim: bool) -> Tensor [self, Scalar::Float(ord), dim, keepdim];
 }
 

@@ -2,7 +2,7 @@
 
 use crate::autograd::Forward;
 use crate::dims::{Dims, wrap_dim};
-use crate::{Body, DType, Error, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::reduce::Operand;
 use flambeau_cpu::softmax::{SoftmaxShape, softmax as softmax_kernel, softmax_backward as backward_kernel};
@@ -82,6 +82,7 @@ op! {
     };
     samples: samples;
     ulp: 8.0;
+    out_rule: OutRule::EXACT;
 }
 
 fn log_softmax_plan(x: &Tensor, dim: i64, half_to_float: bool) -> Result<TensorSpec> {
@@ -101,6 +102,7 @@ op! {
     };
     samples: samples;
     ulp: 8.0;
+    out_rule: OutRule::EXACT;
 }
 
 fn backward_plan(g: &Tensor, output: &Tensor, dim: i64, dtype: DType) -> Result<TensorSpec> {
@@ -184,6 +186,7 @@ op! {
     softmax: "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
         Out OUT: "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(softmax_any; x, dim, dtype));
+    out_rule: OutRule::EXACT;
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
 op! {
@@ -191,6 +194,7 @@ op! {
     log_softmax: "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
         Out OUT: "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(log_softmax_any; x, dim, dtype));
+    out_rule: OutRule::EXACT;
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
 

@@ -4,7 +4,7 @@ use super::copy::byte_strides;
 use super::reduce::{picked_backward, reduced_sizes};
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims, wrap_dim};
-use crate::{Body, DType, Error, Op, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::sort::{self as kernels, Rank, Unique};
 
@@ -80,6 +80,7 @@ op! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64) => picked_backward(g, &self_, &indices, dim, true)?
     };
     samples: |m| sort_samples(m).into_iter().map(|(x, dim)| sample![x, true, dim, dim == 0]).collect();
+    out_rule: OutRule::EXACT;
     fn sort(&self, dim: i64, descending: bool) -> (Tensor, Tensor) [self, true, dim, descending];
 }
 
@@ -92,6 +93,7 @@ op! {
     sort: "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         Out OUT: "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)";
     Body::Composite(kernel!(sort_any; x, dim, descending));
+    out_rule: OutRule::EXACT;
 }
 
 fn argsort_any(x: &Tensor, dim: Option<i64>, descending: Option<bool>) -> Result<Tensor> {
@@ -180,6 +182,7 @@ op! {
         true => vec![],
         false => vec![sample![m.any(&[3, 4]), 2, 0, true, true], sample![m.any(&[2, 5]), 3, -1, false, true], sample![m.any(&[]), 1, 0, true, true]],
     };
+    out_rule: OutRule::EXACT;
     fn topk(&self, k: i64, dim: i64, largest: bool) -> (Tensor, Tensor) [self, k, dim, largest, true];
 }
 

@@ -195,16 +195,28 @@ macro_rules! predicate {
     };
 }
 
-predicate! {
+op! {
     /// The angle from the positive axis in radians: of a real number, 0 or pi.
-    fn angle, angle_out: Promotion::Float;
-    {
+    angle_of: "_angle(Tensor self) -> Tensor";
+    pointwise!(1, Promotion::Float, scalar_params, "angle";
         floats |x| {
             let turned = if x < T::ZERO { T::PI } else { T::ZERO };
             if x.is_nan() { x } else { turned }
         };
         complexes -> R |x| complex::angle::<I, R>(x);
-    }
+    );
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+
+/// PyTorch's angles of complex numbers are row-major, whatever the order of the numbers.
+fn angle_any(x: &Tensor) -> Result<Tensor> {
+    let angles = angle_of::OP.call(&[x.into()])?.one()?;
+    if x.dtype().is_complex() { angles.contiguous() } else { Ok(angles) }
+}
+op! {
+    /// The angle from the positive axis in radians: of a real number, 0 or pi.
+    angle: "angle(Tensor self) -> Tensor", Out OUT: "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(angle_any; x));
     derivative: backward! {
         self_(g, self_: Tensor) => match self_.dtype().is_complex() {
             false => g.zeros_like()?,
@@ -216,6 +228,9 @@ predicate! {
             }
         }
     };
+    samples: |m| super::examples(&angle_of::OP, m, -3.0, 3.0, &[]);
+    fn angle(&self) -> Tensor [self];
+    out fn angle_out(&self) [self] in OUT;
 }
 predicate! {
     /// Whether the element (or a part of it) is NaN.
@@ -825,6 +840,7 @@ pub static OPS: &[&[&Op]] = &[
     acos::ALL,
     acosh::ALL,
     angle::ALL,
+    angle_of::ALL,
     arccos::ALL,
     arccosh::ALL,
     arcsin::ALL,

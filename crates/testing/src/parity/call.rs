@@ -3,7 +3,8 @@
 use super::functional;
 use super::target::{Failure, Outcome, Target};
 use super::value::Value;
-use flambeau_base::{DType, Error, Scalar};
+use flambeau_base::{DType, Error, ErrorKind, Scalar};
+use std::rc::Rc;
 
 /// The arguments of a call.
 #[derive(Clone)]
@@ -166,6 +167,23 @@ const PYTHON_OPERATORS: &[(&str, &str, bool)] = &[
     ("xor", "bitwise_xor", false),
 ];
 
+/// Methods that Python defines as plain functions: they take what is no tensor in its place, and where the operator
+/// refuses the operands' types they return [`NotImplemented`] for the other operand to try.
+const PLAIN_METHODS: &[&str] = &[
+    "__floordiv__",
+    "__pow__",
+    "__rfloordiv__",
+    "__rlshift__",
+    "__rmatmul__",
+    "__rmod__",
+    "__rpow__",
+    "__rrshift__",
+    "__rsub__",
+];
+
+/// What a method of an operator returns when it does not know its operand.
+pub struct NotImplemented;
+
 /// The operator that a spelling names: `torch.linalg.vector_norm` is `linalg_vector_norm`, `attr:T` is `numpy_T`.
 /// `None` for what is no single operator.
 pub fn operator_of(spelling: &str) -> Option<String> {
@@ -205,7 +223,14 @@ pub fn call<T: Target>(target: &T, spelling: &str, args: &mut Arguments<T::Tenso
     if let Some(name) = spelling.strip_prefix("torch.nn.functional.") {
         return functional::call(target, name, args);
     }
-    if let (Some(name), Some(Value::Number(_))) = (spelling.strip_prefix("Tensor."), args.positional.first()) {
+    let method = spelling.strip_prefix("Tensor.");
+    if let Some(name) = method.filter(|name| PLAIN_METHODS.contains(name)) {
+        return match dunder(target, name, args) {
+            Err(Failure::Raised(e)) if e.kind() == ErrorKind::Type => Ok(Value::Object(Rc::new(NotImplemented))),
+            outcome => outcome,
+        };
+    }
+    if let (Some(name), Some(Value::Number(_))) = (method, args.positional.first()) {
         let message = format!("descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a number");
         return Err(Failure::Raised(Error::type_(message)));
     }
@@ -213,19 +238,8 @@ pub fn call<T: Target>(target: &T, spelling: &str, args: &mut Arguments<T::Tenso
     if spelling.starts_with("operator:") {
         return operator(target, &name, args);
     }
-    if let Some(inner) = name.strip_prefix("__").and_then(|n| n.strip_suffix("__")) {
-        if inner == "rdiv" {
-            // Tensor.__rdiv__ multiplies the other operand with the reciprocal.
-            let [x, other] = args.bind(&name, ["self", "other"])?;
-            let reciprocal = operator(target, "reciprocal", &mut Arguments::of([x]))?;
-            return operator(target, "mul", &mut Arguments::of([reciprocal, other]));
-        }
-        if let Some((_, op, swapped)) = PYTHON_OPERATORS.iter().find(|(n, ..)| *n == inner) {
-            if *swapped && args.positional.len() == 2 {
-                args.positional.swap(0, 1);
-            }
-            return operator(target, op, args);
-        }
+    if name.starts_with("__") {
+        return dunder(target, &name, args);
     }
     match name.as_str() {
         "split" => split(target, args),
@@ -246,6 +260,26 @@ pub fn call<T: Target>(target: &T, spelling: &str, args: &mut Arguments<T::Tenso
             }
             None => operator(target, name, args),
         },
+    }
+}
+
+/// A method of a Python operator: `__radd__`.
+fn dunder<T: Target>(target: &T, name: &str, args: &mut Arguments<T::Tensor>) -> Outcome<Value<T::Tensor>> {
+    let inner = name.trim_matches('_');
+    if inner == "rdiv" {
+        // Tensor.__rdiv__ multiplies the other operand with the reciprocal.
+        let [x, other] = args.bind(name, ["self", "other"])?;
+        let reciprocal = operator(target, "reciprocal", &mut Arguments::of([x]))?;
+        return operator(target, "mul", &mut Arguments::of([reciprocal, other]));
+    }
+    match PYTHON_OPERATORS.iter().find(|(n, ..)| n.trim_matches('_') == inner) {
+        Some((_, op, swapped)) => {
+            if *swapped && args.positional.len() == 2 {
+                args.positional.swap(0, 1);
+            }
+            operator(target, op, args)
+        }
+        None => operator(target, name, args),
     }
 }
 

@@ -100,7 +100,7 @@ pub fn resolve<T: TensorArgument>(
     kwargs: &[(String, Value<T>)],
 ) -> Result<Bound<T>> {
     let mut best: Option<(u32, Bound<T>)> = None;
-    let mut reason = None;
+    let mut reasons = Vec::new();
     for (overload, schema) in schemas.iter().enumerate() {
         match bind(schema, args, kwargs) {
             Ok((cost, arguments, sources)) => {
@@ -108,15 +108,18 @@ pub fn resolve<T: TensorArgument>(
                     best = Some((cost, Bound { overload, arguments, sources }));
                 }
             }
-            Err(e) => reason = Some(e),
+            Err(reason) => reasons.push((takes_out(schema), reason)),
         }
     }
     if let Some((_, bound)) = best {
         return Ok(bound);
     }
     let name = schemas.first().map_or("", |s| &s.name);
-    if let (1, Some(reason)) = (schemas.len(), reason) {
-        return Err(Error::type_(format!("{name}(){reason}")));
+    // A function and its `out=` form are one signature.
+    let out = kwargs.iter().any(|(n, _)| n == "out");
+    let mut matching = reasons.iter().filter(|(takes_out, _)| *takes_out == out);
+    if let (true, Some((_, reason)), None) = (schemas.len() <= 2, matching.next(), matching.next()) {
+        return Err(Error::type_(reason.clone()));
     }
     let got: Vec<String> = args
         .iter()
@@ -180,21 +183,27 @@ fn is_out(p: &Param) -> bool {
     p.keyword_only && p.alias.as_ref().is_some_and(|a| a.write)
 }
 
+/// Whether a schema is an `out=` form.
+fn takes_out(schema: &Schema) -> bool {
+    schema.params.iter().any(is_out)
+}
+
 type Binding<T> = (u32, Vec<Argument<T>>, Vec<Source>);
 
-/// Binds to one schema, or says why not (what follows `name()` in a message).
+/// Binds to one schema, or says why not.
 fn bind<T: TensorArgument>(
     schema: &Schema,
     args: &[Value<T>],
     kwargs: &[(String, Value<T>)],
 ) -> std::result::Result<Binding<T>, String> {
     let params = &schema.params;
+    let refuse = |why: String| Err(format!("{}(){why}", schema.name));
     let positional = params.iter().filter(|p| !p.keyword_only).count();
     let mut sources = vec![Source::Default; params.len()];
     let spread = spread_start(params, positional, args);
     let used = spread.map_or(args.len(), |s| s + 1);
     if used > positional {
-        return Err(format!(" takes {positional} positional arguments but {} were given", args.len()));
+        return refuse(format!(" takes {positional} positional arguments but {} were given", args.len()));
     }
     for (i, source) in sources[..used].iter_mut().enumerate() {
         *source = if spread == Some(i) { Source::Spread(i) } else { Source::Positional(i) };
@@ -207,18 +216,24 @@ fn bind<T: TensorArgument>(
                     outs.iter().enumerate().for_each(|(i, p)| sources[*p] = Source::KeywordItem(k, i));
                 }
                 (None, [one]) => sources[*one] = Source::Keyword(k),
-                _ => return Err(format!(": argument 'out' must be {} Tensors, not {}", outs.len(), value.type_name())),
+                _ => {
+                    return refuse(format!(
+                        ": argument 'out' must be {} Tensors, not {}",
+                        outs.len(),
+                        value.type_name()
+                    ));
+                }
             }
             continue;
         }
         match params.iter().position(|p| is_called(&p.name, name)) {
             Some(i) if sources[i] == Source::Default => sources[i] = Source::Keyword(k),
-            Some(_) => return Err(format!(" got multiple values for argument '{name}'")),
+            Some(_) => return refuse(format!(" got multiple values for argument '{name}'")),
             // Not given after all.
             None if value.is_none() => {}
             // Creation functions take these beside `out=`, whose own they must be.
             None if !outs.is_empty() && matches!(name.as_str(), "dtype" | "layout" | "device" | "pin_memory") => {}
-            None => return Err(format!(" got an unexpected keyword argument '{name}'")),
+            None => return refuse(format!(" got an unexpected keyword argument '{name}'")),
         }
     }
     let numbers = takes_numbers_as_tensors(&schema.name);
@@ -232,7 +247,7 @@ fn bind<T: TensorArgument>(
                     arguments.push(default_argument(&p.ty, d));
                     continue;
                 }
-                None => return Err(format!(" missing 1 required positional arguments: \"{}\"", p.name)),
+                None => return refuse(format!(" missing 1 required positional arguments: \"{}\"", p.name)),
             },
             Source::Positional(k) => &args[k],
             Source::Spread(k) => {
@@ -255,6 +270,13 @@ fn bind<T: TensorArgument>(
                 arguments.push(Argument::Ints(vec![]));
             }
             None => {
+                if let (Base::Tensor, Some(_), Some(items)) = (p.ty.base, p.ty.list, value.items()) {
+                    let stranger = items.iter().enumerate().find(|(_, v)| !matches!(v, Value::Tensor(_)));
+                    if let Some((k, v)) = stranger {
+                        let got = v.type_name();
+                        return Err(format!("expected Tensor as element {k} in argument {i}, but got {got}"));
+                    }
+                }
                 let place = match sources[i] {
                     Source::Positional(k) | Source::Spread(k) => format!(" (position {})", k + 1),
                     _ => String::new(),
@@ -266,7 +288,7 @@ fn bind<T: TensorArgument>(
                     (base, _) => Type { base, optional: false, list: None, optional_elements: false }.to_string(),
                 };
                 let got = value.type_name();
-                return Err(format!(": argument '{}'{place} must be {ty}, not {got}", p.name));
+                return refuse(format!(": argument '{}'{place} must be {ty}, not {got}", p.name));
             }
         }
     }
