@@ -230,10 +230,16 @@ fn prepare_targets<'a>(
         let target = match form {
             _ if given.sizes() == sizes => given.clone(),
             Form::InPlace | Form::Overload => {
-                return Err(Error::runtime(format!(
-                    "Bad in-place call: input tensor size {:?} and output tensor size {sizes:?} should match",
-                    given.sizes()
-                )));
+                let given = given.sizes();
+                return Err(Error::runtime(match op.functional().body {
+                    // Elementwise expressions.
+                    Body::Explicit(_) => {
+                        format!("output with shape {given:?} doesn't match the broadcast shape {sizes:?}")
+                    }
+                    _ => format!(
+                        "Bad in-place call: input tensor size {given:?} and output tensor size {sizes:?} should match"
+                    ),
+                }));
             }
             Form::Out => resize_output(given, sizes, strides)?,
         };

@@ -115,8 +115,7 @@ macro_rules! kernel {
         |op: &'static $crate::Op, _keys: $crate::KeySet, args: &[$crate::Value<'_>]| -> $crate::Result<$crate::Outputs> {
             let mut _next = 0usize;
             $(
-                let $arg = $crate::value::take(op, args, _next)?;
-                _next += 1;
+                let $arg = $crate::value::Bind::bind(op, args, &mut _next)?;
             )*
             $function($($arg),*).map($crate::Outputs::from)
         }

@@ -429,6 +429,32 @@ pub fn take<'a, T: FromValue<'a>>(op: &'static crate::Op, args: &[Value<'a>], i:
     T::from_value(v).map_err(|e| wrong_argument(op, i, e))
 }
 
+/// What [`kernel!`](crate::kernel) binds to a parameter: one argument, or [`TensorOptions`](crate::TensorOptions) to the
+/// four of a factory.
+pub trait Bind<'a>: Sized {
+    /// Takes what stands at `next`, which moves on.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Type`].
+    fn bind(op: &'static crate::Op, args: &[Value<'a>], next: &mut usize) -> Result<Self>;
+}
+
+impl<'a, T: FromValue<'a>> Bind<'a> for T {
+    #[inline(always)]
+    fn bind(op: &'static crate::Op, args: &[Value<'a>], next: &mut usize) -> Result<T> {
+        *next += 1;
+        take(op, args, *next - 1)
+    }
+}
+
+impl<'a> Bind<'a> for crate::TensorOptions {
+    fn bind(op: &'static crate::Op, args: &[Value<'a>], next: &mut usize) -> Result<Self> {
+        let i = std::mem::replace(next, *next + 4);
+        crate::ops::create::check_layout(take(op, args, i + 1)?)?;
+        Ok(crate::TensorOptions { dtype: take(op, args, i)?, device: take(op, args, i + 2)? })
+    }
+}
+
 #[cold]
 fn wrong_argument(op: &'static crate::Op, i: usize, e: Error) -> Error {
     let name = op.schema().params.get(i).map_or("?", |p| &p.name);

@@ -2,7 +2,8 @@
 
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims};
-use crate::{Body, DType, Device, Error, Layout, MemoryFormat, Op, Result, Scalar, Tensor, backward, ensure, sample};
+use super::create::TensorOptions;
+use crate::{Body, DType, Device, Error, MemoryFormat, Op, Result, Scalar, Tensor, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use smallvec::SmallVec;
 
@@ -112,15 +113,11 @@ op! {
 
 fn to_copy_any(
     x: &Tensor,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
     non_blocking: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    super::create::check_layout(layout)?;
-    let (dtype, device) = (dtype.unwrap_or(x.dtype()), device.unwrap_or(x.device()));
+    let (dtype, device) = (options.dtype.unwrap_or(x.dtype()), options.device.unwrap_or(x.device()));
     let strides = match format.unwrap_or(MemoryFormat::Preserve) {
         MemoryFormat::Preserve => dims::preserved_strides(x.sizes(), x.strides()),
         format => dims::strides_for(x.sizes(), format)?,
@@ -132,7 +129,7 @@ fn to_copy_any(
 op! {
     /// A copy in another dtype, on another device, or in another memory format.
     to_copy: "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor";
-    Body::Explicit(kernel!(to_copy_any; x, dtype, layout, device, pin_memory, non_blocking, format));
+    Body::Explicit(kernel!(to_copy_any; x, options, non_blocking, format));
     derivative: backward! { self_(g, self_: Geometry) => g.to_options(Some(self_.dtype), Some(self_.device))? };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 3]), DType::F64, (), (), (), false, ()]];
@@ -212,22 +209,18 @@ op! {
 
 fn to_layout_any(
     x: &Tensor,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
     _non_blocking: bool,
     copy: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    super::create::check_layout(layout)?;
-    to_any(x, dtype, device, copy, format)
+    to_any(x, options.dtype, options.device, copy, format)
 }
 
 op! {
     /// This tensor in another dtype, on another device or in another memory format; itself if nothing has to change.
     to_dtype_layout: "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)";
-    Body::Composite(kernel!(to_layout_any; x, dtype, layout, device, pin_memory, non_blocking, copy, format));
+    Body::Composite(kernel!(to_layout_any; x, options, non_blocking, copy, format));
 }
 
 fn to_device_any(

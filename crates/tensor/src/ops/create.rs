@@ -12,6 +12,13 @@ pub struct TensorOptions {
     pub device: Option<Device>,
 }
 
+impl TensorOptions {
+    /// Dtype and device, where they are left open the default ones.
+    pub(super) fn or_default(self) -> (DType, Device) {
+        (self.dtype.unwrap_or_else(default_dtype), self.device.unwrap_or_default())
+    }
+}
+
 impl From<DType> for TensorOptions {
     fn from(dtype: DType) -> Self {
         TensorOptions { dtype: Some(dtype), device: None }
@@ -44,15 +51,11 @@ pub(crate) fn check_layout(layout: Option<Layout>) -> Result<()> {
 
 fn empty_any(
     size: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
     dims::checked_numel(size)?;
-    let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or_default());
+    let (dtype, device) = options.or_default();
     match format {
         None | Some(MemoryFormat::Contiguous) => Tensor::fresh(device, dtype, Dims::from_slice(size)),
         Some(MemoryFormat::Preserve) => crate::dims::strides_for(size, MemoryFormat::Contiguous)
@@ -64,18 +67,14 @@ fn empty_any(
 op! {
     /// An uninitialised tensor of the given sizes.
     empty: "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
-    Body::AnyBackend(kernel!(empty_any; size, dtype, layout, device, pin_memory, format));
+    Body::AnyBackend(kernel!(empty_any; size, options, format));
 }
 
 fn empty_strided_any(
     size: &[i64],
     stride: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
     dims::checked_numel(size)?;
     crate::ensure!(
         size.len() == stride.len(),
@@ -84,26 +83,22 @@ fn empty_strided_any(
         stride.len()
     );
     crate::ensure!(stride.iter().all(|&s| s >= 0), "empty_strided: negative strides are not supported: {stride:?}");
-    let (dtype, device) = (dtype.unwrap_or_else(default_dtype), device.unwrap_or_default());
+    let (dtype, device) = options.or_default();
     Tensor::fresh_strided(device, dtype, Dims::from_slice(size), Dims::from_slice(stride))
 }
 
 op! {
     /// An uninitialised tensor of the given sizes and strides.
     empty_strided: "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::AnyBackend(kernel!(empty_strided_any; size, stride, dtype, layout, device, pin_memory));
+    Body::AnyBackend(kernel!(empty_strided_any; size, stride, options));
 }
 
 fn empty_like_any(
     x: &Tensor,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
-    let (dtype, device) = (dtype.unwrap_or(x.dtype()), device.unwrap_or(x.device()));
+    let (dtype, device) = (options.dtype.unwrap_or(x.dtype()), options.device.unwrap_or(x.device()));
     let sizes = Dims::from_slice(x.sizes());
     let strides = match format.unwrap_or(MemoryFormat::Preserve) {
         MemoryFormat::Preserve => dims::preserved_strides(&sizes, x.strides()),
@@ -115,94 +110,79 @@ fn empty_like_any(
 op! {
     /// An uninitialised tensor with the sizes, dtype, device and memory order of another.
     empty_like: "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
-    Body::AnyBackend(kernel!(empty_like_any; x, dtype, layout, device, pin_memory, format));
+    Body::AnyBackend(kernel!(empty_like_any; x, options, format));
     fn empty_like(&self) -> Tensor [self];
 }
 
 fn full_any(
     size: &[i64],
     value: Scalar,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or_else(|| DType::of_scalar(&value, default_dtype()));
-    empty_any(size, Some(dtype), layout, device, pin_memory, None)?.fill_(value)
+    let dtype = options.dtype.unwrap_or_else(|| DType::of_scalar(&value, default_dtype()));
+    empty_any(size, TensorOptions { dtype: Some(dtype), ..options }, None)?.fill_(value)
 }
 
 op! {
     /// A tensor of the given sizes with one value everywhere. Without a dtype it takes the value's.
     full: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(full_any; size, value, dtype, layout, device, pin_memory));
+    Body::Composite(kernel!(full_any; size, value, options));
 }
 
 fn zeros_any(
     size: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    empty_any(size, dtype, layout, device, pin, None)?.zero_()
+    empty_any(size, options, None)?.zero_()
 }
 
 op! {
     /// A tensor of zeros.
     zeros: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(zeros_any; size, dtype, layout, device, pin_memory));
+    Body::Composite(kernel!(zeros_any; size, options));
 }
 
 fn ones_any(
     size: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    empty_any(size, dtype, layout, device, pin, None)?.fill_(Scalar::Int(1))
+    empty_any(size, options, None)?.fill_(Scalar::Int(1))
 }
 
 op! {
     /// A tensor of ones.
     ones: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(ones_any; size, dtype, layout, device, pin_memory));
+    Body::Composite(kernel!(ones_any; size, options));
 }
 
 fn zeros_like_any(
     x: &Tensor,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    empty_like_any(x, dtype, layout, device, pin, format)?.zero_()
+    empty_like_any(x, options, format)?.zero_()
 }
 
 op! {
     /// Zeros with the sizes, dtype, device and memory order of another tensor.
     zeros_like: "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
-    Body::Explicit(kernel!(zeros_like_any; x, dtype, layout, device, pin_memory, format));
+    Body::Explicit(kernel!(zeros_like_any; x, options, format));
     samples: |m| vec![sample![m.any(&[2, 3])]];
     fn zeros_like(&self) -> Tensor [self];
 }
 
 fn ones_like_any(
     x: &Tensor,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    empty_like_any(x, dtype, layout, device, pin, format)?.fill_(Scalar::Int(1))
+    empty_like_any(x, options, format)?.fill_(Scalar::Int(1))
 }
 
 op! {
     /// Ones with the sizes, dtype, device and memory order of another tensor.
     ones_like: "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
-    Body::Explicit(kernel!(ones_like_any; x, dtype, layout, device, pin_memory, format));
+    Body::Explicit(kernel!(ones_like_any; x, options, format));
     samples: |m| vec![sample![m.any(&[2, 3])]];
     fn ones_like(&self) -> Tensor [self];
 }
@@ -210,19 +190,16 @@ op! {
 fn full_like_any(
     x: &Tensor,
     value: Scalar,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    empty_like_any(x, dtype, layout, device, pin, format)?.fill_(value)
+    empty_like_any(x, options, format)?.fill_(value)
 }
 
 op! {
     /// One value everywhere, with the sizes, dtype, device and memory order of another tensor.
     full_like: "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
-    Body::Explicit(kernel!(full_like_any; x, value, dtype, layout, device, pin_memory, format));
+    Body::Explicit(kernel!(full_like_any; x, value, options, format));
     samples: |m| vec![sample![m.any(&[2, 3]), Scalar::Float(2.5)]];
     fn full_like(&self, value: impl Into<Scalar>) -> Tensor [self, value.into()];
 }

@@ -1,11 +1,11 @@
 //! Short ways: tensors made like another, shapes taken from another, matrices turned over, resizing, and small
 //! expressions.
 
-use super::create::{check_layout, empty, empty_strided, full, ones, zeros};
+use super::create::{TensorOptions, empty, empty_strided, full, ones, zeros};
 use super::view::{t, transpose, unsqueeze};
 use crate::dispatch::resize_output;
-use crate::{Body, DType, Device, Dims, Layout, MemoryFormat, Op, Result, Scalar, Tensor, Value, backward, dims};
-use crate::{default_dtype, ensure, sample};
+use crate::{Body, DType, Dims, MemoryFormat, Op, Result, Scalar, Tensor, Value, backward, dims};
+use crate::{ensure, sample};
 
 // ---- made like another --------------------------------------------------------------------------
 
@@ -55,47 +55,39 @@ new_like! {
 
 fn scalar_tensor_any(
     value: Scalar,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
-    let dtype = dtype.unwrap_or_else(default_dtype);
+    let (dtype, device) = options.or_default();
     ensure!(
         dtype.is_complex() || !matches!(value, Scalar::Complex(c) if c.im != 0.0),
         "value cannot be converted to type {} without overflow",
         dtype.name()
     );
-    Tensor::full(&[], value, (dtype, device.unwrap_or_default()))
+    Tensor::full(&[], value, (dtype, device))
 }
 
 op! {
     /// A number as a tensor without dims, of the default dtype unless another is given.
     scalar_tensor: "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         Out OUT: "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(scalar_tensor_any; value, dtype, layout, device, pin_memory));
+    Body::Explicit(kernel!(scalar_tensor_any; value, options));
 }
 
 fn empty_permuted_any(
     size: &[i64],
-    layout_order: &[i64],
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    order: &[i64],
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
     dims::checked_numel(size)?;
     ensure!(
-        size.len() == layout_order.len(),
+        size.len() == order.len(),
         "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} is not equal \
          to len(physical_layout) = {}",
         size.len(),
-        layout_order.len()
+        order.len()
     );
     let mut seen = vec![false; size.len()];
-    for (i, &d) in layout_order.iter().enumerate() {
+    for (i, &d) in order.iter().enumerate() {
         ensure!(
             d >= 0 && (d as usize) < size.len(),
             "Dimension out of range (expected to be between 0 and {}, but got {d} at index {i}).  NB: negative dims not \
@@ -104,15 +96,15 @@ fn empty_permuted_any(
         );
         ensure!(!std::mem::replace(&mut seen[d as usize], true), "Duplicate dim not allowed");
     }
-    let inner_first: Vec<usize> = layout_order.iter().rev().map(|&d| d as usize).collect();
+    let inner_first: Vec<usize> = order.iter().rev().map(|&d| d as usize).collect();
     let strides = dims::strides_in_order(size, &inner_first);
-    Tensor::empty_strided(size, &strides, (dtype.unwrap_or_else(default_dtype), device.unwrap_or_default()))
+    Tensor::empty_strided(size, &strides, options)
 }
 
 op! {
     /// An uninitialised dense tensor whose dims lie in memory in the given order, outermost first.
     empty_permuted: "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Explicit(kernel!(empty_permuted_any; size, physical_layout, dtype, layout, device, pin_memory));
+    Body::Explicit(kernel!(empty_permuted_any; size, physical_layout, options));
 }
 
 fn fill_any(x: &Tensor, value: Scalar) -> Result<Tensor> {

@@ -1,10 +1,9 @@
 //! Random numbers: fills in place, factories, and dropout. The same seed gives PyTorch's numbers.
 
-use super::create::{TensorOptions, check_layout, factory, sized};
+use super::create::{TensorOptions, factory, sized};
 use crate::dims::{self, Dims};
-use crate::dispatch::resize_output;
 use crate::random::Generator;
-use crate::{Body, Bool, DType, Device, Element, Error, Layout, MemoryFormat, Op, Result, Tensor, backward, ensure};
+use crate::{Body, Bool, DType, Device, Element, Error, MemoryFormat, Op, Result, Tensor, backward, ensure};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::random as recipes;
 
@@ -502,13 +501,9 @@ fn normal_numbers_any(
     std: f64,
     size: &[i64],
     generator: Option<&Generator>,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
-    normal_any(&Tensor::empty(size, TensorOptions { dtype, device })?, Some(mean), Some(std), generator)
+    normal_any(&Tensor::empty(size, options)?, Some(mean), Some(std), generator)
 }
 
 op! {
@@ -539,7 +534,7 @@ op! {
 op! {
     /// Normal numbers of one mean and standard deviation.
     normal_numbers: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Explicit(kernel!(normal_numbers_any; mean, std, size, generator, dtype, layout, device, pin));
+    Body::Explicit(kernel!(normal_numbers_any; mean, std, size, generator, options));
 }
 op! {
     /// Normal numbers of one mean and standard deviation in `out`, which takes the given sizes and keeps its dtype.
@@ -563,31 +558,22 @@ macro_rules! factories {
             fn with_generator(
                 $($arg: $t,)*
                 generator: Option<&Generator>,
-                dtype: Option<DType>,
-                layout: Option<Layout>,
-                device: Option<Device>,
-                _pin: Option<bool>,
+                options: TensorOptions,
             ) -> Result<Tensor> {
-                check_layout(layout)?;
                 let default: Option<DType> = $default;
-                let out = Tensor::empty($size, TensorOptions { dtype: dtype.or(default), device })?;
+                let out = Tensor::empty($size, TensorOptions { dtype: options.dtype.or(default), ..options })?;
                 let fill: fn(&Tensor, $($t,)* Option<&Generator>) -> Result<Tensor> = $fill;
                 fill(&out, $($arg,)* generator)
             }
             fn plain(
                 $($arg: $t,)*
-                dtype: Option<DType>,
-                layout: Option<Layout>,
-                device: Option<Device>,
-                pin: Option<bool>,
+                options: TensorOptions,
             ) -> Result<Tensor> {
-                with_generator($($arg,)* None, dtype, layout, device, pin)
+                with_generator($($arg,)* None, options)
             }
             fn into_generator($($arg: $t,)* generator: Option<&Generator>, out: &Tensor) -> Result<Tensor> {
-                dims::checked_numel($size)?;
-                let target = if out.sizes() == $size { out.clone() } else { resize_output(out, $size, None)? };
                 let fill: fn(&Tensor, $($t,)* Option<&Generator>) -> Result<Tensor> = $fill;
-                fill(&target, $($arg,)* generator)
+                fill(&sized($size, out)?, $($arg,)* generator)
             }
             fn into_plain($($arg: $t,)* out: &Tensor) -> Result<Tensor> {
                 into_generator($($arg,)* None, out)
@@ -595,12 +581,12 @@ macro_rules! factories {
             op! {
                 $(#[doc = $doc])*
                 entry: $schema;
-                Body::Explicit(kernel!(plain; $($arg,)* dtype, layout, device, pin));
+                Body::Explicit(kernel!(plain; $($arg,)* options));
             }
             op! {
                 $(#[doc = $doc])*
                 $generator: $generator_schema;
-                Body::Explicit(kernel!(with_generator; $($arg,)* generator, dtype, layout, device, pin));
+                Body::Explicit(kernel!(with_generator; $($arg,)* generator, options));
             }
             op! {
                 $(#[doc = $doc])*
@@ -682,14 +668,10 @@ macro_rules! likes {
             fn any(
                 x: &Tensor,
                 $($arg: $t,)*
-                dtype: Option<DType>,
-                layout: Option<Layout>,
-                device: Option<Device>,
-                pin: Option<bool>,
+                options: TensorOptions,
                 format: Option<MemoryFormat>,
             ) -> Result<Tensor> {
-                check_layout(layout)?;
-                let args = [x.into(), dtype.into(), crate::Value::None, device.into(), pin.into(), format.into()];
+                let args = [x.into(), options.dtype.into(), crate::Value::None, options.device.into(), crate::Value::None, format.into()];
                 let out = super::super::create::empty_like::OP.call(&args)?.one()?;
                 let fill: fn(&Tensor, $($t),*) -> Result<Tensor> = $fill;
                 fill(&out, $($arg),*)
@@ -697,7 +679,7 @@ macro_rules! likes {
             op! {
                 $(#[doc = $doc])*
                 entry: $schema;
-                Body::Explicit(kernel!(any; x, $($arg,)* dtype, layout, device, pin, format));
+                Body::Explicit(kernel!(any; x, $($arg,)* options, format));
             }
         }
     )* };

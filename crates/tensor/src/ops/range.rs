@@ -1,10 +1,10 @@
 //! Numbers at regular distances, and triangles of matrices.
 
-use super::create::{TensorOptions, check_layout, factory};
+use super::create::{TensorOptions, factory};
 use crate::autograd::Forward;
 use crate::dispatch::resize_output;
 use crate::{
-    Body, Complex, DType, Device, Dims, Element, Error, Layout, Op, OutRule, Result, Scalar, Tensor, TensorSpec, Value,
+    Body, Complex, DType, Device, Dims, Element, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, Value,
     backward, default_dtype, dims, ensure, sample,
 };
 use flambeau_base::parallel::parallel_for;
@@ -66,16 +66,12 @@ fn arange_any(
     start: Scalar,
     end: Scalar,
     step: Scalar,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
     let all = [start, end, step];
     ensure!(!all.iter().any(|s| s.is_complex()), "value cannot be converted to type double without overflow");
     let whole = all.iter().all(|s| matches!(s, Scalar::Int(_) | Scalar::Bool(_)));
-    let dtype = dtype.unwrap_or_else(|| if whole { DType::I64 } else { default_dtype() });
+    let dtype = options.dtype.unwrap_or_else(|| if whole { DType::I64 } else { default_dtype() });
     if dtype == DType::Bool || dtype.is_complex() {
         return Err(not_for("arange_cpu", dtype));
     }
@@ -101,7 +97,7 @@ fn arange_any(
     ensure!((0.0..i64::MAX as f64).contains(&n), "invalid size, possible overflow?");
     let n = n as i64;
     dims::checked_numel(&[n])?;
-    place(device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
+    place(options.device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
         let (a, s) = (start.to_i64(), step.to_i64());
         crate::dispatch_dtype!(dtype, T in [ints] => {
             tabulate::<T>(n, |i| T::from_i64(a.wrapping_add((i as i64).wrapping_mul(s))))
@@ -114,55 +110,46 @@ fn arange_any(
 fn arange_start_any(
     start: Scalar,
     end: Scalar,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    arange_any(start, end, Scalar::Int(1), dtype, layout, device, pin)
+    arange_any(start, end, Scalar::Int(1), options)
 }
 fn arange_end_any(
     end: Scalar,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    arange_any(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin)
+    arange_any(Scalar::Int(0), end, Scalar::Int(1), options)
 }
 fn arange_out_any(end: Scalar, out: &Tensor) -> Result<Tensor> {
     arange_start_out_any(Scalar::Int(0), end, None, out)
 }
 fn arange_start_out_any(start: Scalar, end: Scalar, step: Option<Scalar>, out: &Tensor) -> Result<Tensor> {
     let step = step.unwrap_or(Scalar::Int(1));
-    write_to(out, &arange_any(start, end, step, Some(out.dtype()), None, Some(out.device()), None)?)
+    write_to(out, &arange_any(start, end, step, (out.dtype(), out.device()).into())?)
 }
 fn arange_step_any(
     start: Scalar,
     end: Scalar,
     step: Option<Scalar>,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    arange_any(start, end, step.unwrap_or(Scalar::Int(1)), dtype, layout, device, pin)
+    arange_any(start, end, step.unwrap_or(Scalar::Int(1)), options)
 }
 
 op! {
     /// The numbers from zero up to, but without, `end`. Integers give 64-bit integers unless a dtype is named.
     arange: "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(arange_end_any; end, dtype, layout, device, pin));
+    Body::Composite(kernel!(arange_end_any; end, options));
 }
 op! {
     /// The numbers from `start` up to, but without, `end`.
     arange_start: "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(arange_start_any; start, end, dtype, layout, device, pin));
+    Body::Composite(kernel!(arange_start_any; start, end, options));
 }
 op! {
     /// The numbers from `start` up to, but without, `end`, `step` apart.
     arange_start_step: "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(arange_step_any; start, end, step, dtype, layout, device, pin));
+    Body::Composite(kernel!(arange_step_any; start, end, step, options));
 }
 op! {
     /// The numbers from zero up to, but without, `end`, written to `out` in its dtype.
@@ -187,9 +174,9 @@ fn spaced(
     op: &str,
     (start, end, n): (Scalar, Scalar, i64),
     base: Option<f64>,
-    dtype: Option<DType>,
-    device: Option<Device>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
+    let dtype = options.dtype;
     ensure!(n >= 0, "number of steps must be non-negative");
     let inferred = match start.is_complex() || end.is_complex() {
         true => default_dtype().to_complex(),
@@ -206,7 +193,7 @@ fn spaced(
         return Err(not_for(&format!("{op}_cpu"), dtype));
     }
     dims::checked_numel(&[n])?;
-    place(device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
+    place(options.device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
         let count = n as usize;
         let apart = (n - 1).max(1) as f64;
         if dtype.is_complex() {
@@ -251,95 +238,36 @@ fn power_of(base: f64, z: Complex<f64>) -> Complex<f64> {
     Complex::new(radius * im.cos(), if im == 0.0 { 0.0 } else { radius * im.sin() })
 }
 
-fn ends(op: &str, start: &Tensor, end: &Tensor) -> Result<(Scalar, Scalar)> {
-    ensure!(
-        start.dim() == 0 && end.dim() == 0,
-        "{op} only supports 0-dimensional start and end tensors, but got start with {} dimension(s) and end with {} \
-         dimension(s).",
-        start.dim(),
-        end.dim()
-    );
-    Ok((start.item()?, end.item()?))
+/// An end of a range, which a 0-d tensor may give.
+fn end_of(op: &str, which: &str, end: Operand<'_>) -> Result<Scalar> {
+    match end {
+        Operand::Scalar(s) => Ok(s),
+        Operand::Tensor(x) => {
+            ensure!(
+                x.dim() == 0,
+                "{op} only supports 0-dimensional start and end tensors, but got {which} with {} dimension(s).",
+                x.dim()
+            );
+            x.item()
+        }
+    }
 }
 
-fn one_end(op: &str, which: &str, x: &Tensor) -> Result<Scalar> {
-    ensure!(
-        x.dim() == 0,
-        "{op} only supports 0-dimensional start and end tensors, but got {which} with {} dimension(s).",
-        x.dim()
-    );
-    x.item()
-}
-
-fn linspace_any(
-    start: Scalar,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin: Option<bool>,
-) -> Result<Tensor> {
-    check_layout(layout)?;
-    spaced("linspace", (start, end, steps), None, dtype, device)
-}
-fn linspace_tensors_any(
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
-) -> Result<Tensor> {
-    let (a, b) = ends("linspace", start, end)?;
-    linspace_any(a, b, steps, dtype, layout, device, pin)
-}
-fn linspace_start_any(
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
-) -> Result<Tensor> {
-    linspace_any(one_end("linspace", "start", start)?, end, steps, dtype, layout, device, pin)
-}
-fn linspace_end_any(
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
-) -> Result<Tensor> {
-    linspace_any(start, one_end("linspace", "end", end)?, steps, dtype, layout, device, pin)
+fn linspace_any(start: Operand<'_>, end: Operand<'_>, steps: i64, options: TensorOptions) -> Result<Tensor> {
+    let (start, end) = (end_of("linspace", "start", start)?, end_of("linspace", "end", end)?);
+    spaced("linspace", (start, end, steps), None, options)
 }
 fn linspace_out_any(start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<Tensor> {
-    write_to(out, &spaced("linspace", (start, end, steps), None, Some(out.dtype()), Some(out.device()))?)
+    write_to(out, &spaced("linspace", (start, end, steps), None, (out.dtype(), out.device()).into())?)
 }
 
 op! {
-    /// `steps` numbers from `start` to `end`, both included, at equal distances.
-    linspace: "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(linspace_any; start, end, steps, dtype, layout, device, pin));
-}
-op! {
-    /// `steps` numbers from `start` to `end`, 0-d tensors, at equal distances.
-    linspace_tensors: "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(linspace_tensors_any; start, end, steps, dtype, layout, device, pin));
-}
-op! {
-    /// `steps` numbers from `start`, a 0-d tensor, to `end` at equal distances.
-    linspace_start: "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(linspace_start_any; start, end, steps, dtype, layout, device, pin));
-}
-op! {
-    /// `steps` numbers from `start` to `end`, a 0-d tensor, at equal distances.
-    linspace_end: "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(linspace_end_any; start, end, steps, dtype, layout, device, pin));
+    /// `steps` numbers from `start` to `end`, both included, at equal distances. The ends may be 0-d tensors.
+    linspace: "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Overload TENSORS: "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Overload START: "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Overload END: "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(linspace_any; start, end, steps, options));
 }
 op! {
     /// `steps` numbers from `start` to `end` at equal distances, written to `out` in its dtype.
@@ -348,79 +276,27 @@ op! {
 }
 
 fn logspace_any(
-    start: Scalar,
-    end: Scalar,
+    start: Operand<'_>,
+    end: Operand<'_>,
     steps: i64,
     base: Option<f64>,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
-    spaced("logspace", (start, end, steps), Some(base.unwrap_or(10.0)), dtype, device)
-}
-fn logspace_tensors_any(
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: Option<f64>,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
-) -> Result<Tensor> {
-    let (a, b) = ends("logspace", start, end)?;
-    logspace_any(a, b, steps, base, dtype, layout, device, pin)
-}
-fn logspace_start_any(
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: Option<f64>,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
-) -> Result<Tensor> {
-    logspace_any(one_end("logspace", "start", start)?, end, steps, base, dtype, layout, device, pin)
-}
-fn logspace_end_any(
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: Option<f64>,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
-) -> Result<Tensor> {
-    logspace_any(start, one_end("logspace", "end", end)?, steps, base, dtype, layout, device, pin)
+    let (start, end) = (end_of("logspace", "start", start)?, end_of("logspace", "end", end)?);
+    spaced("logspace", (start, end, steps), Some(base.unwrap_or(10.0)), options)
 }
 fn logspace_out_any(start: Scalar, end: Scalar, steps: i64, base: Option<f64>, out: &Tensor) -> Result<Tensor> {
     let base = Some(base.unwrap_or(10.0));
-    write_to(out, &spaced("logspace", (start, end, steps), base, Some(out.dtype()), Some(out.device()))?)
+    write_to(out, &spaced("logspace", (start, end, steps), base, (out.dtype(), out.device()).into())?)
 }
 
 op! {
-    /// `steps` powers of `base`, the exponents from `start` to `end` at equal distances.
-    logspace: "logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(logspace_any; start, end, steps, base, dtype, layout, device, pin));
-}
-op! {
-    /// `steps` powers of `base`, the exponents from `start` to `end`, 0-d tensors, at equal distances.
-    logspace_tensors: "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(logspace_tensors_any; start, end, steps, base, dtype, layout, device, pin));
-}
-op! {
-    /// `steps` powers of `base`, the exponents from `start`, a 0-d tensor, to `end` at equal distances.
-    logspace_start: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(logspace_start_any; start, end, steps, base, dtype, layout, device, pin));
-}
-op! {
-    /// `steps` powers of `base`, the exponents from `start` to `end`, a 0-d tensor, at equal distances.
-    logspace_end: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(logspace_end_any; start, end, steps, base, dtype, layout, device, pin));
+    /// `steps` powers of `base`, the exponents from `start` to `end` at equal distances. The ends may be 0-d tensors.
+    logspace: "logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Overload TENSORS: "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Overload START: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        Overload END: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    Body::Composite(kernel!(logspace_any; start, end, steps, base, options));
 }
 op! {
     /// `steps` powers of `base` written to `out` in its dtype.
@@ -433,43 +309,36 @@ op! {
 fn eye_m_any(
     n: i64,
     m: i64,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    check_layout(layout)?;
     ensure!(n >= 0, "n must be greater or equal to 0, got {n}");
     ensure!(m >= 0, "m must be greater or equal to 0, got {m}");
-    let out = Tensor::zeros(&[n, m], TensorOptions { dtype, device })?;
+    let out = Tensor::zeros(&[n, m], options)?;
     out.diagonal(0, 0, 1)?.fill_(1i64)?;
     Ok(out)
 }
 fn eye_any(
     n: i64,
-    dtype: Option<DType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin: Option<bool>,
+    options: TensorOptions,
 ) -> Result<Tensor> {
-    eye_m_any(n, n, dtype, layout, device, pin)
+    eye_m_any(n, n, options)
 }
 fn eye_out_any(n: i64, out: &Tensor) -> Result<Tensor> {
     eye_m_out_any(n, n, out)
 }
 fn eye_m_out_any(n: i64, m: i64, out: &Tensor) -> Result<Tensor> {
-    write_to(out, &eye_m_any(n, m, Some(out.dtype()), None, Some(out.device()), None)?)
+    write_to(out, &eye_m_any(n, m, (out.dtype(), out.device()).into())?)
 }
 
 op! {
     /// The identity matrix of `n` rows.
     eye: "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(eye_any; n, dtype, layout, device, pin));
+    Body::Composite(kernel!(eye_any; n, options));
 }
 op! {
     /// `n` rows and `m` columns with ones on the diagonal and zeros elsewhere.
     eye_m: "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(eye_m_any; n, m, dtype, layout, device, pin));
+    Body::Composite(kernel!(eye_m_any; n, m, options));
 }
 op! {
     /// The identity matrix of `n` rows, written to `out`.
@@ -637,15 +506,9 @@ pub static OPS: &[&[&Op]] = &[
     eye_m_out::ALL,
     eye_out::ALL,
     linspace::ALL,
-    linspace_end::ALL,
     linspace_out::ALL,
-    linspace_start::ALL,
-    linspace_tensors::ALL,
     logspace::ALL,
-    logspace_end::ALL,
     logspace_out::ALL,
-    logspace_start::ALL,
-    logspace_tensors::ALL,
     tril::ALL,
     triu::ALL,
 ];
