@@ -115,7 +115,7 @@ macro_rules! kernel {
         |op: &'static $crate::Op, _keys: $crate::KeySet, args: &[$crate::Value<'_>]| -> $crate::Result<$crate::Outputs> {
             let mut _next = 0usize;
             $(
-                let $arg = $crate::value::Bind::bind(op, args, &mut _next)?;
+                let $arg = $crate::value::Bind::bind(Some(op), args, &mut _next)?;
             )*
             $function($($arg),*).map($crate::Outputs::from)
         }
@@ -130,8 +130,7 @@ macro_rules! plan {
         |args: &[$crate::Value<'_>]| -> $crate::Result<$crate::Plan> {
             let mut _next = 0usize;
             $(
-                let $arg = $crate::value::take_plain(args, _next)?;
-                _next += 1;
+                let $arg = $crate::value::Bind::bind(None, args, &mut _next)?;
             )*
             $function($($arg),*).map($crate::value::IntoPlan::into_plan)
         }
@@ -145,8 +144,7 @@ macro_rules! run {
         |args: &[$crate::Value<'_>], outs: &[$crate::Tensor]| -> $crate::Result<()> {
             let mut _next = 0usize;
             $(
-                let $arg = $crate::value::take_plain(args, _next)?;
-                _next += 1;
+                let $arg = $crate::value::Bind::bind(None, args, &mut _next)?;
             )*
             $function($($arg,)* outs)
         }

@@ -429,29 +429,36 @@ pub fn take<'a, T: FromValue<'a>>(op: &'static crate::Op, args: &[Value<'a>], i:
     T::from_value(v).map_err(|e| wrong_argument(op, i, e))
 }
 
-/// What [`kernel!`](crate::kernel) binds to a parameter: one argument, or [`TensorOptions`](crate::TensorOptions) to the
-/// four of a factory.
+/// What [`kernel!`](crate::kernel), [`plan!`](crate::plan) and [`run!`](crate::run) bind to a parameter: one argument, or
+/// several that belong together.
 pub trait Bind<'a>: Sized {
-    /// Takes what stands at `next`, which moves on.
+    /// Takes what stands at `next`, which moves on. The operator, where it is at hand, is named in errors.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Type`].
-    fn bind(op: &'static crate::Op, args: &[Value<'a>], next: &mut usize) -> Result<Self>;
+    fn bind(op: Option<&'static crate::Op>, args: &[Value<'a>], next: &mut usize) -> Result<Self>;
 }
 
 impl<'a, T: FromValue<'a>> Bind<'a> for T {
     #[inline(always)]
-    fn bind(op: &'static crate::Op, args: &[Value<'a>], next: &mut usize) -> Result<T> {
+    fn bind(op: Option<&'static crate::Op>, args: &[Value<'a>], next: &mut usize) -> Result<T> {
+        let i = *next;
         *next += 1;
-        take(op, args, *next - 1)
+        T::from_value(args.get(i).copied().unwrap_or(Value::None)).map_err(|e| match op {
+            Some(op) => wrong_argument(op, i, e),
+            None => e,
+        })
     }
 }
 
+/// The four options of a factory.
 impl<'a> Bind<'a> for crate::TensorOptions {
-    fn bind(op: &'static crate::Op, args: &[Value<'a>], next: &mut usize) -> Result<Self> {
-        let i = std::mem::replace(next, *next + 4);
-        crate::ops::create::check_layout(take(op, args, i + 1)?)?;
-        Ok(crate::TensorOptions { dtype: take(op, args, i)?, device: take(op, args, i + 2)? })
+    fn bind(op: Option<&'static crate::Op>, args: &[Value<'a>], next: &mut usize) -> Result<Self> {
+        let dtype = Bind::bind(op, args, next)?;
+        crate::ops::create::check_layout(Bind::bind(op, args, next)?)?;
+        let device = Bind::bind(op, args, next)?;
+        let _pin_memory: Option<bool> = Bind::bind(op, args, next)?;
+        Ok(crate::TensorOptions { dtype, device })
     }
 }
 
@@ -460,15 +467,6 @@ fn wrong_argument(op: &'static crate::Op, i: usize, e: Error) -> Error {
     let name = op.schema().params.get(i).map_or("?", |p| &p.name);
     let rest = e.message().strip_prefix("argument ").unwrap_or(e.message());
     Error::type_(format!("{}(): argument '{name}' (position {}) {rest}", op.name(), i + 1))
-}
-
-/// Like [`take`] where the operator is not at hand.
-///
-/// # Errors
-/// [`crate::ErrorKind::Type`].
-#[inline(always)]
-pub fn take_plain<'a, T: FromValue<'a>>(args: &[Value<'a>], i: usize) -> Result<T> {
-    T::from_value(args.get(i).copied().unwrap_or(Value::None))
 }
 
 /// What a method may return.

@@ -331,3 +331,19 @@ fn a_missing_kernel_is_named() -> Result<()> {
     assert!(register_kernel("no_such_operator", toy.key, copy).is_err());
     Ok(())
 }
+
+/// An operator that leaves out a result nobody asks for still calls what was registered for the one it is made of.
+#[test]
+fn a_pooling_without_indices_calls_the_registered_one() -> Result<()> {
+    let x = Tensor::arange(16, DType::F32)?.view(&[1, 1, 4, 4])?;
+    let pooled = |x: &Tensor| x.max_pool2d(&[2, 2], &[], &[0, 0], &[1, 1], false);
+    assert_eq!(pooled(&x)?.to_vec::<f32>()?, [5.0, 7.0, 13.0, 15.0]);
+    let mine = register_kernel("max_pool2d_with_indices", Key::CPU, |_op, _keys, _args| {
+        let values = Tensor::full(&[1, 1, 2, 2], 3.0, DType::F32)?;
+        Ok(Outputs::from((values, Tensor::zeros(&[1, 1, 2, 2], DType::I64)?)))
+    })?;
+    assert_eq!(pooled(&x)?.to_vec::<f32>()?, [3.0; 4]);
+    drop(mine);
+    assert_eq!(pooled(&x)?.to_vec::<f32>()?, [5.0, 7.0, 13.0, 15.0]);
+    Ok(())
+}

@@ -207,29 +207,16 @@ op! {
     };
     derivative: backward! {
         (grad_out, query, key, value)([c], grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, is_causal: bool, attn_mask: Option<Tensor>, scale: Option<f64>) =>
-            double_backward(c, &grad_out, &query, &key, &value, is_causal, attn_mask.as_ref(), scale)?
+            // Attention written out, and differentiated twice.
+            c.differentiate(&[Some(&grad_out), Some(&query), Some(&key), Some(&value)], |leaves| {
+                let [Some(g), Some(q), Some(k), Some(v)] = leaves else { return Ok(vec![]) };
+                let gqa = q.sizes()[1] != k.sizes()[1];
+                let y = double_masked(q, k, v, attn_mask.as_ref(), is_causal, scale, gqa)?;
+                let inputs = [q.clone(), k.clone(), v.clone()];
+                let first = crate::autograd::grad(&[y], &inputs, &[Some(g.clone())], true, true, true)?;
+                first.into_iter().zip(&inputs).map(|(d, x)| d.map_or_else(|| x.zeros_like(), Ok)).collect()
+            })?
     };
-}
-
-/// The derivative of the gradients: attention written out with recorded operators, and differentiated twice.
-fn double_backward(
-    c: &crate::autograd::GradContext<'_>, g: &Tensor, q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, mask: Option<&Tensor>,
-    scale: Option<f64>,
-) -> Result<Vec<Option<Tensor>>> {
-    let _mode = crate::autograd::enable_grad();
-    let fresh = |t: &Tensor| if t.requires_grad() { t.view_as(t) } else { t.detach_all()?.requires_grad_(true) };
-    let (g, q, k, v) = (fresh(g)?, fresh(q)?, fresh(k)?, fresh(v)?);
-    let gqa = q.sizes()[1] != k.sizes()[1];
-    let y = double_masked(&q, &k, &v, mask, causal, scale, gqa)?;
-    let first = crate::autograd::grad(&[y], &[q.clone(), k.clone(), v.clone()], &[Some(g.clone())], true, true, true)?;
-    let (mut ys, mut seeds) = (Vec::new(), Vec::new());
-    for (i, y) in first.into_iter().enumerate() {
-        if let (Some(y), Some(s)) = (y, c.grad(i)) {
-            ys.push(y);
-            seeds.push(Some(s.clone()));
-        }
-    }
-    crate::autograd::grad(&ys, &[g, q, k, v], &seeds, true, true, true)
 }
 
 /// Attention as PyTorch's `math` path: every step an operator of its own, halves computed in `float32`. With `gqa` each

@@ -5,11 +5,51 @@
 
 use crate::autograd::Forward;
 use crate::dims::{self, Dims};
+use crate::value::Bind;
 use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::conv::{self, ConvShape};
 
-/// The parameters that all operators of the family share, and the geometry they give with an input and a weight.
+/// What all operators of the family take beside tensors, in the schema's order.
+#[derive(Clone, Copy)]
+struct Parameters<'a> {
+    stride: &'a [i64],
+    padding: &'a [i64],
+    dilation: &'a [i64],
+    transposed: bool,
+    output_padding: &'a [i64],
+    groups: i64,
+}
+
+impl<'a> Bind<'a> for Parameters<'a> {
+    fn bind(op: Option<&'static Op>, args: &[Value<'a>], next: &mut usize) -> Result<Self> {
+        Ok(Parameters {
+            stride: Bind::bind(op, args, next)?,
+            padding: Bind::bind(op, args, next)?,
+            dilation: Bind::bind(op, args, next)?,
+            transposed: Bind::bind(op, args, next)?,
+            output_padding: Bind::bind(op, args, next)?,
+            groups: Bind::bind(op, args, next)?,
+        })
+    }
+}
+
+impl Parameters<'_> {
+    fn call(&self, op: &'static Op, tensors: &[Value<'_>]) -> Result<Tensor> {
+        let mut args: smallvec::SmallVec<[Value<'_>; 10]> = tensors.iter().copied().collect();
+        args.extend([
+            self.stride.into(),
+            self.padding.into(),
+            self.dilation.into(),
+            self.transposed.into(),
+            self.output_padding.into(),
+            self.groups.into(),
+        ]);
+        op.call(&args)?.one()
+    }
+}
+
+/// The geometry that parameters give with an input and a weight.
 struct Convolution {
     shape: ConvShape,
     /// Output sizes (N, C, ...).
@@ -51,12 +91,7 @@ impl Convolution {
         input: &[i64],
         weight: &Tensor,
         like: &Tensor,
-        stride: &[i64],
-        padding: &[i64],
-        dilation: &[i64],
-        transposed: bool,
-        output_padding: &[i64],
-        groups: i64,
+        Parameters { stride, padding, dilation, transposed, output_padding, groups }: Parameters<'_>,
     ) -> Result<Convolution> {
         let n = weight.dim().saturating_sub(2);
         ensure!((1..=3).contains(&n), "weight should have at least three dimensions");
@@ -158,11 +193,10 @@ fn write_dense(out: &Tensor, format: MemoryFormat, run: impl Fn(&Tensor) -> Resu
 // ---- the convolution ----------------------------------------------------------------------------
 
 fn convolution_plan(
-    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
-    output_padding: &[i64], groups: i64,
+    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, p: Parameters<'_>,
 ) -> Result<TensorSpec> {
     check_dtypes(x, w, bias)?;
-    let c = Convolution::new(x.sizes(), w, x, stride, padding, dilation, transposed, output_padding, groups)?;
+    let c = Convolution::new(x.sizes(), w, x, p)?;
     if let Some(b) = bias {
         ensure!(
             b.dim() == 1 && b.sizes()[0] == c.output[1],
@@ -176,10 +210,9 @@ fn convolution_plan(
 }
 
 fn convolution_run(
-    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
-    output_padding: &[i64], groups: i64, outs: &[Tensor],
+    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, p: Parameters<'_>, outs: &[Tensor],
 ) -> Result<()> {
-    let c = Convolution::new(x.sizes(), w, x, stride, padding, dilation, transposed, output_padding, groups)?;
+    let c = Convolution::new(x.sizes(), w, x, p)?;
     let (x, w) = (x.contiguous_in(c.format)?, w.contiguous()?);
     let bias = bias.map(Tensor::contiguous).transpose()?;
     if outs[0].numel() == 0 {
@@ -201,14 +234,14 @@ op! {
     convolution: "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
         Out OUT: "convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured {
-        plan: plan!(convolution_plan; x, w, bias, stride, padding, dilation, transposed, output_padding, groups),
-        run: run!(convolution_run; x, w, bias, stride, padding, dilation, transposed, output_padding, groups),
+        plan: plan!(convolution_plan; x, w, bias, p),
+        run: run!(convolution_run; x, w, bias, p),
     };
     derivative: backward! {
         input(g, input: crate::autograd::Geometry, weight: Tensor, stride: Dims, padding: Dims, dilation: Dims, transposed: bool, output_padding: Dims, groups: i64) =>
-            input_gradient(g, &weight, &input.sizes, &Parameters { stride, padding, dilation, transposed, output_padding, groups })?,
+            input_gradient(g, &weight, &input.sizes, Parameters { stride: &stride, padding: &padding, dilation: &dilation, transposed, output_padding: &output_padding, groups })?,
         weight(g, input: Tensor, weight: crate::autograd::Geometry, stride: Dims, padding: Dims, dilation: Dims, transposed: bool, output_padding: Dims, groups: i64) =>
-            weight_gradient(g, &input, &weight.sizes, &Parameters { stride, padding, dilation, transposed, output_padding, groups })?,
+            weight_gradient(g, &input, &weight.sizes, Parameters { stride: &stride, padding: &padding, dilation: &dilation, transposed, output_padding: &output_padding, groups })?,
         bias(g) => bias_gradient(g)?,
     };
     samples: |m| match m.dtype.is_differentiable() || m.dtype == DType::I64 {
@@ -223,66 +256,39 @@ op! {
     ulp: 64.0;
 }
 
-/// What an operator of the family takes beside tensors.
-struct Parameters {
-    stride: Dims,
-    padding: Dims,
-    dilation: Dims,
-    transposed: bool,
-    output_padding: Dims,
-    groups: i64,
-}
-
-impl Parameters {
-    fn call(&self, op: &'static Op, tensors: &[Value<'_>]) -> Result<Tensor> {
-        let mut args: smallvec::SmallVec<[Value<'_>; 10]> = tensors.iter().copied().collect();
-        args.extend([
-            (&self.stride).into(),
-            (&self.padding).into(),
-            (&self.dilation).into(),
-            self.transposed.into(),
-            (&self.output_padding).into(),
-            self.groups.into(),
-        ]);
-        op.call(&args)?.one()
-    }
-}
-
 fn bias_gradient(g: &Tensor) -> Result<Tensor> {
     let over: Dims = (0..g.dim() as i64).filter(|d| *d != 1).collect();
     g.sum_dim_dtype(&over, false, g.dtype())
 }
 
-fn input_gradient(g: &Tensor, w: &Tensor, input: &[i64], p: &Parameters) -> Result<Tensor> {
+fn input_gradient(g: &Tensor, w: &Tensor, input: &[i64], p: Parameters<'_>) -> Result<Tensor> {
     p.call(&conv_input_gradient::OP, &[g.into(), w.into(), input.into()])
 }
 
-fn weight_gradient(g: &Tensor, x: &Tensor, weight: &[i64], p: &Parameters) -> Result<Tensor> {
+fn weight_gradient(g: &Tensor, x: &Tensor, weight: &[i64], p: Parameters<'_>) -> Result<Tensor> {
     p.call(&conv_weight_gradient::OP, &[g.into(), x.into(), weight.into()])
 }
 
-fn forward(x: &Tensor, w: &Tensor, p: &Parameters) -> Result<Tensor> {
+fn forward(x: &Tensor, w: &Tensor, p: Parameters<'_>) -> Result<Tensor> {
     p.call(&convolution::OP, &[x.into(), w.into(), Value::None])
 }
 
 // ---- the gradient of the input ------------------------------------------------------------------
 
 fn input_gradient_plan(
-    g: &Tensor, w: &Tensor, input: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
-    output_padding: &[i64], groups: i64,
+    g: &Tensor, w: &Tensor, input: &[i64], p: Parameters<'_>,
 ) -> Result<TensorSpec> {
     check_dtypes(g, w, None)?;
     dims::checked_numel(input)?;
-    let c = Convolution::new(input, w, g, stride, padding, dilation, transposed, output_padding, groups)?;
+    let c = Convolution::new(input, w, g, p)?;
     ensure!(g.sizes() == &c.output[..], "convolution: expected a gradient of sizes {:?}, got {:?}", c.output, g.sizes());
     c.spec(&c.input, g)
 }
 
 fn input_gradient_run(
-    g: &Tensor, w: &Tensor, input: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
-    output_padding: &[i64], groups: i64, outs: &[Tensor],
+    g: &Tensor, w: &Tensor, input: &[i64], p: Parameters<'_>, outs: &[Tensor],
 ) -> Result<()> {
-    let c = Convolution::new(input, w, g, stride, padding, dilation, transposed, output_padding, groups)?;
+    let c = Convolution::new(input, w, g, p)?;
     if outs[0].numel() == 0 {
         return Ok(());
     }
@@ -303,14 +309,14 @@ op! {
     /// The gradient of a convolution with respect to its input, of sizes `input_size`.
     conv_input_gradient: "flambeau::conv_input_gradient(Tensor grad_output, Tensor weight, SymInt[] input_size, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor";
     Body::Structured {
-        plan: plan!(input_gradient_plan; g, w, input, stride, padding, dilation, transposed, output_padding, groups),
-        run: run!(input_gradient_run; g, w, input, stride, padding, dilation, transposed, output_padding, groups),
+        plan: plan!(input_gradient_plan; g, w, input, p),
+        run: run!(input_gradient_run; g, w, input, p),
     };
     derivative: backward! {
         grad_output(g, weight: Tensor, stride: Dims, padding: Dims, dilation: Dims, transposed: bool, output_padding: Dims, groups: i64) =>
-            forward(g, &weight, &Parameters { stride, padding, dilation, transposed, output_padding, groups })?,
+            forward(g, &weight, Parameters { stride: &stride, padding: &padding, dilation: &dilation, transposed, output_padding: &output_padding, groups })?,
         weight(g, grad_output: Tensor, weight: crate::autograd::Geometry, stride: Dims, padding: Dims, dilation: Dims, transposed: bool, output_padding: Dims, groups: i64) =>
-            weight_gradient(&grad_output, g, &weight.sizes, &Parameters { stride, padding, dilation, transposed, output_padding, groups })?,
+            weight_gradient(&grad_output, g, &weight.sizes, Parameters { stride: &stride, padding: &padding, dilation: &dilation, transposed, output_padding: &output_padding, groups })?,
     };
     forward: Forward::FromBackward;
     samples: |m| match m.dtype.is_differentiable() {
@@ -329,22 +335,20 @@ fn shape_only(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
 }
 
 fn weight_gradient_plan(
-    g: &Tensor, x: &Tensor, weight: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
-    output_padding: &[i64], groups: i64,
+    g: &Tensor, x: &Tensor, weight: &[i64], p: Parameters<'_>,
 ) -> Result<TensorSpec> {
     check_dtypes(g, x, None)?;
     let w = shape_only(weight, x)?;
-    let c = Convolution::new(x.sizes(), &w, x, stride, padding, dilation, transposed, output_padding, groups)?;
+    let c = Convolution::new(x.sizes(), &w, x, p)?;
     ensure!(g.sizes() == &c.output[..], "convolution: expected a gradient of sizes {:?}, got {:?}", c.output, g.sizes());
     Ok(TensorSpec::like(Dims::from_slice(weight), x))
 }
 
 fn weight_gradient_run(
-    g: &Tensor, x: &Tensor, weight: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], transposed: bool,
-    output_padding: &[i64], groups: i64, outs: &[Tensor],
+    g: &Tensor, x: &Tensor, weight: &[i64], p: Parameters<'_>, outs: &[Tensor],
 ) -> Result<()> {
     let w = shape_only(weight, x)?;
-    let c = Convolution::new(x.sizes(), &w, x, stride, padding, dilation, transposed, output_padding, groups)?;
+    let c = Convolution::new(x.sizes(), &w, x, p)?;
     if outs[0].numel() == 0 {
         return Ok(());
     }
@@ -365,14 +369,14 @@ op! {
     /// The gradient of a convolution with respect to its weight, of sizes `weight_size`.
     conv_weight_gradient: "flambeau::conv_weight_gradient(Tensor grad_output, Tensor input, SymInt[] weight_size, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor";
     Body::Structured {
-        plan: plan!(weight_gradient_plan; g, x, weight, stride, padding, dilation, transposed, output_padding, groups),
-        run: run!(weight_gradient_run; g, x, weight, stride, padding, dilation, transposed, output_padding, groups),
+        plan: plan!(weight_gradient_plan; g, x, weight, p),
+        run: run!(weight_gradient_run; g, x, weight, p),
     };
     derivative: backward! {
         grad_output(g, input: Tensor, stride: Dims, padding: Dims, dilation: Dims, transposed: bool, output_padding: Dims, groups: i64) =>
-            forward(&input, g, &Parameters { stride, padding, dilation, transposed, output_padding, groups })?,
+            forward(&input, g, Parameters { stride: &stride, padding: &padding, dilation: &dilation, transposed, output_padding: &output_padding, groups })?,
         input(g, grad_output: Tensor, input: crate::autograd::Geometry, stride: Dims, padding: Dims, dilation: Dims, transposed: bool, output_padding: Dims, groups: i64) =>
-            input_gradient(&grad_output, g, &input.sizes, &Parameters { stride, padding, dilation, transposed, output_padding, groups })?,
+            input_gradient(&grad_output, g, &input.sizes, Parameters { stride: &stride, padding: &padding, dilation: &dilation, transposed, output_padding: &output_padding, groups })?,
     };
     forward: Forward::FromBackward;
     samples: |m| match m.dtype.is_differentiable() {
@@ -383,17 +387,12 @@ op! {
 }
 
 fn convolution_backward_any(
-    g: &Tensor, x: &Tensor, w: &Tensor, bias_sizes: Option<&[i64]>, stride: &[i64], padding: &[i64], dilation: &[i64],
-    transposed: bool, output_padding: &[i64], groups: i64, mask: &[bool],
+    g: &Tensor, x: &Tensor, w: &Tensor, bias_sizes: Option<&[i64]>, p: Parameters<'_>, mask: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
-    let of = Dims::from_slice;
-    let p = Parameters {
-        stride: of(stride), padding: of(padding), dilation: of(dilation), transposed, output_padding: of(output_padding), groups,
-    };
     ensure!(mask.len() == 3, "convolution_backward: output_mask must have three entries");
     Ok([
-        if mask[0] { Some(input_gradient(g, w, x.sizes(), &p)?) } else { None },
-        if mask[1] { Some(weight_gradient(g, x, w.sizes(), &p)?) } else { None },
+        if mask[0] { Some(input_gradient(g, w, x.sizes(), p)?) } else { None },
+        if mask[1] { Some(weight_gradient(g, x, w.sizes(), p)?) } else { None },
         if mask[2] && bias_sizes.is_none_or(|b| !b.is_empty()) { Some(bias_gradient(g)?) } else { None },
     ])
 }
@@ -401,7 +400,7 @@ fn convolution_backward_any(
 op! {
     /// The gradients of a convolution with respect to input, weight and bias, as far as `output_mask` asks.
     convolution_backward: "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
-    Body::Composite(kernel!(convolution_backward_any; g, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask));
+    Body::Composite(kernel!(convolution_backward_any; g, x, w, bias_sizes, p, mask));
 }
 
 // ---- by number of dimensions --------------------------------------------------------------------
@@ -421,46 +420,44 @@ fn batched(x: &Tensor, n: usize, name: &str, run: impl Fn(&Tensor) -> Result<Ten
     }
 }
 
-fn conv_any(
-    n: usize, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], groups: i64,
-) -> Result<Tensor> {
+/// A convolution, or its transpose, over `N` dims.
+fn over<const N: usize>(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, p: Parameters<'_>) -> Result<Tensor> {
+    let name = format!("conv{}{N}d", if p.transposed { "_transpose" } else { "" });
     ensure!(
-        w.dim() == n + 2,
-        "Expected {}-dimensional weight for conv{n}d, but got weight of size {:?}",
-        n + 2,
+        w.dim() == N + 2,
+        "Expected {}-dimensional weight for {name}, but got weight of size {:?}",
+        N + 2,
         w.sizes()
     );
-    let zero = Dims::from_elem(0, n);
-    batched(x, n, &format!("conv{n}d"), |x| {
-        convolution::OP
-            .call(&[
-                x.into(), w.into(), bias.into(), stride.into(), padding.into(), dilation.into(), false.into(), (&zero).into(),
-                groups.into(),
-            ])?
-            .one()
-    })
+    batched(x, N, &name, |x| p.call(&convolution::OP, &[x.into(), w.into(), bias.into()]))
 }
 
-fn conv_padding_any(
-    n: usize, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str, dilation: &[i64], groups: i64,
+fn conv_any<const N: usize>(
+    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], groups: i64,
+) -> Result<Tensor> {
+    over::<N>(x, w, bias, Parameters { stride, padding, dilation, transposed: false, output_padding: &[0; N], groups })
+}
+
+fn conv_padding_any<const N: usize>(
+    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str, dilation: &[i64], groups: i64,
 ) -> Result<Tensor> {
     match padding {
-        "valid" => conv_any(n, x, w, bias, stride, &Dims::from_elem(0, n), dilation, groups),
+        "valid" => conv_any::<N>(x, w, bias, stride, &[0; N], dilation, groups),
         "same" => {
             ensure!(stride.iter().all(|s| *s == 1), "padding='same' is not supported for strided convolutions");
-            ensure!(w.dim() == n + 2, "conv{n}d: expected weight of {} dimensions, got {:?}", n + 2, w.sizes());
-            let dilation = spread("dilation", dilation, n)?;
-            let total: Dims = (0..n).map(|d| dilation[3 - n + d] as i64 * (w.sizes()[d + 2] - 1)).collect();
+            ensure!(w.dim() == N + 2, "conv{N}d: expected weight of {} dimensions, got {:?}", N + 2, w.sizes());
+            let dilation = spread("dilation", dilation, N)?;
+            let total: Dims = (0..N).map(|d| dilation[3 - N + d] as i64 * (w.sizes()[d + 2] - 1)).collect();
             let half: Dims = total.iter().map(|t| t / 2).collect();
             // An odd total puts the extra one behind.
             let mut extra = Dims::new();
             for t in total.iter().rev() {
                 extra.extend([0, t % 2]);
             }
-            let dilation: Dims = dilation[3 - n..].iter().map(|d| *d as i64).collect();
+            let dilation: Dims = dilation[3 - N..].iter().map(|d| *d as i64).collect();
             match total.iter().any(|t| t % 2 == 1) {
-                true => conv_any(n, &x.constant_pad_nd(&extra, 0)?, w, bias, stride, &half, &dilation, groups),
-                false => conv_any(n, x, w, bias, stride, &half, &dilation, groups),
+                true => conv_any::<N>(&x.constant_pad_nd(&extra, 0)?, w, bias, stride, &half, &dilation, groups),
+                false => conv_any::<N>(x, w, bias, stride, &half, &dilation, groups),
             }
         }
         other => Err(Error::runtime(format!("Invalid padding string: '{other}'"))),
@@ -468,74 +465,52 @@ fn conv_padding_any(
 }
 
 macro_rules! conv_forms {
-    ($($n:literal $name:ident $function:ident $schema:literal, $padding_name:ident $padding_function:ident $padding_schema:literal;)*) => { $(
-        fn $function(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], groups: i64) -> Result<Tensor> {
-            conv_any($n, x, w, bias, stride, padding, dilation, groups)
-        }
-        fn $padding_function(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str, dilation: &[i64], groups: i64) -> Result<Tensor> {
-            conv_padding_any($n, x, w, bias, stride, padding, dilation, groups)
-        }
+    ($($n:literal $name:ident $schema:literal, $padding_name:ident $padding_schema:literal;)*) => { $(
         op! {
             /// The convolution of input (N, C, ...) or (C, ...) with weight (O, C / groups, ...) and bias (O).
             $name: $schema;
-            Body::Composite(kernel!($function; x, w, bias, stride, padding, dilation, groups));
+            Body::Composite(kernel!(conv_any::<$n>; x, w, bias, stride, padding, dilation, groups));
             fn $name(&self, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], groups: i64) -> Tensor
                 [self, weight, bias, stride, padding, dilation, groups];
         }
         op! {
             /// The convolution with padding `valid` (none) or `same` (so that the output is as large as the input).
             $padding_name: $padding_schema;
-            Body::Composite(kernel!($padding_function; x, w, bias, stride, padding, dilation, groups));
+            Body::Composite(kernel!(conv_padding_any::<$n>; x, w, bias, stride, padding, dilation, groups));
         }
     )* };
 }
 conv_forms! {
-    1 conv1d conv1d_any "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
-        conv1d_padding conv1d_padding_any "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor";
-    2 conv2d conv2d_any "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
-        conv2d_padding conv2d_padding_any "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor";
-    3 conv3d conv3d_any "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
-        conv3d_padding conv3d_padding_any "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor";
+    1 conv1d "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
+        conv1d_padding "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor";
+    2 conv2d "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+        conv2d_padding "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor";
+    3 conv3d "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
+        conv3d_padding "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor";
 }
 
-fn conv_transpose_any(
-    n: usize, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], output_padding: &[i64], groups: i64,
+fn conv_transpose_any<const N: usize>(
+    x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], output_padding: &[i64], groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    ensure!(
-        w.dim() == n + 2,
-        "Expected {}-dimensional weight for conv_transpose{n}d, but got weight of size {:?}",
-        n + 2,
-        w.sizes()
-    );
-    batched(x, n, &format!("conv_transpose{n}d"), |x| {
-        convolution::OP
-            .call(&[
-                x.into(), w.into(), bias.into(), stride.into(), padding.into(), dilation.into(), true.into(),
-                output_padding.into(), groups.into(),
-            ])?
-            .one()
-    })
+    over::<N>(x, w, bias, Parameters { stride, padding, dilation, transposed: true, output_padding, groups })
 }
 
 macro_rules! conv_transpose_forms {
-    ($($n:literal $name:ident $function:ident $schema:literal;)*) => { $(
-        fn $function(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], output_padding: &[i64], groups: i64, dilation: &[i64]) -> Result<Tensor> {
-            conv_transpose_any($n, x, w, bias, stride, padding, output_padding, groups, dilation)
-        }
+    ($($n:literal $name:ident $schema:literal;)*) => { $(
         op! {
             /// The transposed convolution of input (N, C, ...) or (C, ...) with weight (C, O / groups, ...) and bias (O).
             $name: $schema;
-            Body::Composite(kernel!($function; x, w, bias, stride, padding, output_padding, groups, dilation));
+            Body::Composite(kernel!(conv_transpose_any::<$n>; x, w, bias, stride, padding, output_padding, groups, dilation));
             fn $name(&self, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], output_padding: &[i64], groups: i64, dilation: &[i64]) -> Tensor
                 [self, weight, bias, stride, padding, output_padding, groups, dilation];
         }
     )* };
 }
 conv_transpose_forms! {
-    1 conv_transpose1d conv_transpose1d_any "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor";
-    2 conv_transpose2d conv_transpose2d_any "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor";
-    3 conv_transpose3d conv_transpose3d_any "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor";
+    1 conv_transpose1d "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor";
+    2 conv_transpose2d "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor";
+    3 conv_transpose3d "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor";
 }
 
 /// All entries of this file.

@@ -26,7 +26,12 @@ families! {
     conv
     copy
     create
+    dropout
+    einsum
+    elementary
     embedding
+    extreme
+    gate
     index
     join
     like
@@ -35,6 +40,8 @@ families! {
     matmul
     moments
     norm
+    normal
+    parts
     pool
     power
     random

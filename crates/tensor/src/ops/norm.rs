@@ -218,44 +218,39 @@ op! {
         (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, normalized_shape: Dims, rstd: Tensor, weight: Option<Tensor>) => {
             let over: Dims = (0..normalized_shape.len() as i64).map(|d| -1 - d).collect();
             let lead: Dims = (0..(input.dim() - normalized_shape.len()) as i64).collect();
-            double_backward(c, &grad_out, &input, &rstd, weight.as_ref(), &over, &lead)?
+            let eps = epsilon(&input, &rstd, &over)?;
+            c.differentiate(&[Some(&grad_out), Some(&input), weight.as_ref()], |leaves| {
+                let (g, x) = (given(leaves, 0)?, given(leaves, 1)?);
+                let (dx, xhat) = gradient_over(g, x, leaves[2].as_ref(), &eps, &over)?;
+                let sum = |t: Tensor| if lead.is_empty() { Ok(t) } else { t.sum_dim(&lead, false) };
+                Ok(vec![dx, sum(g.mul(&xhat)?)?, sum(g.clone())?])
+            })?
         }
     };
 }
 
-/// The derivative of the three gradients of a normalisation: they are written out with recorded operators (`mean` and
-/// `rstd` recomputed, since they depend on the input) and differentiated again.
-fn double_backward(
-    c: &crate::autograd::GradContext<'_>, g: &Tensor, x: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, over: &[i64], lead: &[i64],
-) -> Result<Vec<Option<Tensor>>> {
-    let _mode = crate::autograd::enable_grad();
-    let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
-    let (g, x) = (fresh(g)?, fresh(x)?);
-    let weight = weight.map(fresh).transpose()?;
-    // The epsilon that the statistics were made with.
+/// The epsilon that saved statistics were made with.
+fn epsilon(x: &Tensor, rstd: &Tensor, over: &[i64]) -> Result<Tensor> {
     let var = x.detach_all()?.var(over, 0.0, true)?;
-    let eps = rstd.detach_all()?.pow(-2.0)?.sub(&var.view(rstd.sizes())?)?.view(var.sizes())?;
+    rstd.detach_all()?.view(var.sizes())?.pow(-2.0)?.sub(&var)
+}
+
+/// The gradient of a normalisation over some dims with respect to its input, and the normalised input. Mean and `rstd`
+/// are recomputed, since they depend on the input: so it can be differentiated again.
+fn gradient_over(
+    g: &Tensor, x: &Tensor, weight: Option<&Tensor>, eps: &Tensor, over: &[i64],
+) -> Result<(Tensor, Tensor)> {
     let centred = x.sub(&x.mean_dim(over, true)?)?;
-    let rstd = centred.mul(&centred)?.mean_dim(over, true)?.add(&eps)?.rsqrt()?;
+    let rstd = centred.mul(&centred)?.mean_dim(over, true)?.add(eps)?.rsqrt()?;
     let xhat = centred.mul(&rstd)?;
-    let gw = match &weight { Some(w) => g.mul(w)?, None => g.clone() };
+    let gw = match weight { Some(w) => g.mul(w)?, None => g.clone() };
     let dx = gw.sub(&gw.mean_dim(over, true)?)?.sub(&xhat.mul(&gw.mul(&xhat)?.mean_dim(over, true)?)?)?.mul(&rstd)?;
-    let (dw, db) = match lead.is_empty() {
-        true => (g.mul(&xhat)?, g.clone()),
-        false => (g.mul(&xhat)?.sum_dim(lead, false)?, g.sum_dim(lead, false)?),
-    };
-    let (mut ys, mut seeds) = (Vec::new(), Vec::new());
-    for (i, y) in [dx, dw, db].into_iter().enumerate() {
-        if let Some(s) = c.grad(i) {
-            ys.push(y);
-            seeds.push(Some(s.clone()));
-        }
-    }
-    let mut inputs = vec![g, x];
-    inputs.extend(weight);
-    let mut found = crate::autograd::grad(&ys, &inputs, &seeds, true, true, true)?;
-    found.resize(3, None);
-    Ok(found)
+    Ok((dx, xhat))
+}
+
+/// A leaf that is always there.
+fn given(leaves: &[Option<Tensor>], i: usize) -> Result<&Tensor> {
+    leaves.get(i).and_then(Option::as_ref).ok_or_else(|| crate::Error::runtime("a normalisation's gradient without its input"))
 }
 
 fn layer_norm_any(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64, _cudnn: bool) -> Result<Tensor> {
@@ -414,48 +409,17 @@ op! {
     derivative: backward! {
         (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, rstd: Tensor, weight: Option<Tensor>, N: i64, C: i64, HxW: i64, group: i64) => {
             // As (N, groups, channels of a group, HxW), with the weight along; a normalisation over the last two dims.
-            let split = [N, group, C / group, HxW];
-            let weight = weight.map(|w| w.reshape(&[1, group, C / group, 1])).transpose()?;
-            let seeds = [
-                c.grad(0).map(|g| g.reshape(&split)).transpose()?,
-                c.grad(1).map(|g| g.reshape(&[1, group, C / group, 1])).transpose()?,
-                c.grad(2).map(|g| g.reshape(&[1, group, C / group, 1])).transpose()?,
-            ];
-            group_double_backward(&seeds, &grad_out.reshape(&split)?, &input.reshape(&split)?, &rstd.reshape(&[N, group, 1, 1])?, weight)?
-                .into_iter()
-                .zip([grad_out.sizes(), input.sizes(), &[C]])
-                .map(|(g, sizes)| g.map(|g| g.reshape(sizes)).transpose())
-                .collect::<Result<Vec<_>>>()?
+            let (split, along) = ([N, group, C / group, HxW], [1, group, C / group, 1]);
+            let eps = epsilon(&input.reshape(&split)?, &rstd.reshape(&[N, group, 1, 1])?, &[-1, -2])?;
+            c.differentiate(&[Some(&grad_out), Some(&input), weight.as_ref()], |leaves| {
+                let (g, x) = (given(leaves, 0)?.reshape(&split)?, given(leaves, 1)?.reshape(&split)?);
+                let weight = leaves[2].as_ref().map(|w| w.reshape(&along)).transpose()?;
+                let (dx, xhat) = gradient_over(&g, &x, weight.as_ref(), &eps, &[-1, -2])?;
+                let sum = |t: &Tensor| t.sum_dim(&[0, 3], false)?.reshape(&[C]);
+                Ok(vec![dx.reshape(input.sizes())?, sum(&g.mul(&xhat)?)?, sum(&g)?])
+            })?
         }
     };
-}
-
-/// As [`double_backward`], for the split shape of a group norm.
-fn group_double_backward(seeds: &[Option<Tensor>; 3], g: &Tensor, x: &Tensor, rstd: &Tensor, weight: Option<Tensor>) -> Result<Vec<Option<Tensor>>> {
-    let _mode = crate::autograd::enable_grad();
-    let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
-    let (g, x) = (fresh(g)?, fresh(x)?);
-    let weight = weight.as_ref().map(fresh).transpose()?;
-    let over = [-1, -2];
-    let eps = rstd.detach_all()?.pow(-2.0)?.sub(&x.detach_all()?.var(&over, 0.0, true)?)?;
-    let centred = x.sub(&x.mean_dim(&over, true)?)?;
-    let rstd = centred.mul(&centred)?.mean_dim(&over, true)?.add(&eps)?.rsqrt()?;
-    let xhat = centred.mul(&rstd)?;
-    let gw = match &weight { Some(w) => g.mul(w)?, None => g.clone() };
-    let dx = gw.sub(&gw.mean_dim(&over, true)?)?.sub(&xhat.mul(&gw.mul(&xhat)?.mean_dim(&over, true)?)?)?.mul(&rstd)?;
-    let (dw, db) = (g.mul(&xhat)?.sum_dim(&[0, 3], true)?, g.sum_dim(&[0, 3], true)?);
-    let (mut ys, mut given) = (Vec::new(), Vec::new());
-    for (y, s) in [dx, dw, db].into_iter().zip(seeds) {
-        if s.is_some() {
-            ys.push(y);
-            given.push(s.clone());
-        }
-    }
-    let mut inputs = vec![g, x];
-    inputs.extend(weight);
-    let mut found = crate::autograd::grad(&ys, &inputs, &given, true, true, true)?;
-    found.resize(3, None);
-    Ok(found)
 }
 
 fn group_norm_any(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64, _cudnn: bool) -> Result<Tensor> {
@@ -655,49 +619,29 @@ op! {
         meta: kernel!(batch_norm_backward_meta; g, x, weight, running_mean, running_var, save_mean, save_invstd, training, eps, mask),
     };
     derivative: backward! {
-        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, train: bool, eps: f64) =>
-            batch_double_backward(c, &grad_out, &input, weight.as_ref(), running_mean.map(|k| k.0), running_var.map(|k| k.0), train, eps)?
-    };
-}
-
-fn batch_double_backward(
-    c: &crate::autograd::GradContext<'_>, g: &Tensor, x: &Tensor, weight: Option<&Tensor>, running_mean: Option<Tensor>,
-    running_var: Option<Tensor>, training: bool, eps: f64,
-) -> Result<Vec<Option<Tensor>>> {
-    let _mode = crate::autograd::enable_grad();
-    let fresh = |t: &Tensor| if t.requires_grad() { Ok(t.clone()) } else { t.detach_all()?.requires_grad_(true) };
-    let (g, x) = (fresh(g)?, fresh(x)?);
-    let weight = weight.map(fresh).transpose()?;
-    let over: Dims = (0..x.dim() as i64).filter(|d| *d != 1).collect();
-    let mut channel = Dims::from_elem(1, x.dim());
-    channel[1] = x.sizes()[1];
-    let gw = match &weight { Some(w) => g.mul(&w.view(&channel)?)?, None => g.clone() };
-    let (dx, xhat) = match (training, running_mean, running_var) {
-        (false, Some(m), Some(v)) => {
-            let rstd = v.add(eps)?.rsqrt()?.view(&channel)?;
-            (gw.mul(&rstd)?, x.sub(&m.view(&channel)?)?.mul(&rstd)?)
-        }
-        _ => {
-            let centred = x.sub(&x.mean_dim(&over, true)?)?;
-            let rstd = centred.mul(&centred)?.mean_dim(&over, true)?.add(eps)?.rsqrt()?;
-            let xhat = centred.mul(&rstd)?;
-            let dx = gw.sub(&gw.mean_dim(&over, true)?)?.sub(&xhat.mul(&gw.mul(&xhat)?.mean_dim(&over, true)?)?)?.mul(&rstd)?;
-            (dx, xhat)
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, train: bool, eps: f64) => {
+            let over: Dims = (0..input.dim() as i64).filter(|d| *d != 1).collect();
+            let mut channels = Dims::from_elem(1, input.dim());
+            channels[1] = input.sizes()[1];
+            let running = match (train, running_mean, running_var) {
+                (false, Some(m), Some(v)) => Some((m.0.view(&channels)?, v.0.add(eps)?.rsqrt()?.view(&channels)?)),
+                _ => None,
+            };
+            let eps = Tensor::full(&[], eps, (DType::F64, input.device()))?;
+            c.differentiate(&[Some(&grad_out), Some(&input), weight.as_ref()], |leaves| {
+                let (g, x) = (given(leaves, 0)?, given(leaves, 1)?);
+                let weight = leaves[2].as_ref().map(|w| w.view(&channels)).transpose()?;
+                let (dx, xhat) = match &running {
+                    None => gradient_over(g, x, weight.as_ref(), &eps, &over)?,
+                    Some((mean, rstd)) => {
+                        let gw = match &weight { Some(w) => g.mul(w)?, None => g.clone() };
+                        (gw.mul(rstd)?, x.sub(mean)?.mul(rstd)?)
+                    }
+                };
+                Ok(vec![dx, g.mul(&xhat)?.sum_dim(&over, false)?, g.sum_dim(&over, false)?])
+            })?
         }
     };
-    let (dw, db) = (g.mul(&xhat)?.sum_dim(&over, false)?, g.sum_dim(&over, false)?);
-    let (mut ys, mut seeds) = (Vec::new(), Vec::new());
-    for (i, y) in [dx, dw, db].into_iter().enumerate() {
-        if let Some(s) = c.grad(i) {
-            ys.push(y);
-            seeds.push(Some(s.clone()));
-        }
-    }
-    let mut inputs = vec![g, x];
-    inputs.extend(weight);
-    let mut found = crate::autograd::grad(&ys, &inputs, &seeds, true, true, true)?;
-    found.resize(3, None);
-    Ok(found)
 }
 
 fn batch_norm_any(

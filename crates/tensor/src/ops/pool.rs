@@ -2,7 +2,8 @@
 
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
-use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
+use crate::value::{Bind, Outputs};
+use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::pool::{self, PoolShape, pool_windows};
 
@@ -290,6 +291,16 @@ impl Pooling {
         Ok(Self::finish(x, n, shape, spatial))
     }
 
+    fn check_gradient(&self, op: &str, g: &Tensor) -> Result<()> {
+        ensure!(
+            g.sizes() == &self.output[..] && g.dtype().is_floating_point(),
+            "{op}: expected a gradient of sizes {:?}, got {:?}",
+            &self.output[..],
+            g.sizes()
+        );
+        Ok(())
+    }
+
     fn spec(&self, sizes: &[i64], like: &Tensor) -> Result<TensorSpec> {
         let strides = dims::strides_for(sizes, self.format)?;
         Ok(TensorSpec::like(Dims::from_slice(sizes), like).strided(strides))
@@ -370,27 +381,69 @@ fn avg_backward_into(p: &Pooling, include_pad: bool, divisor: Option<i64>, g: &T
     })
 }
 
-fn check_divisor(divisor: Option<i64>) -> Result<()> {
-    ensure!(divisor != Some(0), "divisor must be not zero");
-    Ok(())
+/// What a max pooling takes beside its input, in the schema's order.
+#[derive(Clone, Copy)]
+struct MaxWindows<'a> {
+    kernel: &'a [i64],
+    stride: &'a [i64],
+    padding: &'a [i64],
+    dilation: &'a [i64],
+    ceil: bool,
+}
+
+impl<'a> Bind<'a> for MaxWindows<'a> {
+    fn bind(op: Option<&'static Op>, args: &[Value<'a>], next: &mut usize) -> Result<Self> {
+        Ok(MaxWindows {
+            kernel: Bind::bind(op, args, next)?,
+            stride: Bind::bind(op, args, next)?,
+            padding: Bind::bind(op, args, next)?,
+            dilation: Bind::bind(op, args, next)?,
+            ceil: Bind::bind(op, args, next)?,
+        })
+    }
+}
+
+impl MaxWindows<'_> {
+    fn of(&self, op: &str, n: usize, x: &Tensor) -> Result<Pooling> {
+        Pooling::fixed(op, n, x, self.kernel, self.stride, self.padding, self.dilation, self.ceil)
+    }
+}
+
+fn max_pool_plan<const N: usize>(x: &Tensor, windows: MaxWindows<'_>) -> Result<[TensorSpec; 2]> {
+    let p = windows.of(&format!("max_pool{N}d_with_indices"), N, x)?;
+    let values = p.spec(&p.output, x)?;
+    let indices = values.clone().dtype(DType::I64);
+    Ok([values, indices])
+}
+
+fn max_pool_run<const N: usize>(x: &Tensor, windows: MaxWindows<'_>, outs: &[Tensor]) -> Result<()> {
+    max_pool_into(&windows.of(&format!("max_pool{N}d_with_indices"), N, x)?, x, outs)
+}
+
+/// The values of `with_indices`, which is not asked for the indices where nobody but the built-in kernel would see it.
+fn max_pool_any<const N: usize>(with_indices: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let x: &Tensor = crate::value::take(with_indices, args, 0)?;
+    let windows: MaxWindows<'_> = Bind::bind(Some(with_indices), args, &mut 1)?;
+    let built_in = with_indices.runs_built_in(x);
+    if built_in || N == 1 {
+        // A sequence's own checks come first, also where the indices are needed.
+        let p = windows.of(&format!("max_pool{N}d"), N, x)?;
+        if built_in {
+            let out = p.spec(&p.output, x)?.allocate()?;
+            max_pool_into(&p, x, std::slice::from_ref(&out))?;
+            return Ok(Outputs::One(out));
+        }
+    }
+    let values = with_indices.call(args)?.list()?.into_iter().next();
+    values.map(Outputs::One).ok_or_else(|| Error::runtime("max_pool gave nothing"))
 }
 
 macro_rules! max_pools {
-    ($($n:literal $with:ident $plan:ident $run:ident $with_schema:literal $(, $out_schema:literal)?; $plain:ident $plain_any:ident $plain_schema:literal;)*) => { $(
-        fn $plan(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool) -> Result<[TensorSpec; 2]> {
-            let p = Pooling::fixed(stringify!($with), $n, x, kernel, stride, padding, dilation, ceil)?;
-            let values = p.spec(&p.output, x)?;
-            let indices = values.clone().dtype(DType::I64);
-            Ok([values, indices])
-        }
-        fn $run(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool, outs: &[Tensor]) -> Result<()> {
-            let p = Pooling::fixed(stringify!($with), $n, x, kernel, stride, padding, dilation, ceil)?;
-            max_pool_into(&p, x, outs)
-        }
+    ($($n:literal $with:ident $with_schema:literal $(, $out_schema:literal)?; $plain:ident $plain_schema:literal;)*) => { $(
         op! {
             /// The largest element of each window, and its flat position in its plane. A NaN counts as largest.
             $with: $with_schema $(, Out OUT: $out_schema)?;
-            Body::Structured { plan: plan!($plan; x, kernel, stride, padding, dilation, ceil), run: run!($run; x, kernel, stride, padding, dilation, ceil) };
+            Body::Structured { plan: plan!(max_pool_plan::<$n>; x, windows), run: run!(max_pool_run::<$n>; x, windows) };
             derivative: backward! { self_(g, self_: Geometry, result1: Tensor) => max_backward(g, &result1, &self_.sizes, $n)? };
             samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {
                 true => vec![],
@@ -400,59 +453,91 @@ macro_rules! max_pools {
             fn $with(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool) -> (Tensor, Tensor)
                 [self, kernel_size, stride, padding, dilation, ceil_mode];
         }
-        fn $plain_any(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil: bool) -> Result<Tensor> {
-            if $n == 1 {
-                // Its own checks come first, also where the indices are needed.
-                Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
-            }
-            if $with::OP.runs_built_in(x) {
-                // Nobody will ask for the indices.
-                let p = Pooling::fixed(stringify!($plain), $n, x, kernel, stride, padding, dilation, ceil)?;
-                let out = p.spec(&p.output, x)?.allocate()?;
-                max_pool_into(&p, x, std::slice::from_ref(&out))?;
-                return Ok(out);
-            }
-            Ok(x.$with(kernel, stride, padding, dilation, ceil)?.0)
-        }
         op! {
             /// The largest element of each window. A NaN counts as largest.
             $plain: $plain_schema;
-            Body::Composite(kernel!($plain_any; x, kernel, stride, padding, dilation, ceil));
+            Body::Composite(|_op, _keys, args| max_pool_any::<$n>(&$with::OP, args));
             fn $plain(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool) -> Tensor
                 [self, kernel_size, stride, padding, dilation, ceil_mode];
         }
     )* };
 }
 max_pools! {
-    1 max_pool1d_with_indices max_pool1d_plan max_pool1d_run
+    1 max_pool1d_with_indices
         "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)";
-        max_pool1d max_pool1d_any "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor";
-    2 max_pool2d_with_indices max_pool2d_plan max_pool2d_run
+        max_pool1d "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor";
+    2 max_pool2d_with_indices
         "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
         "max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))";
-        max_pool2d max_pool2d_any "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor";
-    3 max_pool3d_with_indices max_pool3d_plan max_pool3d_run
+        max_pool2d "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor";
+    3 max_pool3d_with_indices
         "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
         "max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))";
-        max_pool3d max_pool3d_any "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor";
+        max_pool3d "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor";
+}
+
+/// What an average pooling takes beside its input, in the schema's order.
+#[derive(Clone, Copy)]
+struct AverageWindows<'a> {
+    kernel: &'a [i64],
+    stride: &'a [i64],
+    padding: &'a [i64],
+    ceil: bool,
+    include_pad: bool,
+    divisor: Option<i64>,
+}
+
+impl<'a> Bind<'a> for AverageWindows<'a> {
+    fn bind(op: Option<&'static Op>, args: &[Value<'a>], next: &mut usize) -> Result<Self> {
+        Ok(AverageWindows {
+            kernel: Bind::bind(op, args, next)?,
+            stride: Bind::bind(op, args, next)?,
+            padding: Bind::bind(op, args, next)?,
+            ceil: Bind::bind(op, args, next)?,
+            // Absent is the schema's default: true.
+            include_pad: <Option<bool> as Bind>::bind(op, args, next)?.unwrap_or(true),
+            divisor: Bind::bind(op, args, next)?,
+        })
+    }
+}
+
+impl AverageWindows<'_> {
+    fn of(&self, n: usize, x: &Tensor) -> Result<Pooling> {
+        ensure!(self.divisor != Some(0), "divisor must be not zero");
+        Pooling::fixed(&format!("avg_pool{n}d"), n, x, self.kernel, self.stride, self.padding, &[1], self.ceil)
+    }
+}
+
+fn avg_pool_plan<const N: usize>(x: &Tensor, windows: AverageWindows<'_>) -> Result<TensorSpec> {
+    let p = windows.of(N, x)?;
+    p.spec(&p.output, x)
+}
+
+fn avg_pool_run<const N: usize>(x: &Tensor, windows: AverageWindows<'_>, outs: &[Tensor]) -> Result<()> {
+    avg_pool_into(&windows.of(N, x)?, windows.include_pad, windows.divisor, x, outs)
+}
+
+fn avg_backward_plan<const N: usize>(g: &Tensor, x: &Tensor, windows: AverageWindows<'_>) -> Result<TensorSpec> {
+    let p = windows.of(N, x)?;
+    p.check_gradient(&format!("avg_pool{N}d_backward"), g)?;
+    p.spec(x.sizes(), g)
+}
+
+fn avg_backward_run<const N: usize>(
+    g: &Tensor,
+    x: &Tensor,
+    windows: AverageWindows<'_>,
+    outs: &[Tensor],
+) -> Result<()> {
+    avg_backward_into(&windows.of(N, x)?, windows.include_pad, windows.divisor, g, outs)
 }
 
 macro_rules! avg_pools {
-    ($($n:literal $name:ident $plan:ident $run:ident $schema:literal $out_schema:literal;
-       $back:ident $back_plan:ident $back_run:ident $back_schema:literal $back_out:literal;)*) => { $(
-        fn $plan(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, _include_pad: bool, divisor: Option<i64>) -> Result<TensorSpec> {
-            check_divisor(divisor)?;
-            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
-            p.spec(&p.output, x)
-        }
-        fn $run(x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, include_pad: bool, divisor: Option<i64>, outs: &[Tensor]) -> Result<()> {
-            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
-            avg_pool_into(&p, include_pad, divisor, x, outs)
-        }
+    ($($n:literal $name:ident $schema:literal $out_schema:literal; $back:ident $back_schema:literal $back_out:literal;)*) => { $(
         op! {
             /// The average of each window.
             $name: $schema, Out OUT: $out_schema;
-            Body::Structured { plan: plan!($plan; x, kernel, stride, padding, ceil, include_pad, divisor), run: run!($run; x, kernel, stride, padding, ceil, include_pad, divisor) };
+            Body::Structured { plan: plan!(avg_pool_plan::<$n>; x, windows), run: run!(avg_pool_run::<$n>; x, windows) };
             derivative: backward! {
                 self_(g, self_: Tensor, kernel_size: Dims, stride: Dims, padding: Dims, ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) =>
                     Tensor::$back(g, &self_, &kernel_size, &stride, &padding, ceil_mode, count_include_pad, divisor_override)?
@@ -467,20 +552,10 @@ macro_rules! avg_pools {
             fn $name(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor
                 [self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override];
         }
-        fn $back_plan(g: &Tensor, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, _include_pad: bool, divisor: Option<i64>) -> Result<TensorSpec> {
-            check_divisor(divisor)?;
-            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
-            ensure!(g.sizes() == &p.output[..] && g.dtype().is_floating_point(), "{}: expected a gradient of sizes {:?}, got {:?}", stringify!($back), &p.output[..], g.sizes());
-            p.spec(x.sizes(), g)
-        }
-        fn $back_run(g: &Tensor, x: &Tensor, kernel: &[i64], stride: &[i64], padding: &[i64], ceil: bool, include_pad: bool, divisor: Option<i64>, outs: &[Tensor]) -> Result<()> {
-            let p = Pooling::fixed(stringify!($name), $n, x, kernel, stride, padding, &[1], ceil)?;
-            avg_backward_into(&p, include_pad, divisor, g, outs)
-        }
         op! {
             /// The gradient of an average pooling's input.
             $back: $back_schema, Out OUT: $back_out;
-            Body::Structured { plan: plan!($back_plan; g, x, kernel, stride, padding, ceil, include_pad, divisor), run: run!($back_run; g, x, kernel, stride, padding, ceil, include_pad, divisor) };
+            Body::Structured { plan: plan!(avg_backward_plan::<$n>; g, x, windows), run: run!(avg_backward_run::<$n>; g, x, windows) };
             derivative: backward! {
                 grad_output(g, kernel_size: Dims, stride: Dims, padding: Dims, ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) =>
                     g.$name(&kernel_size, &stride, &padding, ceil_mode, count_include_pad, divisor_override)?
@@ -491,16 +566,16 @@ macro_rules! avg_pools {
     )* };
 }
 avg_pools! {
-    2 avg_pool2d avg_pool2d_plan avg_pool2d_run
+    2 avg_pool2d
         "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
         "avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)";
-        avg_pool2d_backward avg_pool2d_backward_plan avg_pool2d_backward_run
+        avg_pool2d_backward
         "avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
         "avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)";
-    3 avg_pool3d avg_pool3d_plan avg_pool3d_run
+    3 avg_pool3d
         "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
         "avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)";
-        avg_pool3d_backward avg_pool3d_backward_plan avg_pool3d_backward_run
+        avg_pool3d_backward
         "avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
         "avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)";
 }
@@ -528,59 +603,64 @@ op! {
         [self, kernel_size, stride, padding, ceil_mode, count_include_pad];
 }
 
+fn adaptive_avg_plan<const N: usize>(x: &Tensor, output: &[i64]) -> Result<TensorSpec> {
+    let p = Pooling::adaptive(&format!("adaptive_avg_pool{N}d"), N, x, output)?;
+    p.spec(&p.output, x)
+}
+
+fn adaptive_avg_run<const N: usize>(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
+    avg_pool_into(&Pooling::adaptive(&format!("adaptive_avg_pool{N}d"), N, x, output)?, false, None, x, outs)
+}
+
+/// The pooling that a gradient belongs to.
+fn adaptive_of<const N: usize>(g: &Tensor, x: &Tensor) -> Result<Pooling> {
+    let p = Pooling::adaptive(&format!("adaptive_avg_pool{N}d"), N, x, &g.sizes()[g.dim().saturating_sub(N)..])?;
+    p.check_gradient(&format!("adaptive_avg_pool{N}d_backward"), g)?;
+    Ok(p)
+}
+
+fn adaptive_backward_plan<const N: usize>(g: &Tensor, x: &Tensor) -> Result<TensorSpec> {
+    adaptive_of::<N>(g, x)?.spec(x.sizes(), g)
+}
+
+fn adaptive_backward_run<const N: usize>(g: &Tensor, x: &Tensor, outs: &[Tensor]) -> Result<()> {
+    avg_backward_into(&adaptive_of::<N>(g, x)?, false, None, g, outs)
+}
+
 macro_rules! adaptive_avg_pools {
-    ($($n:literal $name:ident $plan:ident $run:ident $schema:literal; $back:ident $back_plan:ident $back_run:ident $back_schema:literal; $public:ident $public_any:ident $public_schema:literal $public_out:literal;)*) => { $(
-        fn $plan(x: &Tensor, output: &[i64]) -> Result<TensorSpec> {
-            let p = Pooling::adaptive(stringify!($public), $n, x, output)?;
-            p.spec(&p.output, x)
-        }
-        fn $run(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
-            avg_pool_into(&Pooling::adaptive(stringify!($public), $n, x, output)?, false, None, x, outs)
-        }
+    ($($n:literal $name:ident $schema:literal; $back:ident $back_schema:literal; $public:ident $public_schema:literal $public_out:literal;)*) => { $(
         op! {
             /// Averages over windows chosen to give the output size.
             $name: $schema;
-            Body::Structured { plan: plan!($plan; x, output), run: run!($run; x, output) };
+            Body::Structured { plan: plan!(adaptive_avg_plan::<$n>; x, output), run: run!(adaptive_avg_run::<$n>; x, output) };
             derivative: backward! { self_(g, self_: Tensor) => Tensor::$back(g, &self_)? };
             forward: Forward::Linear;
             samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[[2, 3].as_slice(), &[7; $n]].concat()), vec![3i64; $n]]] } else { vec![] };
             ulp: 16.0;
             fn $name(&self, output_size: &[i64]) -> Tensor [self, output_size];
         }
-        fn $back_plan(g: &Tensor, x: &Tensor) -> Result<TensorSpec> {
-            let p = Pooling::adaptive(stringify!($public), $n, x, &g.sizes()[g.dim().saturating_sub($n)..])?;
-            ensure!(g.sizes() == &p.output[..] && g.dtype().is_floating_point(), "{}: expected a gradient of sizes {:?}, got {:?}", stringify!($back), &p.output[..], g.sizes());
-            p.spec(x.sizes(), g)
-        }
-        fn $back_run(g: &Tensor, x: &Tensor, outs: &[Tensor]) -> Result<()> {
-            let p = Pooling::adaptive(stringify!($public), $n, x, &g.sizes()[g.dim() - $n..])?;
-            avg_backward_into(&p, false, None, g, outs)
-        }
         op! {
             /// The gradient of an adaptive average pooling's input.
             $back: $back_schema;
-            Body::Structured { plan: plan!($back_plan; g, x), run: run!($back_run; g, x) };
+            Body::Structured { plan: plan!(adaptive_backward_plan::<$n>; g, x), run: run!(adaptive_backward_run::<$n>; g, x) };
             derivative: backward! { grad_output(g, grad_output: Geometry) => g.$name(&grad_output.sizes[grad_output.dim() - $n..])? };
             fn $back(grad_output: &Tensor, x: &Tensor) -> Tensor [grad_output, x];
-        }
-        fn $public_any(x: &Tensor, output: &[i64]) -> Result<Tensor> {
-            x.$name(output)
         }
         op! {
             /// Averages over windows chosen to give the output size.
             $public: $public_schema, Out OUT: $public_out;
-            Body::Composite(kernel!($public_any; x, output));
+            Body::Composite(|_op, _keys, args| $name::OP.call(args));
             fn $public(&self, output_size: &[i64]) -> Tensor [self, output_size];
         }
     )* };
 }
 adaptive_avg_pools! {
-    2 adaptive_avg_pool2d_kernel adaptive_avg_pool2d_plan adaptive_avg_pool2d_run "_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor";
-        adaptive_avg_pool2d_backward adaptive_avg_pool2d_backward_plan adaptive_avg_pool2d_backward_run "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor";
-        adaptive_avg_pool2d adaptive_avg_pool2d_any "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor" "adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)";
-    3 adaptive_avg_pool3d_kernel adaptive_avg_pool3d_plan adaptive_avg_pool3d_run "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor";
-        adaptive_avg_pool3d_backward adaptive_avg_pool3d_backward_plan adaptive_avg_pool3d_backward_run "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor";
-        adaptive_avg_pool3d adaptive_avg_pool3d_any "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor" "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)";
+    2 adaptive_avg_pool2d_kernel "_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor";
+        adaptive_avg_pool2d_backward "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor";
+        adaptive_avg_pool2d "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor" "adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)";
+    3 adaptive_avg_pool3d_kernel "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor";
+        adaptive_avg_pool3d_backward "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor";
+        adaptive_avg_pool3d "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor" "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)";
 }
 
 fn adaptive_avg_pool1d_any(x: &Tensor, output: &[i64]) -> Result<Tensor> {
@@ -596,21 +676,23 @@ op! {
     fn adaptive_avg_pool1d(&self, output_size: &[i64]) -> Tensor [self, output_size];
 }
 
+fn adaptive_max_plan<const N: usize>(x: &Tensor, output: &[i64]) -> Result<[TensorSpec; 2]> {
+    let p = Pooling::adaptive(&format!("adaptive_max_pool{N}d"), N, x, output)?;
+    let values = p.spec(&p.output, x)?;
+    let indices = values.clone().dtype(DType::I64);
+    Ok([values, indices])
+}
+
+fn adaptive_max_run<const N: usize>(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
+    max_pool_into(&Pooling::adaptive(&format!("adaptive_max_pool{N}d"), N, x, output)?, x, outs)
+}
+
 macro_rules! adaptive_max_pools {
-    ($($n:literal $name:ident $plan:ident $run:ident $schema:literal;)*) => { $(
-        fn $plan(x: &Tensor, output: &[i64]) -> Result<[TensorSpec; 2]> {
-            let p = Pooling::adaptive(stringify!($name), $n, x, output)?;
-            let values = p.spec(&p.output, x)?;
-            let indices = values.clone().dtype(DType::I64);
-            Ok([values, indices])
-        }
-        fn $run(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
-            max_pool_into(&Pooling::adaptive(stringify!($name), $n, x, output)?, x, outs)
-        }
+    ($($n:literal $name:ident $schema:literal;)*) => { $(
         op! {
             /// Maxima over windows chosen to give the output size, and their flat positions in their planes.
             $name: $schema;
-            Body::Structured { plan: plan!($plan; x, output), run: run!($run; x, output) };
+            Body::Structured { plan: plan!(adaptive_max_plan::<$n>; x, output), run: run!(adaptive_max_run::<$n>; x, output) };
             derivative: backward! { self_(g, self_: Geometry, result1: Tensor) => max_backward(g, &result1, &self_.sizes, $n)? };
             samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[[2, 3].as_slice(), &[7; $n]].concat()), vec![3i64; $n]]] } else { vec![] };
             fn $name(&self, output_size: &[i64]) -> (Tensor, Tensor) [self, output_size];
@@ -618,9 +700,9 @@ macro_rules! adaptive_max_pools {
     )* };
 }
 adaptive_max_pools! {
-    1 adaptive_max_pool1d adaptive_max_pool1d_plan adaptive_max_pool1d_run "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)";
-    2 adaptive_max_pool2d adaptive_max_pool2d_plan adaptive_max_pool2d_run "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)";
-    3 adaptive_max_pool3d adaptive_max_pool3d_plan adaptive_max_pool3d_run "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)";
+    1 adaptive_max_pool1d "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)";
+    2 adaptive_max_pool2d "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)";
+    3 adaptive_max_pool3d "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)";
 }
 
 /// All entries of this file.

@@ -121,7 +121,7 @@ fn uniform_any(x: &Tensor, from: Option<f64>, to: Option<f64>, generator: Option
     })
 }
 
-fn normal_any(x: &Tensor, mean: Option<f64>, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
+pub(super) fn normal_any(x: &Tensor, mean: Option<f64>, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
     let (mean, std) = (mean.unwrap_or(0.0), std.unwrap_or(1.0));
     ensure!(std >= 0.0, "normal expects std >= 0.0, but found std {std}");
     if x.dtype().is_complex() {
@@ -459,89 +459,6 @@ op! {
     fn multinomial(&self, samples: i64, replacement: bool) -> Tensor [self, samples, replacement];
 }
 
-// ---- normal numbers of given means and deviations -------------------------------------------------
-
-fn check_deviation(std: &Tensor) -> Result<()> {
-    ensure!(!std.dtype().is_complex(), "normal expects standard deviation to be non-complex");
-    if std.device() == Device::META || std.numel() == 0 {
-        return Ok(());
-    }
-    let valid = std.ge(0i64)?.all()?.item()?.to_bool();
-    ensure!(valid, "normal expects all elements of std >= 0.0");
-    Ok(())
-}
-
-fn normal_tensors_any(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    check_deviation(std)?;
-    let sizes = dims::broadcast(mean.sizes(), std.sizes())?;
-    let out = Tensor::fresh(mean.device(), mean.dtype(), sizes)?;
-    normal_any(&out, None, None, generator)?.mul_(std)?.add_(mean)
-}
-fn normal_mean_any(mean: &Tensor, std: Option<f64>, generator: Option<&Generator>) -> Result<Tensor> {
-    normal_any(&row_major_like(mean)?, None, std, generator)?.add_(mean)
-}
-fn normal_std_any(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    check_deviation(std)?;
-    normal_any(&row_major_like(std)?, None, None, generator)?.mul_(std)?.add_(mean)
-}
-fn row_major_like(x: &Tensor) -> Result<Tensor> {
-    Tensor::fresh(x.device(), x.dtype(), Dims::from_slice(x.sizes()))
-}
-fn normal_numbers_out_any(
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    out: &Tensor,
-) -> Result<Tensor> {
-    normal_any(&sized(size, out)?, Some(mean), Some(std), generator)
-}
-fn normal_numbers_any(
-    mean: f64,
-    std: f64,
-    size: &[i64],
-    generator: Option<&Generator>,
-    options: TensorOptions,
-) -> Result<Tensor> {
-    normal_any(&Tensor::empty(size, options)?, Some(mean), Some(std), generator)
-}
-
-op! {
-    /// Normal numbers of the given means and standard deviations, broadcast.
-    normal_tensors: "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-        Out OUT: "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(normal_tensors_any; mean, std, generator));
-    derivative: backward! {
-        mean(g, mean: crate::autograd::Geometry) => Tensor::zeros(&mean.sizes, (g.dtype(), g.device()))?,
-        std(g, std: crate::autograd::Geometry) => Tensor::zeros(&std.sizes, (g.dtype(), g.device()))?,
-    };
-    fn normal_tensors(mean: &Tensor, std: &Tensor) -> Tensor [mean, std];
-}
-op! {
-    /// Normal numbers of the given means and one standard deviation.
-    normal_mean: "normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor",
-        Out OUT: "normal.Tensor_float_out(Tensor mean, float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(normal_mean_any; mean, std, generator));
-    derivative: backward! { mean(g) => g.zeros_like()? };
-}
-op! {
-    /// Normal numbers of one mean and the given standard deviations.
-    normal_std: "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
-        Out OUT: "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(normal_std_any; mean, std, generator));
-    derivative: backward! { std(g) => g.zeros_like()? };
-}
-op! {
-    /// Normal numbers of one mean and standard deviation.
-    normal_numbers: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Explicit(kernel!(normal_numbers_any; mean, std, size, generator, options));
-}
-op! {
-    /// Normal numbers of one mean and standard deviation in `out`, which takes the given sizes and keeps its dtype.
-    normal_numbers_out: "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(normal_numbers_out_any; mean, std, size, generator, out));
-}
-
 // ---- factories ----------------------------------------------------------------------------------
 
 /// A factory in its four forms: with and without a generator, and into an `out` tensor.
@@ -751,130 +668,8 @@ impl Tensor {
     }
 }
 
-// ---- dropout ------------------------------------------------------------------------------------
-
-fn check_dropout(p: f64) -> Result<()> {
-    ensure!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {p}");
-    Ok(())
-}
-
-/// What dropout multiplies with: ones of probability `1 - p` (each divided by that, if `scaled`) and zeros, in the shape
-/// of the whole input or of its features.
-fn noise(x: &Tensor, p: f64, features: bool, scaled: bool) -> Result<Tensor> {
-    let out = match features {
-        false => x.detach()?.empty_like()?,
-        true => {
-            ensure!(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
-            let mut sizes = Dims::from_elem(1, x.dim());
-            sizes[..2].copy_from_slice(&x.sizes()[..2]);
-            Tensor::empty(&sizes, (x.dtype(), x.device()))?
-        }
-    };
-    let out = out.bernoulli_p_(1.0 - p)?;
-    if scaled { out.div_(1.0 - p) } else { Ok(out) }
-}
-
-/// The factor and the summand of dropout, if it does anything.
-fn dropout_terms(
-    x: &Tensor,
-    p: f64,
-    train: bool,
-    features: bool,
-    alpha: bool,
-) -> Result<Option<(Tensor, Option<Tensor>)>> {
-    // -(scale * alpha) of SELU: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
-    const ALPHA: f64 = 1.758_099_340_847_376_6;
-    check_dropout(p)?;
-    if p == 0.0 || !train || x.numel() == 0 {
-        return Ok(None);
-    }
-    if p == 1.0 {
-        return Ok(Some((Tensor::zeros(&[], (x.dtype(), x.device()))?, None)));
-    }
-    let noise = noise(x, p, features, !alpha)?;
-    if !alpha {
-        return Ok(Some((noise, None)));
-    }
-    let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
-    let b = noise.add(-1i64)?.mul_(ALPHA * a)?.add_(ALPHA * a * p)?;
-    Ok(Some((noise.mul_(a)?, Some(b))))
-}
-
-fn drop_from(x: &Tensor, p: f64, train: bool, features: bool, alpha: bool) -> Result<Tensor> {
-    match dropout_terms(x, p, train, features, alpha)? {
-        None => Ok(x.clone()),
-        Some((factor, None)) => x.mul(&factor),
-        Some((factor, Some(summand))) => x.mul(&factor)?.add(&summand),
-    }
-}
-fn drop_in_place(x: &Tensor, p: f64, train: bool, features: bool, alpha: bool) -> Result<Tensor> {
-    match dropout_terms(x, p, train, features, alpha)? {
-        None => Ok(x.clone()),
-        Some((factor, None)) => x.mul_(&factor),
-        Some((factor, Some(summand))) => x.mul_(&factor)?.add_(&summand),
-    }
-}
-
-/// Dropout of one sort, functional and in place.
-macro_rules! dropouts {
-    ($( $(#[doc = $doc:expr])* $name:ident $schema:literal, $inplace:ident $inplace_schema:literal, $features:literal, $alpha:literal; )*) => { $(
-        op! {
-            $(#[doc = $doc])*
-            $name: $schema;
-            Body::Composite(|op, _, args| {
-                let (x, p, train) = (crate::value::take(op, args, 0)?, crate::value::take(op, args, 1)?, crate::value::take(op, args, 2)?);
-                drop_from(x, p, train, $features, $alpha).map(crate::Outputs::from)
-            });
-            fn $name(&self, p: f64, train: bool) -> Tensor [self, p, train];
-        }
-        op! {
-            $(#[doc = $doc])*
-            $inplace: $inplace_schema;
-            Body::Composite(|op, _, args| {
-                let (x, p, train) = (crate::value::take(op, args, 0)?, crate::value::take(op, args, 1)?, crate::value::take(op, args, 2)?);
-                drop_in_place(x, p, train, $features, $alpha).map(crate::Outputs::from)
-            });
-            fn $inplace(&self, p: f64, train: bool) -> Tensor [self, p, train];
-        }
-    )* };
-}
-dropouts! {
-    /// In training, zeros in place of elements chosen with probability `p`; the others are divided by `1 - p`.
-    dropout "dropout(Tensor input, float p, bool train) -> Tensor",
-        dropout_ "dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", false, false;
-    /// Dropout of whole features (dim 1).
-    feature_dropout "feature_dropout(Tensor input, float p, bool train) -> Tensor",
-        feature_dropout_ "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", true, false;
-    /// Dropout that keeps mean and variance of self-normalising networks.
-    alpha_dropout "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-        alpha_dropout_ "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", false, true;
-    /// Dropout of whole features (dim 1) that keeps mean and variance of self-normalising networks.
-    feature_alpha_dropout "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-        feature_alpha_dropout_ "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", true, true;
-}
-
-fn native_dropout_any(x: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
-    check_dropout(p)?;
-    let mask = Tensor::empty(x.sizes(), (DType::Bool, x.device()))?;
-    if !train.unwrap_or(true) {
-        return Ok((x.clone_in(MemoryFormat::Preserve)?, mask.fill_(1i64)?));
-    }
-    let kept = 1.0 - p;
-    let mask = mask.bernoulli_p_(kept)?;
-    let scale = if kept == 0.0 { 0.0 } else { 1.0 / kept };
-    Ok((x.mul(&mask)?.mul(scale)?, mask))
-}
-
-op! {
-    /// Dropout, and the mask of what was kept.
-    native_dropout: "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)";
-    Body::Composite(kernel!(native_dropout_any; x, p, train));
-}
-
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
-    alpha_dropout::ALL,
-    alpha_dropout_::ALL,
     bernoulli::ALL,
     bernoulli_p::entry::ALL,
     bernoulli_p_::ALL,
@@ -882,27 +677,15 @@ pub static OPS: &[&[&Op]] = &[
     bernoulli_tensor_::ALL,
     cauchy::entry::ALL,
     cauchy_::ALL,
-    dropout::ALL,
-    dropout_::ALL,
     exponential::entry::ALL,
     exponential_::ALL,
-    feature_alpha_dropout::ALL,
-    feature_alpha_dropout_::ALL,
-    feature_dropout::ALL,
-    feature_dropout_::ALL,
     geometric::entry::ALL,
     geometric_::ALL,
     log_normal::entry::ALL,
     log_normal_::ALL,
     multinomial::ALL,
-    native_dropout::ALL,
     normal_::ALL,
     normal_functional::entry::ALL,
-    normal_mean::ALL,
-    normal_numbers::ALL,
-    normal_numbers_out::ALL,
-    normal_std::ALL,
-    normal_tensors::ALL,
     poisson::ALL,
     rand::entry::ALL,
     rand::generator::ALL,

@@ -1,7 +1,8 @@
 //! Order: sorting, selecting by rank, searching, counting, and distinct elements.
 
 use super::copy::byte_strides;
-use super::reduce::{picked_backward, reduced_sizes};
+use super::extreme::picked_backward;
+use super::reduce::reduced_sizes;
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, OutRule, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
