@@ -77,7 +77,7 @@ impl Tensor {
         crate::dispatch_dtype!(self.dtype(), T => {
             let v = self.to_vec::<T>()?;
             // SAFETY: elements are plain old data.
-            Ok(unsafe { std::slice::from_raw_parts(v.as_ptr() as *const u8, std::mem::size_of_val(&v[..])) }.to_vec())
+            Ok(unsafe { std::slice::from_raw_parts(v.as_ptr().cast::<u8>(), std::mem::size_of_val(&v[..])) }.to_vec())
         })
     }
 

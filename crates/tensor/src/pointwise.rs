@@ -173,14 +173,14 @@ fn device_of(operands: &[Operand<'_>]) -> Device {
 
 fn check_devices(operands: &[Operand<'_>], out: &Tensor) -> Result<()> {
     for o in operands {
-        if let Operand::Tensor(t) = o {
-            if t.device().kind != out.device().kind {
-                return Err(Error::runtime(format!(
-                    "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-                    out.device(),
-                    t.device()
-                )));
-            }
+        if let Operand::Tensor(t) = o
+            && t.device().kind != out.device().kind
+        {
+            return Err(Error::runtime(format!(
+                "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+                out.device(),
+                t.device()
+            )));
         }
     }
     Ok(())

@@ -65,10 +65,10 @@ pub fn result_dtype(common: DType, strip_out: DType) -> DType {
 #[inline]
 pub fn result_type(operands: &[Operand<'_>]) -> DType {
     // Two tensors of one dtype: the commonest call.
-    if let [Operand::Tensor(a), rest @ ..] = operands {
-        if rest.iter().all(|o| matches!(o, Operand::Tensor(b) if b.dtype() == a.dtype())) {
-            return a.dtype();
-        }
+    if let [Operand::Tensor(a), rest @ ..] = operands
+        && rest.iter().all(|o| matches!(o, Operand::Tensor(b) if b.dtype() == a.dtype()))
+    {
+        return a.dtype();
     }
     let (mut dim, mut zero, mut number): (Option<DType>, Option<DType>, Option<DType>) = (None, None, None);
     for o in operands {

@@ -63,7 +63,7 @@ impl Maker {
     }
 
     /// The next number in [0, 1) (xorshift64*; Vigna, "An experimental exploration of Marsaglia's xorshift generators").
-    pub fn next(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
         self.state ^= self.state >> 27;
@@ -82,7 +82,7 @@ impl Maker {
     /// Never for sizes a test would use: only if memory runs out.
     pub fn uniform_of(&mut self, dtype: DType, sizes: &[i64], low: f64, high: f64) -> Tensor {
         let n: i64 = sizes.iter().product();
-        let mut draw = || low + (high - low) * self.next();
+        let mut draw = || low + (high - low) * self.unit();
         let t = crate::dispatch_dtype!(dtype, T => {
             let data: Vec<T> = (0..n)
                 .map(|_| {

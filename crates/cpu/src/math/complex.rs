@@ -525,7 +525,8 @@ mod tests {
     #[test]
     fn inverses_invert() {
         use functions::*;
-        let pairs: [(fn(C) -> C, fn(C) -> C); 7] =
+        type Function = fn(C) -> C;
+        let pairs: [(Function, Function); 7] =
             [(exp, log), (sin, asin), (cos, acos), (tan, atan), (sinh, asinh), (cosh, acosh), (tanh, atanh)];
         for x in [-3.0, -0.7, 0.001, 0.4, 1.5, 20.0] {
             for y in [-2.0, -0.3, 0.002, 0.9, 5.0] {

@@ -446,7 +446,8 @@ fn special_values() {
 #[test]
 fn special_functions() {
     // Values by mpmath.
-    let cases: [(fn(f64) -> f64, f64, f64); 14] = [
+    type Function = fn(f64) -> f64;
+    let cases: [(Function, f64, f64); 14] = [
         (special::lgamma, 0.5, 0.572_364_942_924_700_1),
         (special::lgamma, -2.5, -0.056_243_716_497_674_05),
         (special::lgamma, 2.000_001, 4.227_846_576_245_292_4e-7),

@@ -164,12 +164,12 @@ impl<'a> Engine<'a> {
             }
         }
         if let Kind::Accumulate(leaf) = &node.kind {
-            if self.targets.is_none() {
-                if let Some(g) = grads.swap_remove(0) {
-                    add_to_grad(leaf, g, self.create_graph)?;
-                    let mut none = Grads::new();
-                    node.run_post_hooks(&mut none, &grads)?;
-                }
+            if self.targets.is_none()
+                && let Some(g) = grads.swap_remove(0)
+            {
+                add_to_grad(leaf, g, self.create_graph)?;
+                let mut none = Grads::new();
+                node.run_post_hooks(&mut none, &grads)?;
             }
             return Ok(());
         }
@@ -226,10 +226,11 @@ impl<'a> Engine<'a> {
                 if next == 0 {
                     leads.insert(node.id, false);
                 }
-                if let Some(e) = edge {
-                    if !leads.contains_key(&e.node.id) && !seen.contains_key(&e.node.id) {
-                        stack.push((e.node.clone(), 0));
-                    }
+                if let Some(e) = edge
+                    && !leads.contains_key(&e.node.id)
+                    && !seen.contains_key(&e.node.id)
+                {
+                    stack.push((e.node.clone(), 0));
                 }
                 continue;
             }

@@ -227,10 +227,10 @@ pub(super) fn attach(op: &'static Op, args: &[Value<'_>], outputs: &Outputs, tan
         return write_tangent(t, &new);
     }
     for (i, tangent) in tangents.into_iter().enumerate() {
-        if let (Some(y), Some(tangent)) = (outputs.get(i), tangent) {
-            if y.dtype().is_differentiable() {
-                y.set_tangent(Some(tangent));
-            }
+        if let (Some(y), Some(tangent)) = (outputs.get(i), tangent)
+            && y.dtype().is_differentiable()
+        {
+            y.set_tangent(Some(tangent));
         }
     }
     Ok(())
@@ -238,11 +238,12 @@ pub(super) fn attach(op: &'static Op, args: &[Value<'_>], outputs: &Outputs, tan
 
 /// The tangent of a tensor that was written in place; a view's is a part of its base's.
 fn write_tangent(t: &Tensor, new: &Tensor) -> Result<()> {
-    if let Some(old) = t.tangent() {
-        if old.sizes() == new.sizes() && !crate::dims::may_overlap(old.sizes(), old.strides()) {
-            old.copy_(new)?;
-            return Ok(());
-        }
+    if let Some(old) = t.tangent()
+        && old.sizes() == new.sizes()
+        && !crate::dims::may_overlap(old.sizes(), old.strides())
+    {
+        old.copy_(new)?;
+        return Ok(());
     }
     let Some(base) = t.base() else {
         t.set_tangent(Some(new.expand_as(t)?.clone_in(crate::MemoryFormat::Preserve)?));

@@ -56,7 +56,9 @@ pub fn gradcheck(f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]
                 None => vec![Complex64::default(); numeric.len()],
             };
             for (k, (a, n)) in analytic.iter().zip(&numeric).enumerate() {
-                if !((a - n).norm() <= options.atol + options.rtol * n.norm()) {
+                // A NaN is not close.
+                let close = (a - n).norm() <= options.atol + options.rtol * n.norm();
+                if !close {
                     return Err(Error::runtime(format!(
                         "gradient of output {o} with respect to input {i} at element {k}: analytic {a}, differences say {n}"
                     )));
@@ -96,7 +98,8 @@ fn check_forward(
         Some(t) => inner(v, &t)?,
         None => 0.0,
     };
-    if !((left - right).abs() <= options.atol + options.rtol * right.abs().max(left.abs())) {
+    let close = (left - right).abs() <= options.atol + options.rtol * right.abs().max(left.abs());
+    if !close {
         return Err(Error::runtime(format!(
             "forward mode of output {o}: its inner product is {left}, the reverse mode's {right}"
         )));

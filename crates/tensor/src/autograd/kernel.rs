@@ -147,10 +147,11 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
         op.bump_versions(args);
         return Ok(result);
     }
-    if reverse && mutates {
-        if let Some(Value::Tensor(t)) = args.first() {
-            view::check_in_place(t, op)?;
-        }
+    if reverse
+        && mutates
+        && let Some(Value::Tensor(t)) = args.first()
+    {
+        view::check_in_place(t, op)?;
     }
     let recorder = if reverse { Recorder::before(op, args)? } else { None };
     let tangents = if keys.has(Key::FORWARD) { forward::tangents(op, args)? } else { None };
@@ -231,11 +232,11 @@ impl Recorder {
                     if saved.values.len() <= i {
                         saved.values.resize(i + 1, SavedValue::Nothing);
                     }
-                    let replace = match (&saved.values[i], kind) {
-                        (SavedValue::Nothing, _) => true,
-                        (SavedValue::Geometry(_) | SavedValue::Geometries(_), SaveKind::Data) => true,
-                        _ => false,
-                    };
+                    let replace = matches!(
+                        (&saved.values[i], kind),
+                        (SavedValue::Nothing, _)
+                            | (SavedValue::Geometry(_) | SavedValue::Geometries(_), SaveKind::Data)
+                    );
                     if replace {
                         let value = args.get(i).unwrap_or(&Value::None);
                         saved.values[i] = match value {
@@ -294,11 +295,11 @@ impl Recorder {
         }
         let several_views = count > 1 && op.is_view();
         for i in 0..count {
-            if let Some(t) = outputs.get(i) {
-                if t.dtype().is_differentiable() {
-                    t.set_history(node.clone(), i as u32);
-                    debug_assert!(!several_views || t.0.view_kind != crate::tensor::ViewKind::NoGrad);
-                }
+            if let Some(t) = outputs.get(i)
+                && t.dtype().is_differentiable()
+            {
+                t.set_history(node.clone(), i as u32);
+                debug_assert!(!several_views || t.0.view_kind != crate::tensor::ViewKind::NoGrad);
             }
         }
         Ok(())

@@ -201,7 +201,7 @@ op! {
         self_(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &self_, &other, true)?,
         other(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &other, &self_, true)?,
     };
-    samples: |m| ordered_samples(m);
+    samples: ordered_samples;
     fn maximum(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     out fn maximum_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
 }
@@ -219,7 +219,7 @@ op! {
         self_(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &self_, &other, false)?,
         other(g, self_: OwnedOperand, other: OwnedOperand) => tie(g, &other, &self_, false)?,
     };
-    samples: |m| ordered_samples(m);
+    samples: ordered_samples;
     fn minimum(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     out fn minimum_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
 }
@@ -249,7 +249,7 @@ op! {
         self_(g, self_: Tensor, other: Tensor) => self_.ge(&other)?.logical_or(&other.isnan()?)?.where_(g, 0)?,
         other(g, self_: Tensor, other: Tensor) => self_.ge(&other)?.logical_or(&other.isnan()?)?.where_(0, g)?,
     };
-    samples: |m| ordered_samples(m);
+    samples: ordered_samples;
     fn fmax(&self, other: &Tensor) -> Tensor [self, other];
     out fn fmax_out(&self, other: &Tensor) [self, other] in OUT;
 }
@@ -267,7 +267,7 @@ op! {
         self_(g, self_: Tensor, other: Tensor) => self_.le(&other)?.logical_or(&other.isnan()?)?.where_(g, 0)?,
         other(g, self_: Tensor, other: Tensor) => self_.le(&other)?.logical_or(&other.isnan()?)?.where_(0, g)?,
     };
-    samples: |m| ordered_samples(m);
+    samples: ordered_samples;
     fn fmin(&self, other: &Tensor) -> Tensor [self, other];
     out fn fmin_out(&self, other: &Tensor) [self, other] in OUT;
 }
@@ -313,7 +313,7 @@ op! {
         floats |x, y| (x / y).trunc::<I>();
     );
     derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
-    samples: |m| division_samples(m);
+    samples: division_samples;
 }
 
 op! {
@@ -329,7 +329,7 @@ op! {
         floats |x, y| x.floor_divide::<I>(y);
     );
     derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
-    samples: |m| division_samples(m);
+    samples: division_samples;
     fn floor_divide(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn floor_divide_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
     out fn floor_divide_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
@@ -359,7 +359,7 @@ op! {
         self_(g) => g.clone(),
         other(g, self_: OwnedOperand, other: Tensor) => quotient(g, &self_, &other, &|x, y| x.floor_divide(y))?,
     };
-    samples: |m| division_samples(m);
+    samples: division_samples;
     fn remainder(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn remainder_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
     out fn remainder_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
@@ -381,7 +381,7 @@ op! {
         self_(g) => g.clone(),
         other(g, self_: OwnedOperand, other: Tensor) => quotient(g, &self_, &other, &|x, y| x.div_mode(y, Some("trunc")))?,
     };
-    samples: |m| division_samples(m);
+    samples: division_samples;
     fn fmod(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn fmod_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
     out fn fmod_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;

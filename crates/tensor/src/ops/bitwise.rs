@@ -36,7 +36,7 @@ op! {
         ints |x, y| x.bit_and(y);
         bools |x, y| x.mul(y);
     );
-    samples: |m| bit_samples(m);
+    samples: bit_samples;
     fn bitwise_and(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn bitwise_and_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
     out fn bitwise_and_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
@@ -56,7 +56,7 @@ op! {
         ints |x, y| x.bit_or(y);
         bools |x, y| x.add(y);
     );
-    samples: |m| bit_samples(m);
+    samples: bit_samples;
     fn bitwise_or(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn bitwise_or_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
     out fn bitwise_or_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
@@ -76,7 +76,7 @@ op! {
         ints |x, y| x.bit_xor(y);
         bools |x, y| x.sub(y);
     );
-    samples: |m| bit_samples(m);
+    samples: bit_samples;
     fn bitwise_xor(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn bitwise_xor_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
     out fn bitwise_xor_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;

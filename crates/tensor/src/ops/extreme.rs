@@ -69,7 +69,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Tensor, dim: Dims, keepdim: bool, result: Tensor) => extreme_backward(g, &self_, &result, &dim, keepdim)?
     };
-    samples: |m| extreme_samples(m);
+    samples: extreme_samples;
     out_rule: OutRule::dtype(extreme_writes);
     fn amax(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
@@ -96,7 +96,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Tensor, dim: Dims, keepdim: bool, result: Tensor) => extreme_backward(g, &self_, &result, &dim, keepdim)?
     };
-    samples: |m| extreme_samples(m);
+    samples: extreme_samples;
     out_rule: OutRule::dtype(extreme_writes);
     fn amin(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
@@ -166,7 +166,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64, keepdim: bool) => picked_backward(g, &self_, &indices, dim, keepdim)?
     };
-    samples: |m| with_index_samples(m);
+    samples: with_index_samples;
     out_rule: OutRule::EXACT;
     fn max_dim(&self, dim: i64, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
@@ -193,7 +193,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64, keepdim: bool) => picked_backward(g, &self_, &indices, dim, keepdim)?
     };
-    samples: |m| with_index_samples(m);
+    samples: with_index_samples;
     out_rule: OutRule::EXACT;
     fn min_dim(&self, dim: i64, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
@@ -222,7 +222,7 @@ op! {
     argmax: "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
         Out OUT: "argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(argmax_plan; x, dim, keepdim), run: run!(argmax_run; x, dim, keepdim) };
-    samples: |m| arg_samples(m);
+    samples: arg_samples;
     out_rule: OutRule::EXACT;
     fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
@@ -247,7 +247,7 @@ op! {
     argmin: "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
         Out OUT: "argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(argmin_plan; x, dim, keepdim), run: run!(argmin_run; x, dim, keepdim) };
-    samples: |m| arg_samples(m);
+    samples: arg_samples;
     out_rule: OutRule::EXACT;
     fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
@@ -262,7 +262,7 @@ op! {
     aminmax: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
         Out OUT: "aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)";
     Body::Composite(kernel!(aminmax_any; x, dim, keepdim));
-    samples: |m| arg_samples(m);
+    samples: arg_samples;
     fn aminmax(&self, dim: Option<i64>, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
 

@@ -303,7 +303,7 @@ op! {
 
 /// The output sizes of a padding: pairs (before, after), the last dim first; negative ones cut.
 fn padded_sizes(x: &Tensor, pad: &[i64]) -> Result<Dims> {
-    ensure!(pad.len() % 2 == 0, "Length of pad must be even but instead it equals {}", pad.len());
+    ensure!(pad.len().is_multiple_of(2), "Length of pad must be even but instead it equals {}", pad.len());
     ensure!(
         pad.len() / 2 <= x.dim(),
         "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input \
@@ -405,7 +405,7 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
     );
     let n = pad.len() / 2;
     ensure!(
-        pad.len() % 2 == 0 && (x.dim() == n + 1 || x.dim() == n + 2) && (1..=3).contains(&n),
+        pad.len().is_multiple_of(2) && (x.dim() == n + 1 || x.dim() == n + 2) && (1..=3).contains(&n),
         "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
     );
     let mut out = x.clone();

@@ -269,7 +269,7 @@ op! {
             g.mul(&y.neg()?.div(&y.mul(&y)?.add(&x.mul(&x)?)?)?)?
         },
     };
-    samples: |m| real_samples(m);
+    samples: real_samples;
     ulp: 4.0;
     fn atan2(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn atan2_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
@@ -288,7 +288,7 @@ op! {
         self_(g, self_: Tensor, result: Tensor) => g.mul(&self_.div(&result)?)?,
         other(g, other: Tensor, result: Tensor) => g.mul(&other.div(&result)?)?,
     };
-    samples: |m| float_samples(m);
+    samples: float_samples;
     ulp: 4.0;
     fn hypot(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn hypot_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
@@ -318,7 +318,7 @@ op! {
         self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.sigmoid()?.conj()?)?,
         other(g, self_: Tensor, other: Tensor) => g.mul(&other.sub(&self_)?.sigmoid()?.conj()?)?,
     };
-    samples: |m| float_samples(m);
+    samples: float_samples;
     ulp: 4.0;
     fn logaddexp(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     out fn logaddexp_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
@@ -335,7 +335,7 @@ op! {
         self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.mul(std::f64::consts::LN_2)?.sigmoid()?)?,
         other(g, self_: Tensor, other: Tensor) => g.mul(&other.sub(&self_)?.mul(std::f64::consts::LN_2)?.sigmoid()?)?,
     };
-    samples: |m| float_samples(m);
+    samples: float_samples;
     ulp: 4.0;
     fn logaddexp2(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     out fn logaddexp2_out(&self, other: impl IntoOperand) [self, other.operand()] in OUT;
@@ -361,7 +361,7 @@ op! {
         bools |x, y| x.add(y);
     );
     derivative: Derivative::NotImplemented("derivative for aten::heaviside is not implemented");
-    samples: |m| real_samples(m);
+    samples: real_samples;
     fn heaviside(&self, values: &Tensor) -> Tensor [self, values];
     fn heaviside_(&self, values: &Tensor) -> Tensor [self, values] in INPLACE;
 }
@@ -391,7 +391,7 @@ op! {
         },
         other(g, self_: OwnedOperand, other: Tensor) => g.mul(&self_.to_tensor(g)?.div(&other)?)?,
     };
-    samples: |m| real_samples(m);
+    samples: real_samples;
     ulp: 4.0;
     fn xlogy(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn xlogy_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
@@ -410,7 +410,7 @@ op! {
         self_(g, self_: Tensor, result: Tensor) => g.mul(&result.div(&self_)?.masked_fill(&self_.eq(0)?, 0)?)?,
         other(g) => g.zeros_like()?,
     };
-    samples: |m| real_samples(m);
+    samples: real_samples;
     fn copysign(&self, other: impl IntoOperand) -> Tensor [self, other.operand()];
     fn copysign_(&self, other: impl IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
 }
@@ -450,7 +450,7 @@ op! {
         Out OUT: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(nextafter_any; x, y));
     derivative: backward! { self_(g) => g.clone(), other(g) => g.zeros_like()? };
-    samples: |m| float_samples(m);
+    samples: float_samples;
     fn nextafter(&self, other: &Tensor) -> Tensor [self, other];
     fn nextafter_(&self, other: &Tensor) -> Tensor [self, other] in INPLACE;
 }

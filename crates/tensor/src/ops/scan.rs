@@ -274,7 +274,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64) => extreme_backward(g, &self_, &indices, dim)?
     };
-    samples: |m| extreme_samples(m);
+    samples: extreme_samples;
     fn cummax(&self, dim: i64) -> (Tensor, Tensor) [self, dim];
 }
 op! {
@@ -285,7 +285,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64) => extreme_backward(g, &self_, &indices, dim)?
     };
-    samples: |m| extreme_samples(m);
+    samples: extreme_samples;
     fn cummin(&self, dim: i64) -> (Tensor, Tensor) [self, dim];
 }
 

@@ -319,7 +319,7 @@ fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     ensure!(x.dtype() == end.dtype(), "expected dtype {} for `end` but got dtype {}", x.dtype(), end.dtype());
     match weight {
         Operand::Tensor(w) => ensure!(
-            w.dtype() == x.dtype() || (w.dim() == 0 && !(w.dtype().is_complex() && !x.dtype().is_complex())),
+            w.dtype() == x.dtype() || (w.dim() == 0 && (x.dtype().is_complex() || !w.dtype().is_complex())),
             "expected dtype {} for `weight` but got dtype {}",
             x.dtype(),
             w.dtype()

@@ -36,7 +36,10 @@ fn channels_last(t: &Tensor) -> Result<Tensor> {
     strided(t, &dims::strides_for(t.sizes(), format)?)
 }
 
-const LAYOUTS: &[(&str, fn(&Tensor) -> Result<Tensor>)] =
+/// The same elements in another order in memory.
+type Layout = fn(&Tensor) -> Result<Tensor>;
+
+const LAYOUTS: &[(&str, Layout)] =
     &[("transposed", column_major), ("with gaps", spread), ("offset", offset), ("channels-last", channels_last)];
 
 /// Values do not depend on strides.

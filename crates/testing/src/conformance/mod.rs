@@ -58,8 +58,11 @@ pub(crate) struct Case<'a> {
 /// Why a check failed; `None` where it passed or does not apply.
 pub(crate) type Verdict = Result<Option<String>>;
 
+/// What is checked of a case.
+pub(crate) type Check = fn(&Case) -> Verdict;
+
 /// The checks by name.
-pub(crate) const CHECKS: &[(&str, fn(&Case) -> Verdict)] = &[
+pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("inputs", values::inputs_untouched),
     ("again", values::same_again),
     ("threads", values::threads),
