@@ -4,7 +4,7 @@
 //! elements to one. [`strip`] turns it into a 1-d loop for one instruction set. That loop is all that is compiled per
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
-use crate::copy::{CastStrip, cast_strip};
+use crate::copy::{CastStrip, cast_strip, stream};
 use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::iter::Iter;
 use flambeau_base::{DType, Element, Scalar};
@@ -26,6 +26,8 @@ pub struct StripArgs {
     pub strides: [isize; MAX_OPERANDS],
     /// Elements.
     pub n: usize,
+    /// Whether the output is too large for any cache and not an input: its stores should go past them.
+    pub streams: bool,
     /// Parameters, in the schema's order.
     pub params: [Scalar; MAX_PARAMS],
 }
@@ -145,6 +147,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         unsafe {
             let numbers: [T; N] =
                 std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
+            let streams = a.streams && out.addr().is_multiple_of(64);
             let mut start = 0;
             while start + CHUNK <= a.n {
                 let mut buffer = [M::Out::default(); CHUNK];
@@ -163,8 +166,15 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                         *b = M::map::<I>(load(i), p);
                     }
                 }
-                (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(buffer);
+                if streams {
+                    stream::store::<I, _, CHUNK>(out.add(start), &buffer);
+                } else {
+                    (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(buffer);
+                }
                 start += CHUNK;
+            }
+            if streams {
+                stream::finish();
             }
             for i in start..a.n {
                 let x: [T; N] =
@@ -207,9 +217,12 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         }
     }
     if converts.iter().all(Option::is_none) {
+        let bytes = operands.iter().map(|o| if o.strides.contains(&0) { 0 } else { o.dtype.size() }).sum::<usize>();
+        let in_place = operands[1..].iter().any(|o| o.data == operands[0].data);
+        let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
         return iter.for_each(&|data, strides, count| {
             // SAFETY: the iterator hands out elements within the operands.
-            unsafe { (strip.run)(strip_args(data, strides, count, params)) }
+            unsafe { (strip.run)(strip_args(data, strides, count, params, streams)) }
         });
     }
     iter.for_each(&|data, strides, count| {
@@ -219,8 +232,9 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
 }
 
 #[inline(always)]
-fn strip_args(data: &[*mut u8], strides: &[isize], n: usize, params: [Scalar; MAX_PARAMS]) -> StripArgs {
-    let mut args = StripArgs { data: [std::ptr::null_mut(); MAX_OPERANDS], strides: [0; MAX_OPERANDS], n, params };
+fn strip_args(data: &[*mut u8], strides: &[isize], n: usize, params: [Scalar; MAX_PARAMS], streams: bool) -> StripArgs {
+    let mut args =
+        StripArgs { data: [std::ptr::null_mut(); MAX_OPERANDS], strides: [0; MAX_OPERANDS], n, streams, params };
     args.data[..data.len()].copy_from_slice(data);
     args.strides[..strides.len()].copy_from_slice(strides);
     args
@@ -246,7 +260,7 @@ unsafe fn converted(
     let mut start = 0;
     while start < count {
         let len = BLOCK.min(count - start);
-        let mut args = strip_args(data, strides, len, params);
+        let mut args = strip_args(data, strides, len, params, false);
         for k in 0..data.len() {
             let at = data[k].wrapping_offset(strides[k] * start as isize);
             args.data[k] = at;

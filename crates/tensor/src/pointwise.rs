@@ -317,6 +317,7 @@ fn run(
             data: [out.data_ptr(); MAX_OPERANDS],
             strides: [strip.out.size() as isize; MAX_OPERANDS],
             n: out.numel() as usize,
+            streams: false,
             params,
         };
         let direct = operands.iter().enumerate().all(|(k, o)| match o {

@@ -5,6 +5,7 @@
 //! destination run along different dimensions, see `transpose.rs`).
 
 mod cast;
+pub(crate) mod stream;
 mod transpose;
 
 pub use cast::{CastStrip, cast_strip};

@@ -1,11 +1,13 @@
 //! Choosing between two operands.
 
+use crate::copy::stream;
 use crate::math::{Isa, Kernel, entry, level};
 use flambeau_base::iter::Iter;
 use std::marker::PhantomData;
 
-/// A strip's addresses and byte strides (output, condition, the two operands) and its length.
-type Args = ([*mut u8; 4], [isize; 4], usize);
+/// A strip's addresses and byte strides (output, condition, the two operands), its length, and whether stores go past
+/// the caches.
+type Args = ([*mut u8; 4], [isize; 4], usize, bool);
 
 struct Select<T>(PhantomData<T>);
 
@@ -14,17 +16,17 @@ impl<T: Copy + Default> Kernel for Select<T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((data, strides, n): Args) {
+    unsafe fn run<I: Isa>((data, strides, n, streams): Args) {
         let size = size_of::<T>() as isize;
         let dense = |k: usize| strides[k] == size || strides[k] == 0;
         // SAFETY: the caller vouches for `n` elements of every operand.
         unsafe {
             if strides[0] == size && strides[1] == 1 && dense(2) && dense(3) {
                 match (strides[2] == 0, strides[3] == 0) {
-                    (false, false) => chosen::<T, false, false>(data, n),
-                    (true, false) => chosen::<T, true, false>(data, n),
-                    (false, true) => chosen::<T, false, true>(data, n),
-                    (true, true) => chosen::<T, true, true>(data, n),
+                    (false, false) => chosen::<I, T, false, false>(data, n, streams),
+                    (true, false) => chosen::<I, T, true, false>(data, n, streams),
+                    (false, true) => chosen::<I, T, false, true>(data, n, streams),
+                    (true, true) => chosen::<I, T, true, true>(data, n, streams),
                 }
                 return;
             }
@@ -45,21 +47,36 @@ const CHUNK: usize = 64;
 /// # Safety
 /// As [`select`], for `n` elements.
 #[inline(always)]
-unsafe fn chosen<T: Copy + Default, const FIXED_X: bool, const FIXED_Y: bool>(data: [*mut u8; 4], n: usize) {
+unsafe fn chosen<I: Isa, T: Copy + Default, const FIXED_X: bool, const FIXED_Y: bool>(
+    data: [*mut u8; 4],
+    n: usize,
+    streams: bool,
+) {
     let (out, mask, x, y) = (data[0].cast::<T>(), data[1], data[2].cast::<T>(), data[3].cast::<T>());
+    let streams = streams && out.addr().is_multiple_of(64);
     // SAFETY: indices below `n`, or 0 where the operand is one element.
     unsafe {
         let (first_x, first_y) = (x.read_unaligned(), y.read_unaligned());
         let at = |i: usize| {
             let x = if FIXED_X { first_x } else { x.add(i).read_unaligned() };
             let y = if FIXED_Y { first_y } else { y.add(i).read_unaligned() };
-            if *mask.add(i) != 0 { x } else { y }
+            crate::math::select(*mask.add(i) != 0, x, y)
         };
         let mut start = 0;
         while start + CHUNK <= n {
-            let buffer: [T; CHUNK] = std::array::from_fn(|i| at(start + i));
-            out.add(start).cast::<[T; CHUNK]>().write_unaligned(buffer);
+            let mut buffer = [T::default(); CHUNK];
+            for (i, b) in buffer.iter_mut().enumerate() {
+                *b = at(start + i);
+            }
+            if streams {
+                stream::store::<I, _, CHUNK>(out.add(start), &buffer);
+            } else {
+                out.add(start).cast::<[T; CHUNK]>().write_unaligned(buffer);
+            }
             start += CHUNK;
+        }
+        if streams {
+            stream::finish();
         }
         for i in start..n {
             out.add(i).write_unaligned(at(i));
@@ -90,9 +107,12 @@ pub unsafe fn select(
         8 => entry::<Select<u64>>(level()),
         _ => entry::<Select<[u64; 2]>>(level()),
     };
+    let in_place = std::ptr::eq(out.0, x.0) || std::ptr::eq(out.0, y.0);
+    let wide = [out.1, x.1, y.1].iter().filter(|s| !s.contains(&0)).count();
+    let streams = !in_place && stream::streams(walk.numel().saturating_mul(wide * size + 1));
     walk.for_each(&|p, s, n| {
         // SAFETY: a strip of the caller's operands.
-        unsafe { run(([p[0], p[1], p[2], p[3]], [s[0], s[1], s[2], s[3]], n)) }
+        unsafe { run(([p[0], p[1], p[2], p[3]], [s[0], s[1], s[2], s[3]], n, streams)) }
     });
 }
 

@@ -22,6 +22,7 @@ mod trig;
 pub use float::Float;
 pub use isa::{Avx2, Avx512, Baseline, Isa, Kernel, Level, entry, level, run};
 pub use number::{Integer, Number};
+pub(crate) use poly::select;
 
 /// Loops over indices by blocks, with one body for the blocks in which a condition holds throughout and another for the
 /// rest: for functions with rare arguments that do not vectorise (see [`Float`](crate::math::Float)).

@@ -79,7 +79,7 @@ impl<T: Float> Kernel for ForwardGroup<T> {
     unsafe fn run<I: Isa>((x, out, (channels, spatial), weight, bias, eps): Self::Args) -> (f64, f64) {
         // SAFETY: the caller's contract: `channels * spatial` elements, `channels` parameters.
         unsafe {
-            let (mean, rstd) = moments::<T, true>(std::slice::from_raw_parts(x, channels * spatial), eps);
+            let (mean, rstd) = moments::<T, true>(x, channels * spatial, eps);
             let m = T::from_f64(mean);
             for c in 0..channels {
                 let (scale, shift) = (T::from_f64(rstd) * *weight.add(c), *bias.add(c));

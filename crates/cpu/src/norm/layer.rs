@@ -102,13 +102,18 @@ pub unsafe fn rms_norm_backward(
 }
 
 /// Mean and reciprocal standard deviation of a row (root mean square, if not `CENTRE`), in two passes over cache.
+///
+/// # Safety
+/// `x` must be valid for `len` elements.
 #[inline(always)]
-pub(super) fn moments<T: Float, const CENTRE: bool>(x: &[T], eps: f64) -> (f64, f64) {
-    let n = x.len() as f64;
-    let mean = if CENTRE { sums(x.len(), |i| [x[i]])[0] / n } else { 0.0 };
+pub(super) unsafe fn moments<T: Float, const CENTRE: bool>(x: *const T, len: usize, eps: f64) -> (f64, f64) {
+    let n = len as f64;
+    // SAFETY: `i < len`.
+    let at = |i: usize| unsafe { *x.add(i) };
+    let mean = if CENTRE { sums(len, |i| [at(i)])[0] / n } else { 0.0 };
     let centre = T::from_f64(mean);
-    let [squares, rest] = sums(x.len(), |i| {
-        let d = x[i] - centre;
+    let [squares, rest] = sums(len, |i| {
+        let d = at(i) - centre;
         [d * d, d]
     });
     // What rounding left of the mean corrects it and the squares (Chan, Golub & LeVeque, 1983, "corrected two-pass").
@@ -128,7 +133,7 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRow<T, CENTRE> {
     #[inline(always)]
     unsafe fn run<I: Isa>((x, out, n, weight, bias, eps): Self::Args) -> (f64, f64) {
         // SAFETY: `n` elements by the caller's contract.
-        let (mean, rstd) = moments::<T, CENTRE>(unsafe { std::slice::from_raw_parts(x, n) }, eps);
+        let (mean, rstd) = unsafe { moments::<T, CENTRE>(x, n, eps) };
         let (m, r) = (T::from_f64(mean), T::from_f64(rstd));
         // SAFETY: `n` elements each by the caller's contract.
         unsafe {

@@ -1,7 +1,7 @@
 //! Rows of elements of any float dtype, seen as rows of the type arithmetic is done in.
 
 use crate::copy::{CastStrip, Shared, cast_strip};
-use crate::math::{Float, Number};
+use crate::math::{Float, Number, select};
 use crate::reduce::Operand;
 use flambeau_base::DType;
 
@@ -131,16 +131,44 @@ impl SharedOperand {
 }
 
 /// Accumulators side by side: four AVX-512 vectors of `f32` hide the latency of an addition.
-const LANES: usize = 64;
+pub(crate) const LANES: usize = 64;
 
 /// Elements summed in `T` before the sum goes on in `f64`.
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
+
+// Note [Lanes]: accumulators must stay in registers, which the compiler manages only for an array that is indexed by
+// loops with constant bounds: what is left of a row goes through an array of its own, and both are joined in a third. The
+// array starts from a constant, since 64 stores of one value are more uses of it than alias analysis looks at. And 64
+// elements are too many for a loop to be unrolled before it is vectorised, which leaves vectors of two.
+
+/// Joins accumulators in a tree.
+#[inline(always)]
+fn joined<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
+    let mut half = LANES;
+    while half > 1 {
+        half /= 2;
+        for l in 0..half {
+            lanes[l] = join(lanes[l], lanes[l + half]);
+        }
+    }
+    lanes[0]
+}
+
+/// The sum of two sets of lanes.
+#[inline(always)]
+pub(crate) fn total<T: Float>(lanes: &[T; LANES], rest: &[T; LANES]) -> f64 {
+    let mut all = [<T as Number>::ZERO; LANES];
+    for l in 0..LANES {
+        all[l] = lanes[l] + rest[l];
+    }
+    joined(all, |a, b| a + b).to_f64()
+}
 
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // `lanes[k][l]` runs along `l` for several `k`.
 pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [T; K]) -> [f64; K] {
-    let mut total = [0.0; K];
+    let mut sums = [0.0; K];
     let mut i = 0;
     while i < n {
         let end = n.min(i + BLOCK);
@@ -154,62 +182,47 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
             }
             i += LANES;
         }
-        if i < end {
-            // The rest goes through an array of its own, which leaves `lanes` in registers above.
-            let mut rest = [[<T as Number>::ZERO; LANES]; K];
-            for l in 0..end - i {
-                let terms = term(i + l);
-                for k in 0..K {
-                    rest[k][l] = terms[k];
-                }
-            }
+        let mut rest = [[<T as Number>::ZERO; LANES]; K];
+        for l in 0..end - i {
+            let terms = term(i + l);
             for k in 0..K {
-                for l in 0..LANES {
-                    lanes[k][l] += rest[k][l];
-                }
+                rest[k][l] = terms[k];
             }
-            i = end;
         }
+        i = end;
         for k in 0..K {
-            let mut half = LANES;
-            while half > 1 {
-                half /= 2;
-                for l in 0..half {
-                    let high = lanes[k][l + half];
-                    lanes[k][l] += high;
-                }
-            }
-            total[k] += lanes[k][0].to_f64();
+            sums[k] += total(&lanes[k], &rest[k]);
         }
     }
-    total
+    sums
 }
 
-/// The largest element, negative infinity for none. NaN is passed over.
+/// The largest of `n` elements, negative infinity for none. NaN is passed over.
+///
+/// # Safety
+/// `x` must be valid for `n` elements.
 #[inline(always)]
-pub(crate) fn largest<T: Float>(x: &[T]) -> T {
-    let larger = |a: T, b: T| if b > a { b } else { a };
-    let mut lanes = [T::NEG_INFINITY; LANES];
-    let chunks = x.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
+pub(crate) unsafe fn largest<T: Float>(x: *const T, n: usize) -> T {
+    let larger = |a: T, b: T| select(b > a, b, a);
+    // SAFETY: `i < n` wherever it is called.
+    let at = |i: usize| unsafe { *x.add(i) };
+    let mut lanes = const { [T::NEG_INFINITY; LANES] };
+    let mut i = 0;
+    while i + LANES <= n {
         for l in 0..LANES {
-            lanes[l] = larger(lanes[l], chunk[l]);
+            lanes[l] = larger(lanes[l], at(i + l));
         }
+        i += LANES;
     }
-    let mut last = [T::NEG_INFINITY; LANES];
-    last[..rest.len()].copy_from_slice(rest);
+    let mut rest = const { [T::NEG_INFINITY; LANES] };
+    for l in 0..n - i {
+        rest[l] = at(i + l);
+    }
+    let mut all = const { [T::NEG_INFINITY; LANES] };
     for l in 0..LANES {
-        lanes[l] = larger(lanes[l], last[l]);
+        all[l] = larger(lanes[l], rest[l]);
     }
-    let mut half = LANES;
-    while half > 1 {
-        half /= 2;
-        for l in 0..half {
-            lanes[l] = larger(lanes[l], lanes[l + half]);
-        }
-    }
-    lanes[0]
+    joined(all, larger)
 }
 
 /// Calls `f` with the compute type that `dtype` names (`f64` or `f32`).

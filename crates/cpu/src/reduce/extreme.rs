@@ -5,7 +5,7 @@
 
 use super::fold::{Fold, LANES, Max, Min, Value, fold_block, write};
 use super::{Block, Output, Reducer};
-use crate::math::{Isa, Kernel, entry, level};
+use crate::math::{Isa, Kernel, entry, level, select};
 use flambeau_base::DType;
 use std::marker::PhantomData;
 
@@ -83,14 +83,14 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
         let x = b.data.cast::<T>();
         let narrow = b.cols < LANES && b.row_stride == b.cols as isize;
         let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
-        let mut best = [f.identity(); TILE];
+        let mut best = const { [F::IDENTITY; TILE] };
         let mut best_block = [0i32; TILE];
         // SAFETY: the first rows of the caller's block; identities lose to or equal everything.
         unsafe { fold_block::<I, F>(f, x, at_once.min(b.rows), b.row_stride, b.cols, &units, &mut best) };
         let mut r = at_once;
         while r < b.rows {
             let rows = at_once.min(b.rows - r);
-            let mut block = [f.identity(); TILE];
+            let mut block = const { [F::IDENTITY; TILE] };
             // SAFETY: rows of the caller's block.
             unsafe {
                 let x = x.offset(r as isize * b.row_stride);
@@ -101,8 +101,8 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             for j in 0..b.cols {
                 let better =
                     if F::MAX { beats::<T, true>(block[j], best[j]) } else { beats::<T, false>(block[j], best[j]) };
-                best[j] = if better { block[j] } else { best[j] };
-                best_block[j] = if better { id } else { best_block[j] };
+                best[j] = select(better, block[j], best[j]);
+                best_block[j] = select(better, id, best_block[j]);
             }
             r += rows;
         }
@@ -156,7 +156,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Reducer for Extre
         TILE
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
-        let empty = Found { value: self.fold.identity(), index: i64::MAX };
+        let empty = Found { value: F::IDENTITY, index: i64::MAX };
         // SAFETY: `n` aligned states by the contract.
         unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(empty);
     }

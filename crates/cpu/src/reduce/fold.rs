@@ -5,8 +5,8 @@
 //! dealt to up to [`LANES`] accumulators, which are merged in a tree at the end.
 
 use super::{Block, Output, Reducer};
-use crate::copy::cast_strip;
-use crate::math::{Float, Isa, Kernel, entry, level};
+use crate::copy::{cast_strip, prefetch};
+use crate::math::{Float, Isa, Kernel, entry, level, select};
 use flambeau_base::{Complex, DType, Element};
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     /// What a step knows about its column besides the accumulator (a mean, a maximum).
     type Param: Copy;
     /// The accumulator of nothing.
-    fn identity(self) -> Self::State;
+    const IDENTITY: Self::State;
     /// The accumulator with one more element.
     fn step<I: Isa>(self, state: Self::State, x: Self::In, param: Self::Param) -> Self::State;
     /// The accumulator of both.
@@ -34,6 +34,10 @@ pub(super) trait Value: Element + PartialOrd {
     /// Sums and products: `f64` for floats, which makes every `f32` sum as good as correctly rounded at no cost in
     /// bandwidth, and wrapping `i64` for integers.
     type Sum: Value<Sum = Self::Sum>;
+    /// Zero.
+    const ZERO: Self;
+    /// One.
+    const ONE: Self;
     /// No element is larger.
     const HIGHEST: Self;
     /// No element is smaller.
@@ -49,6 +53,8 @@ macro_rules! float_value {
     ($($t:ty),*) => { $(
         impl Value for $t {
             type Sum = f64;
+            const ZERO: $t = 0.0;
+            const ONE: $t = 1.0;
             const HIGHEST: $t = <$t>::INFINITY;
             const LOWEST: $t = <$t>::NEG_INFINITY;
             #[inline(always)] fn widen(self) -> f64 { self as f64 }
@@ -63,6 +69,8 @@ float_value!(f32, f64);
 
 impl Value for i64 {
     type Sum = i64;
+    const ZERO: i64 = 0;
+    const ONE: i64 = 1;
     const HIGHEST: i64 = i64::MAX;
     const LOWEST: i64 = i64::MIN;
     #[inline(always)]
@@ -107,10 +115,7 @@ macro_rules! fold {
             type In = $T;
             type State = $State;
             type Param = ();
-            #[inline(always)]
-            fn identity(self) -> Self::State {
-                $identity
-            }
+            const IDENTITY: Self::State = $identity;
             #[inline(always)]
             fn step<I: Isa>(self, $s: Self::State, $x: $T, _: ()) -> Self::State {
                 $step
@@ -125,16 +130,16 @@ macro_rules! fold {
 
 fold! {
     /// The sum.
-    Sum<T>: T::Sum = T::Sum::from_i64(0), |s, x| s.plus(x.widen()), |a, b| a.plus(b)
+    Sum<T>: T::Sum = T::Sum::ZERO, |s, x| s.plus(x.widen()), |a, b| a.plus(b)
 }
 fold! {
     /// The sum of what is not NaN.
-    NanSum<T>: T::Sum = T::Sum::from_i64(0),
-    |s, x| s.plus(if x.nan() { T::Sum::from_i64(0) } else { x.widen() }), |a, b| a.plus(b)
+    NanSum<T>: T::Sum = T::Sum::ZERO,
+    |s, x| s.plus(select(x.nan(), T::Sum::ZERO, x.widen())), |a, b| a.plus(b)
 }
 fold! {
     /// The product.
-    Product<T>: T::Sum = T::Sum::from_i64(1), |s, x| s.times(x.widen()), |a, b| a.times(b)
+    Product<T>: T::Sum = T::Sum::ONE, |s, x| s.times(x.widen()), |a, b| a.times(b)
 }
 fold! {
     /// How many are not zero (NaN is not).
@@ -142,11 +147,11 @@ fold! {
 }
 fold! {
     /// The sum of magnitudes.
-    SumAbs<T>: T::Sum = T::Sum::from_i64(0), |s, x| s.plus(x.magnitude().widen()), |a, b| a.plus(b)
+    SumAbs<T>: T::Sum = T::Sum::ZERO, |s, x| s.plus(x.magnitude().widen()), |a, b| a.plus(b)
 }
 fold! {
     /// The sum of squares.
-    SumSquares<T>: T::Sum = T::Sum::from_i64(0),
+    SumSquares<T>: T::Sum = T::Sum::ZERO,
     |s, x| s.plus(x.widen().times(x.widen())), |a, b| a.plus(b)
 }
 fold! {
@@ -159,7 +164,7 @@ fold! {
 }
 fold! {
     /// The largest magnitude; NaN if there is one. Its accumulator never falls below zero, as PyTorch's.
-    MaxAbs<T>: T = T::from_i64(0), |s, x| larger(s, x.magnitude()), |a, b| larger(a, b)
+    MaxAbs<T>: T = T::ZERO, |s, x| larger(s, x.magnitude()), |a, b| larger(a, b)
 }
 fold! {
     /// The smallest magnitude; NaN if there is one.
@@ -168,12 +173,12 @@ fold! {
 
 #[inline(always)]
 pub(super) fn larger<T: Value>(a: T, b: T) -> T {
-    if (b > a) | b.nan() { b } else { a }
+    select((b > a) | b.nan(), b, a)
 }
 
 #[inline(always)]
 pub(super) fn smaller<T: Value>(a: T, b: T) -> T {
-    if (b < a) | b.nan() { b } else { a }
+    select((b < a) | b.nan(), b, a)
 }
 
 /// The sum of magnitudes to a power.
@@ -187,10 +192,7 @@ impl<T: Value> Fold for SumPowers<T> {
     type In = T;
     type State = f64;
     type Param = ();
-    #[inline(always)]
-    fn identity(self) -> f64 {
-        0.0
-    }
+    const IDENTITY: f64 = 0.0;
     #[inline(always)]
     fn step<I: Isa>(self, s: f64, x: T, _: ()) -> f64 {
         s + Float::pow::<I>(x.magnitude().to_f64(), self.power)
@@ -209,10 +211,7 @@ impl Fold for ComplexProduct {
     type In = Complex<f64>;
     type State = Complex<f64>;
     type Param = ();
-    #[inline(always)]
-    fn identity(self) -> Complex<f64> {
-        Complex::new(1.0, 0.0)
-    }
+    const IDENTITY: Complex<f64> = Complex::new(1.0, 0.0);
     #[inline(always)]
     fn step<I: Isa>(self, s: Complex<f64>, x: Complex<f64>, _: ()) -> Complex<f64> {
         s * x
@@ -222,6 +221,12 @@ impl Fold for ComplexProduct {
         a * b
     }
 }
+
+/// Bytes between what is folded and what is asked for: they stay in the first-level cache.
+const AHEAD: usize = 1 << 14;
+
+/// Columns folded between two looks ahead.
+const LOOK: usize = 64;
 
 /// Folds row by row into one accumulator per column.
 ///
@@ -238,18 +243,30 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     states: &mut [F::State],
 ) {
     let (params, states) = (&params[..cols], &mut states[..cols]);
+    // Short stretches of many rows are too many streams for the hardware to see them coming: rows are asked for while
+    // those before them, `AHEAD` bytes of them, are folded.
+    let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(4);
     let mut r = 0;
     // Four rows per pass: an accumulator is loaded and stored once for four elements.
     while r + 4 <= rows {
         // SAFETY: rows `r..r + 4` exist by the contract.
         let [a, b, c, d] =
             [0, 1, 2, 3].map(|i| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) });
-        for j in 0..cols {
-            let (mut s, p) = (states[j], params[j]);
-            s = f.step::<I>(s, a[j], p);
-            s = f.step::<I>(s, b[j], p);
-            s = f.step::<I>(s, c[j], p);
-            states[j] = f.step::<I>(s, d[j], p);
+        for start in (0..cols).step_by(LOOK) {
+            let end = cols.min(start + LOOK);
+            for row in [a, b, c, d] {
+                let next = row.as_ptr().wrapping_offset(ahead as isize * row_stride).wrapping_add(start);
+                for byte in (0..(end - start) * size_of::<F::In>()).step_by(64) {
+                    prefetch(next.cast::<u8>().wrapping_add(byte));
+                }
+            }
+            for j in start..end {
+                let (mut s, p) = (states[j], params[j]);
+                s = f.step::<I>(s, a[j], p);
+                s = f.step::<I>(s, b[j], p);
+                s = f.step::<I>(s, c[j], p);
+                states[j] = f.step::<I>(s, d[j], p);
+            }
         }
         r += 4;
     }
@@ -263,8 +280,43 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     }
 }
 
-/// Folds a block into the accumulators of its columns, dealing the rows to several accumulators where columns are few
-/// and rows lie end to end.
+/// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]).
+///
+/// # Safety
+/// `x` must be valid for `n` elements.
+#[inline(always)]
+unsafe fn fold_run<I: Isa, F: Fold>(f: F, x: *const F::In, n: usize, param: F::Param) -> F::State {
+    const N: usize = 64;
+    let mut lanes = const { [F::IDENTITY; N] };
+    let mut at = 0;
+    while at + N <= n {
+        for l in 0..N {
+            // SAFETY: `at + N` elements exist.
+            lanes[l] = f.step::<I>(lanes[l], unsafe { *x.add(at + l) }, param);
+        }
+        at += N;
+    }
+    let mut rest = const { [F::IDENTITY; N] };
+    for l in 0..n - at {
+        // SAFETY: the last of the `n` elements.
+        rest[l] = f.step::<I>(rest[l], unsafe { *x.add(at + l) }, param);
+    }
+    let mut joined = const { [F::IDENTITY; N] };
+    for l in 0..N {
+        joined[l] = f.merge(lanes[l], rest[l]);
+    }
+    let mut half = N;
+    while half > 1 {
+        half /= 2;
+        for l in 0..half {
+            joined[l] = f.merge(joined[l], joined[l + half]);
+        }
+    }
+    joined[0]
+}
+
+/// Folds a block into the accumulators of its columns. Where rows lie end to end, the elements of a single column are
+/// dealt to accumulators in registers, and the rows of a few columns to several accumulators of each.
 ///
 /// # Safety
 /// As [`fold_rows`].
@@ -278,30 +330,40 @@ pub(super) unsafe fn fold_block<I: Isa, F: Fold>(
     params: &[F::Param],
     states: &mut [F::State],
 ) {
+    if cols == 1 && row_stride == 1 {
+        // SAFETY: `rows` contiguous elements.
+        states[0] = f.merge(states[0], unsafe { fold_run::<I, F>(f, x, rows, params[0]) });
+        return;
+    }
     let mut deal = 1;
     if row_stride == cols as isize {
         while deal * 2 * cols <= LANES && deal * 8 <= rows {
             deal *= 2;
         }
     }
-    if deal == 1 {
-        // SAFETY: the caller's contract, unchanged.
-        return unsafe { fold_rows::<I, F>(f, x, rows, row_stride, cols, params, states) };
-    }
-    let lanes = deal * cols;
-    let mut accumulators = [f.identity(); LANES];
+    let mut accumulators = const { [F::IDENTITY; LANES] };
     let mut lane_params = [params[0]; LANES];
-    if cols > 1 && size_of::<F::Param>() > 0 {
-        for j in 0..lanes {
+    if deal > 1 && size_of::<F::Param>() > 0 {
+        for j in 0..deal * cols {
             lane_params[j] = params[j % cols];
         }
     }
-    let full = rows / deal;
-    // SAFETY: `rows` rows of `cols` end to end are `full` rows of `lanes` and then `rows % deal` rows of `cols`.
-    unsafe {
-        fold_rows::<I, F>(f, x, full, lanes as isize, lanes, &lane_params, &mut accumulators);
-        let rest = (rows - full * deal) * cols;
-        fold_rows::<I, F>(f, x.add(full * lanes), 1, 0, rest, &lane_params, &mut accumulators);
+    let (lanes, full) = (deal * cols, rows / deal);
+    // Dealt, they are `full` rows of `lanes` and then one of what is left. (A loop, so that the code is there once.)
+    for part in 0..1 + (deal > 1) as usize {
+        let (x, rows, cols) = match part {
+            0 => (x, full, lanes),
+            _ => (x.wrapping_add(full * lanes), 1, (rows - full * deal) * cols),
+        };
+        let (stride, params, states) = match deal {
+            1 => (row_stride, params, &mut *states),
+            _ => (lanes as isize, &lane_params[..], &mut accumulators[..]),
+        };
+        // SAFETY: the caller's rows.
+        unsafe { fold_rows::<I, F>(f, x, rows, stride, cols, params, states) };
+    }
+    if deal == 1 {
+        return;
     }
     let mut half = lanes;
     while half > cols {
@@ -360,7 +422,7 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.
-        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(self.fold.identity());
+        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(F::IDENTITY);
     }
     unsafe fn fold(&self, block: Block, states: *mut u8) {
         // SAFETY: the machine has `level()`; the rest is the contract.

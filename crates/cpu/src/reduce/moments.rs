@@ -41,10 +41,7 @@ impl<T: Value> Fold for SumDeviations<T> {
     type In = T;
     type State = f64;
     type Param = f64;
-    #[inline(always)]
-    fn identity(self) -> f64 {
-        0.0
-    }
+    const IDENTITY: f64 = 0.0;
     #[inline(always)]
     fn step<I: Isa>(self, s: f64, x: T, mean: f64) -> f64 {
         let d = x.to_f64() - mean;
@@ -193,10 +190,7 @@ impl<T: Value + Float> Fold for SumExp<T> {
     type In = T;
     type State = f64;
     type Param = T;
-    #[inline(always)]
-    fn identity(self) -> f64 {
-        0.0
-    }
+    const IDENTITY: f64 = 0.0;
     #[inline(always)]
     fn step<I: Isa>(self, s: f64, x: T, shift: T) -> f64 {
         s + Float::exp::<I>(x - shift).to_f64()

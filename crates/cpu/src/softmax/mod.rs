@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::math::{Float, Isa, Kernel, Number, entry, level};
-use crate::norm::rows::{Rows, compute, compute_dtype, largest, sums};
+use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
+use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
 use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -32,6 +32,9 @@ const LONG: usize = 1 << 16;
 
 /// The most rows side by side.
 const TILE: usize = 256;
+
+/// The fewest rows side by side, where there are more.
+const LEAST_TILE: usize = 64;
 
 /// Fewer neighbouring rows than this are not worth vectorising across.
 const NARROW: usize = 16;
@@ -163,6 +166,58 @@ impl RowFunction for LogSoftmaxBackward {
     }
 }
 
+/// The sum of a piece's terms, which are left in `out` if they are to be kept.
+///
+/// # Safety
+/// `a`, `b` and, if the terms are kept, `out` must be valid for `n` elements.
+#[inline(always)]
+unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
+    a: *const T,
+    b: *const T,
+    out: *mut T,
+    n: usize,
+    max: T,
+) -> f64 {
+    let mut sum = 0.0;
+    let mut at = 0;
+    // SAFETY: `LANES` elements of each from `at` on, or as many of a copy that is filled up with what gives zeros.
+    unsafe {
+        while at < n {
+            let end = n.min(at + BLOCK);
+            let mut lanes = [<T as Number>::ZERO; LANES];
+            while at + LANES <= end {
+                let mut block = [<T as Number>::ZERO; LANES];
+                for l in 0..LANES {
+                    block[l] = F::term::<I, T>(*a.add(at + l), *b.add(at + l), max);
+                }
+                for l in 0..LANES {
+                    lanes[l] += block[l];
+                }
+                if KEEP {
+                    out.add(at).cast::<[T; LANES]>().write_unaligned(block);
+                }
+                at += LANES;
+            }
+            let mut rest = [<T as Number>::ZERO; LANES];
+            if at < end {
+                let (mut x, mut y) =
+                    ([if F::MAX { T::NEG_INFINITY } else { <T as Number>::ZERO }; LANES], [<T as Number>::ZERO; LANES]);
+                std::ptr::copy_nonoverlapping(a.add(at), x.as_mut_ptr(), end - at);
+                std::ptr::copy_nonoverlapping(b.add(at), y.as_mut_ptr(), end - at);
+                for l in 0..LANES {
+                    rest[l] = F::term::<I, T>(x[l], y[l], max);
+                }
+                if KEEP {
+                    std::ptr::copy_nonoverlapping(rest.as_ptr(), out.add(at), end - at);
+                }
+                at = end;
+            }
+            sum += total(&lanes, &rest);
+        }
+    }
+    sum
+}
+
 /// A piece of a row to its summary.
 struct Summarise<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
@@ -171,11 +226,11 @@ impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
     #[inline(always)]
     unsafe fn run<I: Isa>((a, b, n): Self::Args) -> Summary {
         // SAFETY: `n` elements each by the caller's contract.
-        let (a, b) = unsafe { (std::slice::from_raw_parts(a, n), std::slice::from_raw_parts(b, n)) };
-        let max = if F::MAX { largest(a) } else { <T as Number>::ZERO };
+        let max = if F::MAX { unsafe { largest(a, n) } } else { <T as Number>::ZERO };
         // In a piece of negative infinities alone the terms must be zero, not NaN.
         let shift = if max == T::NEG_INFINITY { <T as Number>::ZERO } else { max };
-        let [sum] = sums(n, |i| [F::term::<I, T>(a[i], b[i], shift)]);
+        // SAFETY: the same elements.
+        let sum = unsafe { terms::<I, T, F, false>(a, b, std::ptr::null_mut(), n, shift) };
         Summary { max: max.to_f64(), sum }
     }
 }
@@ -209,14 +264,10 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
                 return Apply::<T, F>::run::<I>((a, b, out, n, summary));
             }
             // The terms wait in the output for their sum.
-            let max = if F::MAX { largest(std::slice::from_raw_parts(a, n)) } else { <T as Number>::ZERO };
-            for i in 0..n {
-                *out.add(i) = F::term::<I, T>(*a.add(i), *b.add(i), max);
-            }
-            let terms = std::slice::from_raw_parts_mut(out, n);
-            let [sum] = sums(n, |i| [terms[i]]);
+            let max = if F::MAX { largest(a, n) } else { <T as Number>::ZERO };
+            let sum = terms::<I, T, F, true>(a, b, out, n, max);
             let scale = T::from_f64(F::scale(sum));
-            for t in terms {
+            for t in std::slice::from_raw_parts_mut(out, n) {
                 *t *= scale;
             }
         }
@@ -238,14 +289,22 @@ impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
             for d in 0..dim {
                 let a = line(a, d);
                 for j in 0..cols {
-                    max[j] = if a[j] > max[j] { a[j] } else { max[j] };
+                    max[j] = select(a[j] > max[j], a[j], max[j]);
                 }
             }
         }
         for d in 0..dim {
-            let (a, b) = (line(a, d), line(b, d));
+            let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
+            let out = out.wrapping_add(d * out_stride);
             for j in 0..cols {
-                sum[j] += F::term::<I, T>(a[j], b[j], max[j]).to_f64();
+                // SAFETY: as above; not slices, because the output may be an input.
+                unsafe {
+                    let term = F::term::<I, T>(*a.add(j), *b.add(j), max[j]);
+                    sum[j] += term.to_f64();
+                    if F::SCALED_TERM {
+                        *out.add(j) = term;
+                    }
+                }
             }
         }
         for j in 0..cols {
@@ -255,8 +314,13 @@ impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
             let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
             let out = out.wrapping_add(d * out_stride);
             for j in 0..cols {
-                // SAFETY: as above; not slices, because the output may be an input.
-                unsafe { *out.add(j) = F::apply::<I, T>(*a.add(j), *b.add(j), max[j], scale[j]) };
+                // SAFETY: as above.
+                unsafe {
+                    *out.add(j) = match F::SCALED_TERM {
+                        true => *out.add(j) * scale[j],
+                        false => F::apply::<I, T>(*a.add(j), *b.add(j), max[j], scale[j]),
+                    }
+                };
             }
         }
     }
@@ -344,8 +408,8 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
             }
         });
     } else {
-        // Whole cache lines wide, as wide as keeps a tile in L2.
-        let tile = (TILE_ELEMENTS / dim / NARROW * NARROW).clamp(NARROW, TILE).min(inner);
+        // Whole cache lines wide, as wide as keeps a tile in L2, but wide enough for lines to be fetched ahead.
+        let tile = (TILE_ELEMENTS / dim / NARROW * NARROW).clamp(LEAST_TILE, TILE).min(inner);
         let tiles = inner.div_ceil(tile);
         let columns = entry::<Columns<T, F>>(level());
         let direct = a.is_direct() && b.is_direct() && out.is_direct();

@@ -1,0 +1,54 @@
+//! Stores that go past the caches.
+//!
+//! An output that no cache will hold costs memory traffic twice when it is stored as usual: its lines are read before
+//! they are written. Measured on 2 cores with 32 MiB of last-level cache: adding two arrays of 40 MB into a third goes
+//! at 57 GB/s with plain stores and 73 GB/s past the caches, what `memcpy` reaches; of 12 MB, 92 and 111 GB/s. Operands
+//! that fit the cache are better kept there: a copy of 16 MB goes at 144 and 88 GB/s.
+
+use crate::math::Isa;
+
+/// Operands larger than this, together, do not stay in a last-level cache.
+const CACHED_BYTES: usize = 33 << 20;
+
+/// Whether an output should be stored past the caches: `bytes` are those of all operands. One that is also an input
+/// should not, since its lines are in the cache by then.
+pub(crate) fn streams(bytes: usize) -> bool {
+    cfg!(target_arch = "x86_64") && bytes > CACHED_BYTES
+}
+
+/// Stores `block`, a whole number of cache lines, past the caches. [`finish`] follows before others read it.
+///
+/// # Safety
+/// `to` must be valid for it and aligned to a cache line, and the machine must have `I`.
+#[inline(always)]
+pub(crate) unsafe fn store<I: Isa, T: Copy, const N: usize>(to: *mut T, block: &[T; N]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's contract; `I` has the instructions of its width.
+    unsafe {
+        use std::arch::x86_64::*;
+        let (to, from) = (to.cast::<u8>(), (&raw const *block).cast::<u8>());
+        for at in (0..size_of_val(block)).step_by(I::VECTOR_BYTES) {
+            let (to, from) = (to.add(at), from.add(at));
+            match I::VECTOR_BYTES {
+                64 => _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())),
+                32 => _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast())),
+                _ => _mm_stream_si128(to.cast(), _mm_loadu_si128(from.cast())),
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's contract.
+    unsafe {
+        to.cast::<[T; N]>().write_unaligned(*block)
+    }
+}
+
+/// Makes what was stored past the caches visible before what follows.
+#[inline(always)]
+pub(crate) fn finish() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
