@@ -202,6 +202,7 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
 /// # Safety
 /// `x` must be valid for `n` elements.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
 pub(crate) unsafe fn largest<T: Float>(x: *const T, n: usize) -> T {
     let larger = |a: T, b: T| select(b > a, b, a);
     // SAFETY: `i < n` wherever it is called.

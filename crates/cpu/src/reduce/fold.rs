@@ -285,6 +285,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
 /// # Safety
 /// `x` must be valid for `n` elements.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
 unsafe fn fold_run<I: Isa, F: Fold>(f: F, x: *const F::In, n: usize, param: F::Param) -> F::State {
     const N: usize = 64;
     let mut lanes = const { [F::IDENTITY; N] };

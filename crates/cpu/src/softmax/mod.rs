@@ -171,6 +171,7 @@ impl RowFunction for LogSoftmaxBackward {
 /// # Safety
 /// `a`, `b` and, if the terms are kept, `out` must be valid for `n` elements.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
 unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     a: *const T,
     b: *const T,
