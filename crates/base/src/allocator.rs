@@ -34,6 +34,21 @@ pub trait Allocator: Send + Sync {
     /// # Safety
     /// `data` came from `allocate` of this allocator with the same `device` and `nbytes`, and nobody uses it any more.
     unsafe fn deallocate(&self, device: Device, data: NonNull<u8>, nbytes: usize);
+
+    /// Copies bytes from one block of the device to another, for storages that grow. The default is for memory that the
+    /// host can address.
+    ///
+    /// # Errors
+    /// When the device cannot.
+    ///
+    /// # Safety
+    /// `from` and `to` are the beginnings of two blocks from `allocate` of this allocator and `device`, of at least
+    /// `nbytes` bytes each.
+    unsafe fn copy(&self, _device: Device, from: *const u8, to: *mut u8, nbytes: usize) -> Result<()> {
+        // SAFETY: as the caller promises; different blocks do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, nbytes) };
+        Ok(())
+    }
 }
 
 /// Host memory.
@@ -84,6 +99,22 @@ fn system_allocate(size: usize) -> Option<NonNull<u8>> {
 unsafe fn system_deallocate(data: NonNull<u8>, size: usize) {
     // SAFETY: the layout is the one that was allocated.
     unsafe { std::alloc::dealloc(data.as_ptr(), Layout::from_size_align_unchecked(size, ALIGNMENT)) }
+}
+
+/// A block for a small object (at most [`SMALL`] bytes), from the lists of small blocks; not counted in [`MemoryStats`].
+#[inline(always)]
+pub(crate) fn allocate_object(nbytes: usize) -> Option<NonNull<u8>> {
+    small::take(nbytes)
+}
+
+/// Takes back a block.
+///
+/// # Safety
+/// `block` came from [`allocate_object`] with the same `nbytes`, and nobody uses it any more.
+#[inline(always)]
+pub(crate) unsafe fn deallocate_object(block: NonNull<u8>, nbytes: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { small::give(block, nbytes) };
 }
 
 /// The error for a request of `nbytes` bytes that cannot be met.
@@ -181,7 +212,7 @@ mod small {
     const TINY_CLASSES: usize = TINY / ALIGNMENT;
     const CLASSES: usize = TINY_CLASSES + (SMALL / TINY).trailing_zeros() as usize * STEPS;
     /// A list keeps this many bytes, or four blocks if that is more.
-    const LIST: usize = 32 << 10;
+    const LIST: usize = 256 << 10;
     /// All the lists of a thread keep this many bytes.
     const THREAD: usize = 4 << 20;
 
@@ -239,6 +270,24 @@ mod small {
             self.kept -= size;
             Some(block)
         }
+
+        /// Puts a block on a list, unless that is full.
+        ///
+        /// # Safety
+        /// `block` is a block of this class and size that nobody uses.
+        #[inline(always)]
+        unsafe fn push(&mut self, class: usize, size: usize, block: NonNull<u8>) -> bool {
+            let length = usize::from(self.length[class]);
+            if (length >= 4 && (length + 1) * size > LIST) || self.kept + size > THREAD {
+                return false;
+            }
+            // SAFETY: the block is free, at least 64 bytes, and aligned for a pointer.
+            unsafe { block.cast::<*mut u8>().write(self.first[class]) };
+            self.first[class] = block.as_ptr();
+            self.length[class] += 1;
+            self.kept += size;
+            true
+        }
     }
 
     impl Drop for Guarded {
@@ -281,6 +330,13 @@ mod small {
         Ok(block)
     }
 
+    /// As [`allocate`], uncounted.
+    #[inline(always)]
+    pub(super) fn take(nbytes: usize) -> Option<NonNull<u8>> {
+        let (class, size) = class_of(nbytes);
+        with(|lists| lists.pop(class, size)).flatten().or_else(|| system_allocate(size))
+    }
+
     /// # Safety
     /// `block` came from [`allocate`] with the same `nbytes`, and nobody uses it.
     #[inline(always)]
@@ -288,16 +344,8 @@ mod small {
         let (class, size) = class_of(nbytes);
         let listed = with(|lists| {
             lists.count(-(size as isize));
-            let length = lists.length[class] as usize;
-            if (length >= 4 && (length + 1) * size > LIST) || lists.kept + size > THREAD {
-                return false;
-            }
-            // SAFETY: the block is ours, at least 64 bytes, and aligned for a pointer.
-            unsafe { block.cast::<*mut u8>().write(lists.first[class]) };
-            lists.first[class] = block.as_ptr();
-            lists.length[class] += 1;
-            lists.kept += size;
-            true
+            // SAFETY: as the caller promises.
+            unsafe { lists.push(class, size, block) }
         });
         if listed == Some(true) {
             return;
@@ -307,6 +355,21 @@ mod small {
         }
         // SAFETY: a block of this class, in no list.
         unsafe { system_deallocate(block, size) };
+    }
+
+    /// As [`deallocate`], uncounted.
+    ///
+    /// # Safety
+    /// `block` came from [`take`] with the same `nbytes`, and nobody uses it.
+    #[inline(always)]
+    pub(super) unsafe fn give(block: NonNull<u8>, nbytes: usize) {
+        let (class, size) = class_of(nbytes);
+        // SAFETY: as the caller promises; when it is in no list it goes back to the system.
+        unsafe {
+            if with(|lists| lists.push(class, size, block)) != Some(true) {
+                system_deallocate(block, size);
+            }
+        }
     }
 
     /// Counts bytes, of large blocks too.
@@ -520,6 +583,9 @@ impl Allocator for MetaAllocator {
         Ok(NonNull::dangling())
     }
     unsafe fn deallocate(&self, _device: Device, _data: NonNull<u8>, _nbytes: usize) {}
+    unsafe fn copy(&self, _device: Device, _from: *const u8, _to: *mut u8, _nbytes: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod iter;
 pub mod layout;
 pub mod parallel;
 pub mod scalar;
+pub mod shared;
 pub mod storage;
 
 pub use allocator::Allocator;

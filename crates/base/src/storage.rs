@@ -1,12 +1,12 @@
 //! A storage: one flat allocation of bytes that any number of tensors share.
 
 use crate::allocator::ALIGNMENT;
+use crate::shared::Shared;
 use crate::{Allocator, Device, Result, ensure};
 use parking_lot::RawRwLock;
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockRecursive as _};
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// A shared handle to one flat, aligned allocation of bytes on a device.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 /// ([`LockSet`]), runs, and releases; an operator never calls another operator while it holds one. That is what makes
 /// safe code free of data races at a cost of a few nanoseconds.
 #[derive(Clone)]
-pub struct Storage(Arc<StorageImpl>);
+pub struct Storage(Shared<StorageImpl>);
 
 struct StorageImpl {
     data: AtomicPtr<u8>,
@@ -43,7 +43,7 @@ impl Storage {
             0 => NonNull::without_provenance(std::num::NonZero::new(ALIGNMENT).expect("not zero")),
             n => allocator.allocate(device, n)?,
         };
-        Ok(Storage(Arc::new(StorageImpl {
+        Ok(Storage(Shared::new(StorageImpl {
             data: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
             capacity: AtomicUsize::new(nbytes),
@@ -66,7 +66,7 @@ impl Storage {
         nbytes: usize,
         release: Box<dyn Fn() + Send + Sync>,
     ) -> Storage {
-        Storage(Arc::new(StorageImpl {
+        Storage(Shared::new(StorageImpl {
             data: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
             capacity: AtomicUsize::new(nbytes),
@@ -98,13 +98,13 @@ impl Storage {
 
     /// How many handles share it.
     pub fn use_count(&self) -> usize {
-        Arc::strong_count(&self.0)
+        self.0.count()
     }
 
     /// Whether both are handles to the same storage.
     #[inline(always)]
     pub fn same(&self, other: &Storage) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.same(&other.0)
     }
 
     /// Whether [`Storage::resize`] can work: not for memory that somebody else owns.
@@ -138,9 +138,10 @@ impl Storage {
         let new = Storage::new(self.0.device, nbytes)?;
         let _lock = LockSet::new([(self, true)])?;
         let old_capacity = self.0.capacity.load(Ordering::Relaxed);
-        if !self.0.device.is_meta() {
-            // SAFETY: both blocks are at least the common length, distinct, and the exclusive lock is held.
-            unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), new.data_ptr(), self.nbytes().min(nbytes)) };
+        let common = self.nbytes().min(nbytes);
+        if common > 0 {
+            // SAFETY: both blocks are this allocator's, at least of the common length, and the exclusive lock is held.
+            unsafe { self.0.allocator.copy(self.0.device, self.data_ptr(), new.data_ptr(), common)? };
         }
         let old = self.0.data.swap(new.data_ptr(), Ordering::Relaxed);
         self.0.nbytes.store(nbytes, Ordering::Relaxed);
@@ -152,7 +153,7 @@ impl Storage {
 
     #[inline(always)]
     fn address(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        self.0.address()
     }
 }
 
@@ -201,10 +202,14 @@ impl<'a> LockSet<'a> {
         for (storage, write) in storages {
             // Insertion into address order; the lists are two or three long.
             let address = storage.address();
-            match held.iter().position(|(s, _)| s.address() >= address) {
-                Some(i) if held[i].0.address() == address => held[i].1 |= write,
-                Some(i) => held.insert(i, (storage, write)),
-                None => held.push((storage, write)),
+            let mut place = held.len();
+            while place > 0 && held[place - 1].0.address() > address {
+                place -= 1;
+            }
+            match place.checked_sub(1) {
+                Some(before) if held[before].0.address() == address => held[before].1 |= write,
+                _ if place == held.len() => held.push((storage, write)),
+                _ => held.insert(place, (storage, write)),
             }
         }
         if HELD_COUNT.get() > 0 {

@@ -6,6 +6,16 @@ use smallvec::SmallVec;
 /// Sizes or strides, inline up to five dimensions.
 pub type Dims = SmallVec<[i64; 5]>;
 
+/// A copy of sizes or strides. (`clone` goes element by element.)
+#[inline(always)]
+pub(crate) fn copy(dims: &Dims) -> Dims {
+    match dims.spilled() {
+        true => Dims::from_slice(dims),
+        // SAFETY: while it is not spilled it owns nothing: its bytes are a number of plain integers and their count.
+        false => unsafe { std::ptr::read(dims) },
+    }
+}
+
 /// Cached answers to "is it dense in this order?", one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contiguity(u8);
@@ -105,14 +115,14 @@ pub fn is_dense(sizes: &[i64], strides: &[i64]) -> bool {
     if sizes.contains(&0) {
         return true;
     }
-    let mut dims: SmallVec<[usize; 5]> = (0..sizes.len()).filter(|&d| sizes[d] != 1).collect();
-    dims.sort_by_key(|&d| strides[d]);
+    // Each dim's stride must be the product of the sizes inside it: find them from the innermost outwards. A dim whose
+    // turn has passed cannot come again, since the product only grows.
+    let mut left = sizes.iter().filter(|s| **s != 1).count();
     let mut expected = 1;
-    for d in dims {
-        if strides[d] != expected {
-            return false;
-        }
+    while left > 0 {
+        let Some(d) = (0..sizes.len()).find(|&d| sizes[d] != 1 && strides[d] == expected) else { return false };
         expected *= sizes[d];
+        left -= 1;
     }
     true
 }
@@ -137,11 +147,14 @@ pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
 /// Row-major strides. A dim of size 0 counts as 1, as in PyTorch.
 #[inline]
 pub fn contiguous_strides(sizes: &[i64]) -> Dims {
-    let mut strides = Dims::from_elem(1, sizes.len());
+    let mut strides = match sizes.len() {
+        n @ 0..=5 => Dims::from_buf_and_len([1; 5], n),
+        n => Dims::from_elem(1, n),
+    };
     let mut step = 1i64;
-    for d in (0..sizes.len()).rev() {
-        strides[d] = step;
-        step = step.wrapping_mul(sizes[d].max(1));
+    for (stride, size) in strides.iter_mut().zip(sizes).rev() {
+        *stride = step;
+        step = step.wrapping_mul((*size).max(1));
     }
     strides
 }

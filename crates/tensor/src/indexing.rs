@@ -3,7 +3,7 @@
 use crate::{Dims, Error, IntoOperand, Operand, Result, Tensor};
 
 /// One part of an index.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Index {
     /// One position along a dim, which goes away; negative ones count from the end.
     At(i64),

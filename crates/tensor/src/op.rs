@@ -3,6 +3,7 @@
 //! An `Op` is written by the macros of `macros.rs` in a file of `ops/`, or made at run time by another crate
 //! ([`crate::registry::OpBuilder`]). Dispatch, autograd, bindings, listings and derived tests read nothing else.
 
+use crate::autograd::recipe::Recipe;
 use crate::autograd::{Derivative, Forward};
 use crate::keys::{KEY_COUNT, Key, KeySet};
 use crate::pointwise::Pointwise;
@@ -203,6 +204,7 @@ pub struct Op {
     pub out_rule: OutRule,
     schema: OnceLock<Schema>,
     mutated: OnceLock<u64>,
+    recipe: OnceLock<Box<Recipe>>,
     mutates: bool,
     table: [AtomicPtr<()>; KEY_COUNT],
     overrides: Mutex<Vec<Override>>,
@@ -223,6 +225,7 @@ impl Op {
             out_rule: OutRule::CASTABLE,
             schema: OnceLock::new(),
             mutated: OnceLock::new(),
+            recipe: OnceLock::new(),
             mutates: const_contains(schema_text, "!)"),
             table: [const { AtomicPtr::new(std::ptr::null_mut()) }; KEY_COUNT],
             overrides: Mutex::new(Vec::new()),
@@ -318,6 +321,22 @@ impl Op {
         })
     }
 
+    /// The derivative formulas with their names resolved.
+    ///
+    /// # Errors
+    /// When a formula names something that the schema lacks.
+    #[inline]
+    pub(crate) fn recipe(&'static self) -> Result<&'static Recipe> {
+        let base = self.functional();
+        match base.recipe.get() {
+            Some(recipe) => Ok(recipe),
+            None => {
+                let recipe = Box::new(Recipe::of(base)?);
+                Ok(base.recipe.get_or_init(|| recipe))
+            }
+        }
+    }
+
     /// Whether its results are views of an argument.
     pub fn is_view(&self) -> bool {
         self.schema().is_view()
@@ -350,6 +369,9 @@ impl Op {
         }
         if keys.is_empty() {
             keys = factory_keys(args);
+        }
+        if self.mutates {
+            self.check_inference(args)?;
         }
         let local = crate::keys::local();
         let keys = keys.with(local.included).without(local.excluded);
@@ -451,6 +473,29 @@ impl Op {
     /// Makes the next call look `key` up again.
     pub(crate) fn forget(&self, key: Key) {
         self.table[key.index()].store(std::ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Refuses to write to an inference tensor outside inference mode: such writes are not counted.
+    #[inline]
+    fn check_inference(&self, args: &[Value<'_>]) -> Result<()> {
+        let mut mask = self.mutated();
+        while mask != 0 {
+            let i = mask.trailing_zeros() as usize;
+            mask &= mask - 1;
+            let bad = match args.get(i) {
+                Some(Value::Tensor(t)) => t.is_inference(),
+                Some(Value::Tensors(ts)) => ts.iter().any(Tensor::is_inference),
+                _ => false,
+            };
+            if bad && !crate::autograd::is_inference_mode_enabled() {
+                return Err(Error::runtime(
+                    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get \
+                     a normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more \
+                     details.",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Counts a write to every argument that the schema marks.

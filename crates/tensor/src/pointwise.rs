@@ -80,6 +80,9 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     let Body::Pointwise(pointwise) = op.functional().body else {
         return Err(Error::runtime(format!("{} is not pointwise", op.full_name())));
     };
+    if let Some(out) = small(op, pointwise, keys, args)? {
+        return Ok(Outputs::One(out));
+    }
     let arity = pointwise.arity;
     ensure!(args.len() >= arity, "{}() takes at least {arity} arguments", op.name());
     let mut operands: SmallVec<[Operand<'_>; MAX_OPERANDS]> = SmallVec::new();
@@ -118,8 +121,8 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
         None => {
             let device = if meta { Device::META } else { device_of(&operands) };
             match shape.output_strides(&operands) {
-                None => Tensor::fresh(device, result_dtype, shape.sizes.clone())?,
-                Some(strides) => Tensor::fresh_strided(device, result_dtype, shape.sizes.clone(), strides)?,
+                None => Tensor::fresh(device, result_dtype, dims::copy(&shape.sizes))?,
+                Some(strides) => Tensor::fresh_strided(device, result_dtype, dims::copy(&shape.sizes), strides)?,
             }
         }
         Some(t) => {
@@ -145,6 +148,60 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     check_devices(&operands, &out)?;
     run(strip, common.compute(), params, &shape, &operands, &out, target.is_none())?;
     Ok(Outputs::One(out))
+}
+
+/// The commonest call by far, without the general one's bookkeeping: few elements, one dtype, one shape, all dense and on
+/// the CPU, at most one operand a number that does not promote, and a fresh result. `None` for any other call.
+#[inline]
+fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>]) -> Result<Option<Tensor>> {
+    let (Some(Value::Tensor(first)), true) = (args.first(), args.len() >= pointwise.arity) else { return Ok(None) };
+    let dtype = first.dtype();
+    let fits = first.is_contiguous() && first.numel() <= flambeau_base::iter::GRAIN as i64 && first.numel() > 0;
+    let fresh = matches!(op.body, Body::Pointwise(_) | Body::Variant(Form::Overload, _));
+    if !(fits && fresh && keys == KeySet::of(Key::CPU) && dtype.compute() == dtype) {
+        return Ok(None);
+    }
+    let (operands, rest) = args.split_at(pointwise.arity);
+    let mut number = None;
+    for a in &operands[1..] {
+        match a {
+            Value::Tensor(t) if t.dtype() == dtype && t.0.sizes == first.0.sizes && t.is_contiguous() => {}
+            Value::Scalar(s) if number.is_none() && promotion::result_type_with(first, *s) == dtype => number = Some(*s),
+            _ => return Ok(None),
+        }
+    }
+    match pointwise.promotion {
+        Promotion::Common => {}
+        Promotion::Float if dtype.is_differentiable() => {}
+        _ => return Ok(None),
+    }
+    let params = (pointwise.params)(rest)?;
+    let Some(strip) = (pointwise.strips)(dtype, flambeau_cpu::math::level()) else { return Ok(None) };
+    let out = Tensor::fresh(Device::CPU, strip.out, dims::copy(&first.0.sizes))?;
+    let tensors = operands.iter().filter_map(|o| match o {
+        Value::Tensor(t) => Some((t.storage(), false)),
+        _ => None,
+    });
+    // The output is nobody else's yet: it needs no lock.
+    let _locks = LockSet::new(tensors)?;
+    let mut number = number.map(|s| slot(dtype, s));
+    let mut strip_args = StripArgs {
+        data: [out.data_ptr(); MAX_OPERANDS],
+        strides: [strip.out.size() as isize; MAX_OPERANDS],
+        n: out.numel() as usize,
+        params,
+    };
+    for (k, o) in operands.iter().enumerate() {
+        (strip_args.data[k + 1], strip_args.strides[k + 1]) = match (o, &mut number) {
+            (Value::Tensor(t), _) => (t.data_ptr(), dtype.size() as isize),
+            (_, Some(slot)) => (slot.0.as_mut_ptr(), 0),
+            // Every operand is one or the other, by the checks above.
+            _ => return Ok(None),
+        };
+    }
+    // SAFETY: every operand is dense with `n` elements of the strip's dtype, or one such number; all are locked or ours.
+    unsafe { (strip.run)(strip_args) };
+    Ok(Some(out))
 }
 
 #[cold]
@@ -203,7 +260,7 @@ impl Shape {
             let Operand::Tensor(t) = o else { continue };
             match &mut shape {
                 None => {
-                    shape = Some(Shape { sizes: t.0.sizes.clone(), same: true, contiguous: t.is_contiguous() });
+                    shape = Some(Shape { sizes: dims::copy(&t.0.sizes), same: true, contiguous: t.is_contiguous() });
                 }
                 Some(s) if s.sizes == t.0.sizes => s.contiguous &= t.is_contiguous(),
                 Some(s) => {
@@ -230,7 +287,7 @@ impl Shape {
         if self.same {
             let first = tensors().next()?;
             if first.is_non_overlapping_and_dense() && tensors().all(|t| t.strides() == first.strides()) {
-                return Some(first.0.strides.clone());
+                return Some(dims::copy(&first.0.strides));
             }
         }
         let strides: SmallVec<[Dims; MAX_OPERANDS]> =

@@ -314,7 +314,58 @@ impl<'a> Parser<'a> {
         if let Ok(i) = text.parse::<i64>() {
             return Ok(Scalar::Int(i));
         }
-        text.parse::<f64>().map(Scalar::Float).map_err(|_| "a number")
+        text.parse::<f64>().ok().filter(|x| !x.is_nan()).map(Scalar::Float).ok_or("a number")
+    }
+}
+
+impl fmt::Display for Default {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Default::None => f.write_str("None"),
+            Default::Scalar(Scalar::Bool(true)) => f.write_str("True"),
+            Default::Scalar(Scalar::Bool(false)) => f.write_str("False"),
+            // `{:?}` keeps the point that makes `1.0` a float.
+            Default::Scalar(Scalar::Float(x)) => write!(f, "{x:?}"),
+            Default::Scalar(s) => s.fmt(f),
+            Default::Ints(i) => write!(f, "{i:?}"),
+            Default::Str(s) if s.contains('"') => write!(f, "'{s}'"),
+            Default::Str(s) => write!(f, "\"{s}\""),
+        }
+    }
+}
+
+/// In the language that [`Schema::parse`] reads; sizes that may be symbolic are written as plain integers.
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}(", self.namespace, self.full_name())?;
+        let mut keyword_only = false;
+        for (i, p) in self.params.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            if p.keyword_only && !std::mem::replace(&mut keyword_only, true) {
+                f.write_str("*, ")?;
+            }
+            write_type(f, &p.ty, p.alias.as_ref())?;
+            write!(f, " {}", p.name)?;
+            if let Some(default) = &p.default {
+                write!(f, "={default}")?;
+            }
+        }
+        f.write_str(") -> ")?;
+        if self.returns.len() != 1 {
+            f.write_str("(")?;
+        }
+        for (i, r) in self.returns.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            write_type(f, &r.ty, r.alias.as_ref())?;
+            if let Some(name) = &r.name {
+                write!(f, " {name}")?;
+            }
+        }
+        if self.returns.len() != 1 { f.write_str(")") } else { Ok(()) }
     }
 }
 

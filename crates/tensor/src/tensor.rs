@@ -1,11 +1,14 @@
 //! The tensor: a cheap handle to sizes, strides and an offset over a shared storage.
 
-use crate::autograd::AutogradMeta;
+use crate::autograd::{History, MetaCell};
 use crate::dims::{self, Contiguity, Dims};
 use crate::keys::{Key, KeySet};
 use crate::{DType, Device, Error, Layout, MemoryFormat, Result, Storage, ensure};
+use flambeau_base::shared::Shared;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
 /// An n-dimensional array of one dtype on one device: sizes, strides and an offset over a shared [`Storage`].
 ///
@@ -13,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// operator is a method (`x.add(&y)`), most also in place (`x.add_(&y)`) and into a given output (`x.add_out(&y, &mut
 /// out)`).
 #[derive(Clone)]
-pub struct Tensor(pub(crate) Arc<TensorImpl>);
+pub struct Tensor(pub(crate) Shared<TensorImpl>);
 
 /// What a handle points to. Sizes, strides and offset never change after construction.
 pub struct TensorImpl {
@@ -23,18 +26,22 @@ pub struct TensorImpl {
     pub(crate) device: Device,
     contiguity: Contiguity,
     pub(crate) view_kind: ViewKind,
+    inference: bool,
     pub(crate) sizes: Dims,
     pub(crate) strides: Dims,
     pub(crate) storage_offset: i64,
     numel: i64,
-    pub(crate) storage: Storage,
+    /// A view's is its base's, which it keeps alive anyway, and not counted again: see `drop`.
+    storage: ManuallyDrop<Storage>,
     /// What this is a differentiable view of; never a view itself.
-    pub(crate) base: Option<Tensor>,
+    base: Option<Tensor>,
     /// The storage's version when `grad_fn` was last known to be right (views only). See `autograd::view`.
     pub(crate) view_version: AtomicU32,
     /// A version counter of its own, for tensors cut off from history that share memory (`.data`).
     own_version: Option<Arc<AtomicU32>>,
-    pub(crate) autograd: OnceLock<Box<AutogradMeta>>,
+    pub(crate) history: Mutex<History>,
+    /// What autograd rarely knows: leaves, hooks, tangents.
+    pub(crate) autograd: MetaCell,
 }
 
 /// How a view came to be; decides what an in-place write to it means for autograd.
@@ -44,10 +51,22 @@ pub(crate) enum ViewKind {
     Ordinary,
     /// Made while `no_grad` was on.
     NoGrad,
+    /// Made in inference mode of a tensor that is not an inference tensor.
+    Inference,
     /// One of several views that one operator returned.
     MultiOutput,
     /// Made inside a custom function.
     CustomFunction,
+}
+
+impl Drop for TensorImpl {
+    #[inline]
+    fn drop(&mut self) {
+        if self.base.is_none() {
+            // SAFETY: not used after this. (A view's is a copy of its base's handle, made in `make_view_as`.)
+            unsafe { ManuallyDrop::drop(&mut self.storage) };
+        }
+    }
 }
 
 impl Tensor {
@@ -89,21 +108,23 @@ impl Tensor {
         contiguity: Contiguity,
     ) -> Tensor {
         let device = storage.device();
-        Tensor(Arc::new(TensorImpl {
+        Tensor(Shared::new(TensorImpl {
             keys: AtomicU64::new(1 << device.kind.number()),
             dtype,
             device,
             contiguity,
             view_kind: ViewKind::Ordinary,
+            inference: crate::autograd::is_inference_mode_enabled(),
             numel: dims::numel(&sizes),
             sizes,
             strides,
             storage_offset,
-            storage,
+            storage: ManuallyDrop::new(storage),
             base: None,
             view_version: AtomicU32::new(0),
             own_version: None,
-            autograd: OnceLock::new(),
+            history: Mutex::default(),
+            autograd: MetaCell::default(),
         }))
     }
 
@@ -136,24 +157,32 @@ impl Tensor {
         let contiguity = Contiguity::of(&sizes, &strides);
         let base = self.0.base.as_ref().unwrap_or(self);
         let view_kind = match self.0.view_kind {
-            ViewKind::Ordinary if self.requires_grad() && !crate::autograd::is_grad_enabled() => ViewKind::NoGrad,
+            ViewKind::Ordinary if crate::autograd::is_grad_enabled() => ViewKind::Ordinary,
+            ViewKind::Ordinary if crate::autograd::is_inference_mode_enabled() && !self.0.inference => {
+                ViewKind::Inference
+            }
+            ViewKind::Ordinary if self.requires_grad() => ViewKind::NoGrad,
             kind => kind,
         };
-        Tensor(Arc::new(TensorImpl {
+        Tensor(Shared::new(TensorImpl {
             keys: AtomicU64::new(1 << self.0.device.kind.number()),
             dtype,
             device: self.0.device,
             contiguity,
             view_kind,
+            inference: self.0.inference,
             numel: dims::numel(&sizes),
             sizes,
             strides,
             storage_offset,
-            storage: self.0.storage.clone(),
+            // SAFETY: the copy is never dropped (see `TensorImpl::drop`), and the original, the base's own handle, lives as
+            // long as the base, which the view holds on to.
+            storage: unsafe { std::ptr::read(&base.0.storage) },
             base: Some(base.clone()),
             view_version: AtomicU32::new(self.version()),
             own_version: self.0.own_version.clone(),
-            autograd: OnceLock::new(),
+            history: Mutex::default(),
+            autograd: MetaCell::default(),
         }))
     }
 
@@ -164,27 +193,29 @@ impl Tensor {
             true => t.own_version.clone(),
             false => Some(Arc::new(AtomicU32::new(0))),
         };
-        Tensor(Arc::new(TensorImpl {
+        Tensor(Shared::new(TensorImpl {
             keys: AtomicU64::new(1 << t.device.kind.number()),
             dtype: t.dtype,
             device: t.device,
             contiguity: t.contiguity,
             view_kind: ViewKind::Ordinary,
+            inference: t.inference,
             numel: t.numel,
-            sizes: t.sizes.clone(),
-            strides: t.strides.clone(),
+            sizes: dims::copy(&t.sizes),
+            strides: dims::copy(&t.strides),
             storage_offset: t.storage_offset,
-            storage: t.storage.clone(),
+            storage: ManuallyDrop::new(Storage::clone(&t.storage)),
             base: None,
             view_version: AtomicU32::new(0),
             own_version,
-            autograd: OnceLock::new(),
+            history: Mutex::default(),
+            autograd: MetaCell::default(),
         }))
     }
 
     /// Marks a view just made; the handle must be the only one.
     pub(crate) fn with_view_kind(mut self, kind: ViewKind) -> Tensor {
-        if let Some(t) = Arc::get_mut(&mut self.0) {
+        if let Some(t) = self.0.get_mut() {
             t.view_kind = kind;
         }
         self
@@ -287,12 +318,12 @@ impl Tensor {
     /// Whether both are handles to the very same tensor.
     #[inline(always)]
     pub fn is_same(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.0.same(&other.0)
     }
 
     /// A number that is the same for handles of one tensor and different for tensors alive at once.
     pub fn id(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        self.0.address()
     }
 
     /// Whether it is row-major.
@@ -329,6 +360,12 @@ impl Tensor {
     /// Whether it is a differentiable view of another tensor.
     pub fn is_view(&self) -> bool {
         self.0.base.is_some()
+    }
+
+    /// Whether it was made in [inference mode](crate::autograd::inference_mode), or is a view of such a tensor.
+    #[inline(always)]
+    pub fn is_inference(&self) -> bool {
+        self.0.inference
     }
 
     /// The tensor this is a view of, if autograd tracks one.

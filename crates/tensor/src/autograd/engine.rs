@@ -1,11 +1,11 @@
 //! The engine: walks the backward graph from results to leaves, newest node first.
 //!
 //! Ids only grow, so when the newest node is taken every later use of its result has already added its share, and no
-//! counting of dependencies is needed. Leaves' ids are below all others: they come last.
+//! counting of dependencies is needed. Leaves come last.
 
-use super::node::{Edge, Kind, Node};
+use super::node::{Edge, Node};
 use super::{Grads, set_grad_enabled};
-use crate::{Error, Result, Tensor};
+use crate::{DType, Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -122,30 +122,49 @@ struct Engine<'a> {
     keep: bool,
     create_graph: bool,
     targets: Option<&'a [Edge]>,
-    /// Whether a node lies between the roots and a target; empty when there are no targets.
+    /// The nodes that lie between the roots and a target, and whether a gradient has to pass through them; empty when
+    /// there are no targets.
     needed: HashMap<u64, bool>,
     found: Vec<Option<Tensor>>,
     tasks: BTreeMap<u64, Task>,
+    /// The leaves that gradients reached, in that order, and their places there by id.
+    leaves: Vec<(Tensor, Option<Tensor>)>,
+    places: HashMap<usize, usize>,
 }
 
 impl<'a> Engine<'a> {
     fn new(keep: bool, create_graph: bool, targets: Option<&'a [Edge]>) -> Engine<'a> {
-        let found = vec![None; targets.map_or(0, <[Edge]>::len)];
-        Engine { keep, create_graph, targets, needed: HashMap::new(), found, tasks: BTreeMap::new() }
+        Engine {
+            keep,
+            create_graph,
+            targets,
+            needed: HashMap::new(),
+            found: vec![None; targets.map_or(0, <[Edge]>::len)],
+            tasks: BTreeMap::new(),
+            leaves: Vec::new(),
+            places: HashMap::new(),
+        }
     }
 
     fn run(mut self, roots: Vec<(Edge, Tensor)>) -> Result<Vec<Option<Tensor>>> {
         let _mode = set_grad_enabled(self.create_graph);
         if self.targets.is_some() {
             for (edge, _) in &roots {
-                self.mark_needed(&edge.node);
+                if let Edge::Node { node, .. } = edge {
+                    self.mark_needed(node);
+                }
             }
         }
         for (edge, g) in roots {
-            self.push(edge, g, None)?;
+            self.push(&edge, g, None)?;
         }
         while let Some((_, task)) = self.tasks.pop_last() {
             self.step(task)?;
+        }
+        for (leaf, g) in std::mem::take(&mut self.leaves) {
+            if let Some(g) = g {
+                self.finish(&leaf, g)?;
+            }
         }
         Ok(self.found)
     }
@@ -155,23 +174,13 @@ impl<'a> Engine<'a> {
         node.run_pre_hooks(&mut grads)?;
         if let Some(targets) = self.targets {
             for (target, found) in targets.iter().zip(&mut self.found) {
-                if Arc::ptr_eq(&target.node, &node) {
-                    *found = grads[target.input as usize].clone();
+                if matches!(target, Edge::Node { node: n, .. } if Arc::ptr_eq(n, &node)) {
+                    *found = grads[target.input() as usize].clone();
                 }
             }
             if !self.needed.get(&node.id).copied().unwrap_or(false) {
                 return Ok(());
             }
-        }
-        if let Kind::Accumulate(leaf) = &node.kind {
-            if self.targets.is_none()
-                && let Some(g) = grads.swap_remove(0)
-            {
-                add_to_grad(leaf, g, self.create_graph)?;
-                let mut none = Grads::new();
-                node.run_post_hooks(&mut none, &grads)?;
-            }
-            return Ok(());
         }
         let mut results = node.apply(&grads, self.keep).map_err(|e| match node.trace() {
             Some(trace) => Error::new(e.kind(), format!("{}\nThe forward call was made here:\n{trace}", e.message())),
@@ -184,24 +193,83 @@ impl<'a> Engine<'a> {
         }
         for (edge, g) in node.edges.iter().zip(results) {
             if let (Some(edge), Some(g)) = (edge, g) {
-                self.push(edge.clone(), g, Some(&node))?;
+                self.push(edge, g, Some(&node))?;
             }
         }
         Ok(())
     }
 
-    /// Adds a gradient to what waits for `edge`.
-    fn push(&mut self, edge: Edge, g: Tensor, from: Option<&Node>) -> Result<()> {
-        if self.targets.is_some() && !self.needed.contains_key(&edge.node.id) {
+    /// A leaf's whole gradient: through its hooks, to whoever asked for it or to `grad`.
+    fn finish(&mut self, leaf: &Tensor, g: Tensor) -> Result<()> {
+        let (hooks, node) = match leaf.0.autograd.get() {
+            None => Default::default(),
+            Some(meta) => {
+                let state = meta.state.lock();
+                (state.hooks.iter().map(|h| h.1.clone()).collect::<Vec<_>>(), state.accumulator.upgrade())
+            }
+        };
+        let mut g = g;
+        for hook in hooks {
+            if let Some(new) = hook(&g)? {
+                g = new;
+            }
+        }
+        let mut grads: Grads = SmallVec::from_iter([Some(g)]);
+        if let Some(node) = &node {
+            node.run_pre_hooks(&mut grads)?;
+        }
+        let Some(Some(g)) = grads.first().cloned() else { return Ok(()) };
+        if let Some(targets) = self.targets {
+            for (target, found) in targets.iter().zip(&mut self.found) {
+                if matches!(target, Edge::Leaf(t) if t.is_same(leaf)) {
+                    *found = Some(g.clone());
+                }
+            }
             return Ok(());
         }
-        let g = fit(&edge, g, from)?;
-        let i = edge.input as usize;
-        let task = self.tasks.entry(edge.node.id).or_insert_with(|| {
-            let count = edge.node.expected.len();
-            Task { node: edge.node, grads: SmallVec::from_elem(None, count) }
-        });
-        let slot = &mut task.grads[i];
+        match node {
+            None => {
+                drop(grads);
+                add_to_grad(leaf, g, self.create_graph)
+            }
+            Some(node) => {
+                add_to_grad(leaf, g, self.create_graph)?;
+                node.run_post_hooks(&mut Grads::new(), &grads)
+            }
+        }
+    }
+
+    /// Adds a gradient to what waits for `edge`.
+    fn push(&mut self, edge: &Edge, g: Tensor, from: Option<&Node>) -> Result<()> {
+        let slot = match edge {
+            Edge::Leaf(leaf) => {
+                if self.targets.is_some_and(|targets| !targets.iter().any(|t| t.same(edge))) {
+                    return Ok(());
+                }
+                let place = *self.places.entry(leaf.id()).or_insert_with(|| {
+                    self.leaves.push((leaf.clone(), None));
+                    self.leaves.len() - 1
+                });
+                &mut self.leaves[place].1
+            }
+            Edge::Node { node, input } => {
+                if self.targets.is_some() && !self.needed.contains_key(&node.id) {
+                    return Ok(());
+                }
+                let task = self.tasks.entry(node.id).or_insert_with(|| Task {
+                    node: node.clone(),
+                    grads: SmallVec::from_elem(None, node.expected.len()),
+                });
+                &mut task.grads[*input as usize]
+            }
+        };
+        let g = match edge {
+            Edge::Leaf(leaf) => fit(leaf.sizes(), leaf.dtype(), g, from)?,
+            Edge::Node { node, input } => {
+                let e = &node.expected[*input as usize];
+                fit(&e.sizes, e.dtype, g, from)?
+            }
+        };
         *slot = Some(match slot.take() {
             None => g,
             Some(old) => accumulate(old, g, self.create_graph)?,
@@ -212,10 +280,10 @@ impl<'a> Engine<'a> {
     /// Finds out which nodes lead to a target: a depth-first walk without recursion.
     fn mark_needed(&mut self, root: &Arc<Node>) {
         let targets = self.targets.unwrap_or(&[]);
-        let is_target = |n: &Arc<Node>| targets.iter().any(|t| Arc::ptr_eq(&t.node, n));
+        let is_target = |edge: &Edge| targets.iter().any(|t| t.same(edge));
         let mut stack: Vec<(Arc<Node>, usize)> = vec![(root.clone(), 0)];
         let mut seen: HashMap<u64, bool> = std::mem::take(&mut self.needed);
-        // `true` in `seen`: the node runs; `false`: it is only reached. Unreached nodes are absent after the clean-up.
+        // Every node that the walk has come to, and whether it leads to a target or is one.
         let mut leads: HashMap<u64, bool> = HashMap::new();
         while let Some((node, next)) = stack.pop() {
             if next == 0 && (leads.contains_key(&node.id) || seen.contains_key(&node.id)) {
@@ -226,18 +294,18 @@ impl<'a> Engine<'a> {
                 if next == 0 {
                     leads.insert(node.id, false);
                 }
-                if let Some(e) = edge
-                    && !leads.contains_key(&e.node.id)
-                    && !seen.contains_key(&e.node.id)
-                {
-                    stack.push((e.node.clone(), 0));
+                if let Some(Edge::Node { node: e, .. }) = edge {
+                    if !leads.contains_key(&e.id) && !seen.contains_key(&e.id) {
+                        stack.push((e.clone(), 0));
+                    }
                 }
                 continue;
             }
-            let through = node.edges.iter().flatten().any(|e| {
-                leads.get(&e.node.id).copied().unwrap_or(false) || seen.contains_key(&e.node.id) || is_target(&e.node)
+            let through = node.edges.iter().flatten().any(|edge| match edge {
+                Edge::Leaf(_) => is_target(edge),
+                Edge::Node { node: e, .. } => leads.get(&e.id).copied().unwrap_or(false) || seen.contains_key(&e.id),
             });
-            let target = is_target(&node);
+            let target = targets.iter().any(|t| matches!(t, Edge::Node { node: n, .. } if Arc::ptr_eq(n, &node)));
             leads.insert(node.id, through || target);
             if through || target {
                 match seen.entry(node.id) {
@@ -252,33 +320,35 @@ impl<'a> Engine<'a> {
 
 /// Makes a gradient what its receiver expects: summed over broadcast dims, of the right dtype.
 #[inline]
-fn fit(edge: &Edge, g: Tensor, from: Option<&Node>) -> Result<Tensor> {
-    let e = &edge.node.expected[edge.input as usize];
+fn fit(sizes: &[i64], dtype: DType, g: Tensor, from: Option<&Node>) -> Result<Tensor> {
     let mut g = g;
-    if g.sizes() != &e.sizes[..] {
-        if !crate::dims::is_expandable_to(&e.sizes, g.sizes()) {
+    if g.sizes() != sizes {
+        if !crate::dims::is_expandable_to(sizes, g.sizes()) {
             return Err(Error::runtime(format!(
-                "Function {} returned an invalid gradient - got {:?} but expected shape compatible with {:?}",
+                "Function {} returned an invalid gradient - got {:?} but expected shape compatible with {sizes:?}",
                 from.map_or("root".into(), Node::name),
                 g.sizes(),
-                &e.sizes[..]
             )));
         }
-        g = g.sum_to_size(&e.sizes)?;
+        g = g.sum_to_size(sizes)?;
     }
-    if g.dtype() != e.dtype {
-        if g.dtype().is_complex() && !e.dtype.is_complex() {
+    if g.dtype() != dtype {
+        if g.dtype().is_complex() && !dtype.is_complex() {
             g = g.real()?;
         }
-        g = g.to_dtype(e.dtype)?;
+        g = g.to_dtype(dtype)?;
     }
     Ok(g)
 }
 
+/// Whether nobody else can see the tensor's memory. (A view shares it with its base.)
+fn is_own(t: &Tensor) -> bool {
+    t.0.count() == 1 && t.storage().use_count() == 1 && t.base().is_none()
+}
+
 /// The sum of two gradients, in place where nobody else can see the first.
 fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
-    let own = |t: &Tensor| Arc::strong_count(&t.0) == 1 && t.storage().use_count() == 1 && t.base().is_none();
-    if !create_graph && own(&old) && old.dtype() == new.dtype() && old.is_non_overlapping_and_dense() {
+    if !create_graph && is_own(&old) && old.dtype() == new.dtype() && old.is_non_overlapping_and_dense() {
         return old.add_(&new);
     }
     old.add(&new)
@@ -290,9 +360,8 @@ fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let new = match old {
         None if create_graph => g,
         None => {
-            let own = Arc::strong_count(&g.0) == 1 && g.storage().use_count() == 1;
             let fits = g.is_non_overlapping_and_dense() && (g.strides() == leaf.strides() || g.is_contiguous());
-            if own && fits && !g.requires_grad() { g } else { g.detach()?.clone_in(crate::MemoryFormat::Preserve)? }
+            if is_own(&g) && fits && !g.requires_grad() { g } else { g.detach()?.clone_in(crate::MemoryFormat::Preserve)? }
         }
         Some(old) if create_graph => old.add(&g)?,
         Some(old) => {

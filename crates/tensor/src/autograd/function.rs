@@ -1,6 +1,6 @@
 //! Custom functions: a forward computation with a backward of the user's own.
 
-use super::node::{Edge, Expected, Kind, Node};
+use super::node::{Edge, Expected, Kind, Node, under_construction};
 use super::saved::{Saved, SavedRef, SavedTensor, SavedValue};
 use super::{FromSaved, Grads, no_grad};
 use crate::tensor::ViewKind;
@@ -161,15 +161,18 @@ pub fn apply<F: Function>(function: F, inputs: &[Tensor]) -> Result<Vec<Tensor>>
     let values = std::mem::take(&mut context.to_save)
         .iter()
         .map(|t| {
-            SavedValue::Tensor(match number(t) {
+            Ok(SavedValue::Tensor(match number(t) {
                 Some(i) => SavedTensor::output(t, i as u32),
-                None => SavedTensor::input(t),
-            })
+                None => SavedTensor::input(t)?,
+            }))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let skip = std::mem::take(&mut context.non_differentiable);
     let custom = Custom { function, context: parking_lot::Mutex::new(context), needs };
-    let node = Arc::new(Node::new(Kind::Function(Box::new(custom)), edges, expected, Saved { values }));
+    let mut node = Node::new(Kind::Function(Box::new(custom)));
+    let parts = under_construction(&mut node);
+    (parts.edges, parts.expected) = (edges, expected);
+    parts.state.get_mut().saved = Some(Saved { values });
     for (i, y) in outputs.iter().enumerate() {
         if y.dtype().is_differentiable() && !skip.contains(&y.id()) {
             y.set_history(node.clone(), i as u32);

@@ -8,7 +8,9 @@ mod forward;
 mod function;
 mod gradcheck;
 pub(crate) mod kernel;
+mod names;
 mod node;
+pub(crate) mod recipe;
 mod saved;
 mod view;
 
@@ -26,7 +28,8 @@ use crate::{Error, Result, Tensor};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::{Arc, Weak};
 
 /// Gradients in the order of a formula's inputs; `None` is zero.
@@ -170,10 +173,7 @@ pub(crate) struct MetaState {
     /// A leaf that asks for a gradient.
     pub requires_grad: bool,
     pub grad: Option<Tensor>,
-    /// The node that computed it, and which of the node's outputs it is.
-    pub grad_fn: Option<Arc<Node>>,
-    pub output_number: u32,
-    /// A leaf's accumulation node, while a graph holds it.
+    /// A leaf's accumulation node, while somebody holds it.
     pub accumulator: Weak<Node>,
     pub retains_grad: bool,
     /// A leaf's hooks; those of other tensors are with their node.
@@ -182,19 +182,80 @@ pub(crate) struct MetaState {
     pub tangent: Option<Tensor>,
 }
 
+/// The node that computed a tensor, and which of the node's results it is.
+#[derive(Default)]
+pub(crate) struct History {
+    pub node: Option<Arc<Node>>,
+    pub output_number: u32,
+}
+
+/// Where a tensor keeps its [`AutogradMeta`], which few tensors need: one pointer, set at most once. (A `OnceLock` would
+/// cost more than the rest of recording a call.)
+#[derive(Default)]
+pub(crate) struct MetaCell(AtomicPtr<AutogradMeta>);
+
+impl MetaCell {
+    /// What is there.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&AutogradMeta> {
+        // SAFETY: null, or a share of an `Arc` that lives until the cell is dropped; `Acquire` sees its contents.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    #[inline]
+    fn get_or_init(&self) -> &AutogradMeta {
+        match self.get() {
+            Some(meta) => meta,
+            None => self.init(),
+        }
+    }
+
+    /// A handle that does not keep it alive, for hooks and nodes.
+    fn weak(&self) -> Weak<AutogradMeta> {
+        let meta: *const AutogradMeta = self.get_or_init();
+        // SAFETY: made from an `Arc` in `init`; the share that the cell owns is not given up.
+        let share = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(meta) });
+        Arc::downgrade(&share)
+    }
+
+    #[inline(never)]
+    fn init(&self) -> &AutogradMeta {
+        let new = Arc::into_raw(Arc::<AutogradMeta>::default()).cast_mut();
+        match self.0.compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire) {
+            // SAFETY: just made from an `Arc`, which the cell owns now.
+            Ok(_) => unsafe { &*new },
+            Err(first) => {
+                // SAFETY: another thread was first: nobody else has seen `new`, and `first` is as in `get`.
+                unsafe {
+                    drop(Arc::from_raw(new));
+                    &*first
+                }
+            }
+        }
+    }
+}
+
+impl Drop for MetaCell {
+    #[inline]
+    fn drop(&mut self) {
+        let meta = *self.0.get_mut();
+        if !meta.is_null() {
+            // SAFETY: made from an `Arc` in `init`, and the cell owns that share.
+            drop(unsafe { Arc::from_raw(meta) });
+        }
+    }
+}
+
 impl Tensor {
     #[inline]
     pub(crate) fn meta(&self) -> &AutogradMeta {
-        self.0.autograd.get_or_init(Default::default)
+        self.0.autograd.get_or_init()
     }
 
     /// Gives a tensor just computed its place in the graph.
     #[inline]
     pub(crate) fn set_history(&self, node: Arc<Node>, output_number: u32) {
-        let mut state = self.meta().state.lock();
-        state.grad_fn = Some(node);
-        state.output_number = output_number;
-        drop(state);
+        *self.0.history.lock() = History { node: Some(node), output_number };
         self.set_key(Key::AUTOGRAD, true);
         self.0.view_version.store(self.version(), Relaxed);
     }
@@ -210,6 +271,11 @@ impl Tensor {
     /// # Errors
     /// When the dtype is not floating-point or complex, or when it is not a leaf.
     pub fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
+        if requires_grad && self.is_inference() && !is_inference_mode_enabled() {
+            return Err(Error::runtime(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+            ));
+        }
         if requires_grad && !self.dtype().is_differentiable() {
             return Err(Error::runtime("only Tensors of floating point and complex dtype can require gradients"));
         }
@@ -274,28 +340,21 @@ impl Tensor {
     /// The node of the graph that computed it.
     pub fn grad_fn(&self) -> Option<Arc<Node>> {
         self.refresh_view();
-        self.0.autograd.get()?.state.lock().grad_fn.clone()
+        self.0.history.lock().node.clone()
     }
 
-    /// Where a gradient of this tensor goes: a node and which of its outputs; a leaf's is its accumulation node.
+    /// Where a gradient of this tensor goes.
+    #[inline]
     pub(crate) fn gradient_edge(&self) -> Option<Edge> {
         if !self.requires_grad() {
             return None;
         }
         self.refresh_view();
-        let mut state = self.meta().state.lock();
-        if let Some(node) = &state.grad_fn {
-            return Some(Edge { node: node.clone(), input: state.output_number });
-        }
-        let node = match state.accumulator.upgrade() {
-            Some(node) => node,
-            None => {
-                let node = Arc::new(Node::accumulate(self.clone()));
-                state.accumulator = Arc::downgrade(&node);
-                node
-            }
-        };
-        Some(Edge { node, input: 0 })
+        let history = self.0.history.lock();
+        Some(match &history.node {
+            Some(node) => Edge::Node { node: node.clone(), input: history.output_number },
+            None => Edge::Leaf(self.clone()),
+        })
     }
 
     /// Keeps the gradient of a tensor that is not a leaf, as if it were one.
@@ -304,12 +363,11 @@ impl Tensor {
     /// When it does not require a gradient.
     pub fn retain_grad(&self) -> Result<()> {
         crate::ensure!(self.requires_grad(), "can't retain_grad on Tensor that has requires_grad=False");
-        let Some(node) = self.grad_fn() else { return Ok(()) };
-        let mut state = self.meta().state.lock();
-        if std::mem::replace(&mut state.retains_grad, true) {
+        let Some(Edge::Node { node, input }) = self.gradient_edge() else { return Ok(()) };
+        if std::mem::replace(&mut self.meta().state.lock().retains_grad, true) {
             return Ok(());
         }
-        node.retain_grad(state.output_number, self);
+        node.retain_grad(input, self.0.autograd.weak());
         Ok(())
     }
 
@@ -329,10 +387,9 @@ impl Tensor {
         crate::ensure!(self.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
         let hook: Hook = Arc::new(hook);
         let id = node::next_id();
-        match self.grad_fn() {
-            Some(node) => {
-                let number = self.meta().state.lock().output_number;
-                node.add_hook(number, id, hook);
+        match self.gradient_edge() {
+            Some(Edge::Node { node, input }) => {
+                node.add_hook(input, id, hook);
                 let node = Arc::downgrade(&node);
                 Ok(HookHandle(Box::new(move || {
                     if let Some(n) = node.upgrade() {
@@ -340,12 +397,12 @@ impl Tensor {
                     }
                 })))
             }
-            None => {
+            _ => {
                 self.meta().state.lock().hooks.push((id, hook));
-                let tensor = Arc::downgrade(&self.0);
+                let meta = self.0.autograd.weak();
                 Ok(HookHandle(Box::new(move || {
-                    if let Some(t) = tensor.upgrade() {
-                        Tensor(t).meta().state.lock().hooks.retain(|(i, _)| *i != id);
+                    if let Some(meta) = meta.upgrade() {
+                        meta.state.lock().hooks.retain(|(i, _)| *i != id);
                     }
                 })))
             }
@@ -436,7 +493,8 @@ pub fn enable_grad() -> GradModeGuard {
     set_grad_enabled(true)
 }
 
-/// Records no history while the guard lives, and says so through [`is_inference_mode_enabled`].
+/// Records no history while the guard lives, and marks the tensors made meanwhile ([`Tensor::is_inference`]): autograd
+/// never meets them again, so nothing has to be counted or checked for it.
 pub fn inference_mode() -> GradModeGuard {
     let mut guard = set_grad_enabled(false);
     guard.inference = INFERENCE.replace(true);

@@ -1,9 +1,8 @@
 //! Nodes of the backward graph.
 
 use super::saved::Saved;
-use super::{Derivative, GradContext, Grads};
+use super::{AutogradMeta, Derivative, GradContext, Grads};
 use crate::op::Op;
-use crate::tensor::TensorImpl;
 use crate::{DType, Device, Dims, Error, Result, Tensor};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -19,13 +18,52 @@ pub type PreHook = Arc<dyn Fn(&[Option<Tensor>]) -> Result<Option<Vec<Option<Ten
 pub type PostHook =
     Arc<dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> + Send + Sync>;
 
-/// Where a gradient goes: a node, and which of the results of the operator it stands for.
+/// Where a gradient goes.
 #[derive(Clone)]
-pub struct Edge {
-    /// The node.
-    pub node: Arc<Node>,
-    /// The number of the result.
-    pub input: u32,
+pub enum Edge {
+    /// To a result of the call that a node stands for.
+    Node {
+        /// The node.
+        node: Arc<Node>,
+        /// The number of the result.
+        input: u32,
+    },
+    /// To the `grad` of a leaf. Its node is made only when somebody asks for it.
+    Leaf(Tensor),
+}
+
+impl Edge {
+    /// The node: a leaf's is one that adds to its gradient.
+    pub fn node(&self) -> Arc<Node> {
+        match self {
+            Edge::Node { node, .. } => node.clone(),
+            Edge::Leaf(leaf) => {
+                let accumulator = &mut leaf.meta().state.lock().accumulator;
+                accumulator.upgrade().unwrap_or_else(|| {
+                    let node = Arc::new(Node::accumulate(leaf.clone()));
+                    *accumulator = Arc::downgrade(&node);
+                    node
+                })
+            }
+        }
+    }
+
+    /// Which of the node's results.
+    pub fn input(&self) -> u32 {
+        match self {
+            Edge::Node { input, .. } => *input,
+            Edge::Leaf(_) => 0,
+        }
+    }
+
+    /// Whether gradients arrive at one place through both.
+    pub(crate) fn same(&self, other: &Edge) -> bool {
+        match (self, other) {
+            (Edge::Leaf(a), Edge::Leaf(b)) => a.is_same(b),
+            (Edge::Node { node: a, .. }, Edge::Node { node: b, .. }) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
 }
 
 /// What a gradient must look like to enter a node.
@@ -37,9 +75,14 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
+    /// For a result that was not asked for.
+    pub fn nothing() -> Expected {
+        Expected { sizes: Dims::new(), dtype: DType::F32, device: Device::CPU }
+    }
+
     #[inline]
     pub fn of(t: &Tensor) -> Expected {
-        Expected { sizes: t.0.sizes.clone(), dtype: t.dtype(), device: t.device() }
+        Expected { sizes: crate::dims::copy(&t.0.sizes), dtype: t.dtype(), device: t.device() }
     }
 }
 
@@ -68,21 +111,30 @@ pub(crate) struct Extra {
     hooks: Vec<(u32, u64, Hook)>,
     pre_hooks: Vec<PreHook>,
     post_hooks: Vec<PostHook>,
-    retained: Vec<(u32, Weak<TensorImpl>)>,
+    retained: Vec<(u32, Weak<AutogradMeta>)>,
     /// Where the forward call was made (anomaly mode).
     pub trace: Option<String>,
 }
 
+/// Where the edges of each argument of a call start; one more at the end. Arguments after the last tensor are left out.
+pub(crate) type EdgeStarts = SmallVec<[u32; 4]>;
+
 /// What a node does.
 pub(crate) enum Kind {
-    /// An operator's formulas. Entry `i` is where the edges of argument `i` start; one more at the end.
-    Op { op: &'static Op, edge_starts: SmallVec<[u16; 8]> },
+    /// An operator's formulas.
+    Op { op: &'static Op, edge_starts: EdgeStarts },
     /// Adds to a leaf's `grad`.
     Accumulate(Tensor),
     /// The history of a base tensor after an in-place write to one of its views.
     CopySlices(Box<super::view::CopySlices>),
     /// A custom function.
     Function(Box<dyn super::function::NodeFunction>),
+}
+
+/// The parts of a node that nobody else has seen yet.
+#[inline]
+pub(crate) fn under_construction(node: &mut Arc<Node>) -> &mut Node {
+    Arc::get_mut(node).expect("a node just made has one owner")
 }
 
 /// Ids of nodes that are not leaves start here.
@@ -95,18 +147,23 @@ pub(crate) fn next_id() -> u64 {
 }
 
 impl Node {
-    pub(crate) fn new(
-        kind: Kind,
-        edges: SmallVec<[Option<Edge>; 3]>,
-        expected: SmallVec<[Expected; 1]>,
-        saved: Saved,
-    ) -> Node {
-        let mut state = State { saved: Some(saved), extra: None };
+    /// A node to be filled in by [`under_construction`]: large parts are cheaper made in place than moved there.
+    #[inline]
+    pub(crate) fn new(kind: Kind) -> Arc<Node> {
+        let state = State { saved: Some(Saved::default()), extra: None };
+        let mut node = Arc::new(Node {
+            id: FIRST_ID + next_id(),
+            kind,
+            edges: SmallVec::new(),
+            expected: SmallVec::new(),
+            state: Mutex::new(state),
+        });
         if super::is_anomaly_enabled() {
             let trace = std::backtrace::Backtrace::force_capture().to_string();
-            state.extra = Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
+            under_construction(&mut node).state.get_mut().extra =
+                Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
         }
-        Node { id: FIRST_ID + next_id(), kind, edges, expected, state: Mutex::new(state) }
+        node
     }
 
     /// The node that adds to a leaf's gradient.
@@ -123,18 +180,20 @@ impl Node {
     /// PyTorch's name for it (`AddBackward0`).
     pub fn name(&self) -> String {
         match &self.kind {
-            Kind::Op { op, .. } => {
-                let mut name = String::new();
-                for part in op.functional().name().split('_') {
-                    let mut chars = part.chars();
-                    name.extend(chars.next().map(|c| c.to_ascii_uppercase()));
-                    name.push_str(chars.as_str());
-                }
-                name + "Backward0"
-            }
+            Kind::Op { op, .. } => super::names::node_name(op),
             Kind::Accumulate(_) => "AccumulateGrad".into(),
             Kind::CopySlices(_) => "CopySlices".into(),
             Kind::Function(f) => f.name(),
+        }
+    }
+
+    /// The name as error messages have it (`Add`).
+    pub(crate) fn short_name(&self) -> String {
+        let name = self.name();
+        match &self.kind {
+            Kind::CopySlices(_) => "torch::autograd::CopySlices".into(),
+            Kind::Accumulate(_) => name,
+            _ => name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches("Backward").into(),
         }
     }
 
@@ -171,8 +230,8 @@ impl Node {
     pub(crate) fn remove_hook(&self, id: u64) {
         self.extra(|e| e.hooks.retain(|(_, i, _)| *i != id));
     }
-    pub(crate) fn retain_grad(&self, number: u32, t: &Tensor) {
-        self.extra(|e| e.retained.push((number, Arc::downgrade(&t.0))));
+    pub(crate) fn retain_grad(&self, number: u32, tensor: Weak<AutogradMeta>) {
+        self.extra(|e| e.retained.push((number, tensor)));
     }
 
     /// Calls `hook` before the node runs.
@@ -190,27 +249,17 @@ impl Node {
         self.extra(|e| e.post_hooks.push(Arc::new(hook)));
     }
 
-    /// Tensor hooks, node pre-hooks and retained gradients, in PyTorch's order.
+    /// Hooks of results, node pre-hooks and retained gradients, in PyTorch's order.
     pub(crate) fn run_pre_hooks(&self, grads: &mut Grads) -> Result<()> {
-        if let Kind::Accumulate(leaf) = &self.kind {
-            let hooks: Vec<Hook> = leaf.meta().state.lock().hooks.iter().map(|h| h.1.clone()).collect();
-            for hook in hooks {
-                if let Some(g) = &grads[0]
-                    && let Some(new) = hook(g)?
-                {
-                    grads[0] = Some(new);
-                }
-            }
-        }
         let (hooks, pre_hooks, retained) = match &self.state.lock().extra {
             None => return Ok(()),
             Some(e) => (e.hooks.clone(), e.pre_hooks.clone(), e.retained.clone()),
         };
         for (number, _, hook) in hooks {
-            if let Some(g) = &grads[number as usize]
-                && let Some(new) = hook(g)?
-            {
-                grads[number as usize] = Some(new);
+            if let Some(g) = &grads[number as usize] {
+                if let Some(new) = hook(g)? {
+                    grads[number as usize] = Some(new);
+                }
             }
         }
         for hook in pre_hooks {
@@ -219,13 +268,13 @@ impl Node {
             }
         }
         for (number, tensor) in retained {
-            if let (Some(t), Some(g)) = (tensor.upgrade(), &grads[number as usize]) {
-                let t = Tensor(t);
-                let sum = match t.grad() {
+            if let (Some(meta), Some(g)) = (tensor.upgrade(), &grads[number as usize]) {
+                let old = meta.state.lock().grad.clone();
+                let sum = match old {
                     Some(old) => old.add(g)?,
                     None => g.clone(),
                 };
-                t.meta().state.lock().grad = Some(sum);
+                meta.state.lock().grad = Some(sum);
             }
         }
         Ok(())
@@ -282,37 +331,35 @@ impl Node {
 /// Runs the formulas whose results somebody wants.
 pub(crate) fn apply_op(
     op: &'static Op,
-    edge_starts: &[u16],
+    edge_starts: &[u32],
     node: &Arc<Node>,
     saved: &Saved,
     grads: &Grads,
 ) -> Result<Grads> {
-    let formulas = match op.functional().derivative {
-        Derivative::Formulas(f) => f,
-        Derivative::NonDifferentiable => &[],
-        Derivative::NotImplemented(why) => {
-            return Err(Error::not_implemented(format!(
-                "the derivative for '{}' is not implemented. {why}",
-                op.functional().name()
-            )));
-        }
-    };
+    if let Derivative::NotImplemented(why) = op.functional().derivative {
+        return Err(Error::not_implemented(format!(
+            "the derivative for '{}' is not implemented. {why}",
+            op.functional().name()
+        )));
+    }
     let mut out: Grads = SmallVec::from_elem(None, node.edges.len());
-    let context = GradContext { op, grads, saved, node, edge_starts };
-    for formula in formulas {
-        if !formula.inputs.iter().any(|name| context.needs(name)) {
+    let recipe = op.recipe()?;
+    let context = GradContext { op, grads, recipe, saved, node, edge_starts };
+    for step in &recipe.steps {
+        if !step.inputs.iter().any(|i| context.needs_argument(*i)) {
             continue;
         }
-        let results = (formula.run)(&context)?;
-        let mut results = results.into_iter();
-        for name in formula.inputs {
-            let Some(i) = context.argument(name) else { continue };
-            let one = op.functional().schema().params[i].ty.list.is_none();
-            if one && edge_starts[i] == edge_starts[i + 1] {
+        let mut results = (step.formula.run)(&context)?.into_iter();
+        for &i in &step.inputs {
+            let range = match edge_starts.get(i..i + 2) {
+                Some(bounds) => bounds[0]..bounds[1],
+                None => 0..0,
+            };
+            if range.is_empty() && op.functional().schema().params[i].ty.list.is_none() {
                 // An optional tensor that was not given has a place among the gradients, but no edge.
                 results.next();
             }
-            for slot in edge_starts[i]..edge_starts[i + 1] {
+            for slot in range {
                 if let Some(g) = results.next() {
                     out[slot as usize] = g;
                 }
@@ -324,11 +371,8 @@ pub(crate) fn apply_op(
 
 // ---- iterative drop -----------------------------------------------------------------------------
 
-/// What a node owns.
-type Remains = (SmallVec<[Option<Edge>; 3]>, Option<Saved>);
-
 thread_local! {
-    static DYING: RefCell<Vec<Remains>> = const { RefCell::new(Vec::new()) };
+    static DYING: RefCell<Vec<(SmallVec<[Option<Edge>; 3]>, Option<Saved>)>> = const { RefCell::new(Vec::new()) };
     static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -336,11 +380,13 @@ thread_local! {
 /// a list, and the outermost drop empties the list.
 impl Drop for Node {
     fn drop(&mut self) {
-        let edges = std::mem::take(&mut self.edges);
-        let saved = self.state.get_mut().saved.take();
-        if edges.iter().all(Option::is_none) && saved.as_ref().is_none_or(|s| s.values.is_empty()) {
+        // Leaves end every chain: what leads only to them may go at once.
+        let deep = |e: &Edge| matches!(e, Edge::Node { .. });
+        if !self.edges.iter().flatten().any(deep) {
             return;
         }
+        let edges = std::mem::take(&mut self.edges);
+        let saved = self.state.get_mut().saved.take();
         let queued = DYING.try_with(|list| list.borrow_mut().push((edges, saved)));
         if queued.is_err() || DRAINING.try_with(|d| d.replace(true)).unwrap_or(true) {
             return;

@@ -1,6 +1,6 @@
 //! What a node keeps until backward: only what its formulas name, with a check that nobody wrote to it meanwhile.
 
-use super::node::Node;
+use super::node::{Edge, Node};
 use crate::value::{OwnedOperand, OwnedValue, Value};
 use crate::{DType, Device, Dims, Error, Result, Scalar, Tensor};
 use smallvec::SmallVec;
@@ -68,8 +68,18 @@ pub(crate) struct SavedTensor {
 }
 
 impl SavedTensor {
-    pub fn input(t: &Tensor) -> SavedTensor {
-        SavedTensor { version: t.version(), tensor: t.clone(), output: None }
+    /// # Errors
+    /// For an inference tensor.
+    #[inline]
+    pub fn input(t: &Tensor) -> Result<SavedTensor> {
+        if t.is_inference() {
+            return Err(Error::runtime(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in \
+                 computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and \
+                 use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
+            ));
+        }
+        Ok(SavedTensor { version: t.version(), tensor: t.clone(), output: None })
     }
 
     pub fn output(t: &Tensor, number: u32) -> SavedTensor {
@@ -96,17 +106,19 @@ impl SavedTensor {
     fn modified(&self, node: &Node, found: u32) -> Error {
         let t = &self.tensor;
         let origin = match self.output {
-            Some(n) => format!(", which is output {n} of {}", node.name()),
-            None => t.grad_fn().map_or(String::new(), |f| format!(", which is output 0 of {}", f.name())),
+            Some(n) => format!(", which is output {n} of {}", node.short_name()),
+            None => match t.gradient_edge() {
+                Some(Edge::Node { node, input }) => format!(", which is output {input} of {}", node.short_name()),
+                _ => String::new(),
+            },
         };
         Error::runtime(format!(
             "one of the variables needed for gradient computation has been modified by an inplace operation: \
-             [torch.{}Tensor {:?}]{origin}, saved by {}, is at version {found}; expected version {} instead. Hint: enable \
-             anomaly detection to find the operation that failed to compute its gradient, with \
-             torch.autograd.set_detect_anomaly(True).",
+             [torch.{}Tensor {:?}]{origin}, is at version {found}; expected version {} instead. Hint: enable anomaly \
+             detection to find the operation that failed to compute its gradient, with \
+             torch.autograd.set_detect_anomaly(True, check_nan=False).",
             t.dtype().scalar_type_name(),
             t.sizes(),
-            node.name(),
             self.version
         ))
     }
@@ -119,32 +131,46 @@ pub(crate) enum SavedValue {
     Nothing,
     Tensor(SavedTensor),
     Tensors(Vec<Option<SavedTensor>>),
-    Geometry(Geometry),
+    // Boxed: it is several times the size of the others.
+    Geometry(Box<Geometry>),
     Geometries(Vec<Geometry>),
     Other(OwnedValue),
 }
 
 impl SavedValue {
-    pub fn input(v: &Value<'_>, kind: SaveKind) -> SavedValue {
-        match (v, kind) {
-            (Value::Tensor(t), SaveKind::Data) => SavedValue::Tensor(SavedTensor::input(t)),
-            (Value::Tensor(t), SaveKind::Geometry) => SavedValue::Geometry(Geometry::of(t)),
+    /// # Errors
+    /// As [`SavedTensor::input`].
+    pub fn input(v: &Value<'_>, kind: SaveKind) -> Result<SavedValue> {
+        Ok(match (v, kind) {
+            (Value::Tensor(t), SaveKind::Data) => SavedValue::Tensor(SavedTensor::input(t)?),
+            (Value::Tensor(t), SaveKind::Geometry) => SavedValue::Geometry(Box::new(Geometry::of(t))),
             (Value::Tensors(ts), SaveKind::Data) => {
-                SavedValue::Tensors(ts.iter().map(|t| Some(SavedTensor::input(t))).collect())
+                SavedValue::Tensors(ts.iter().map(|t| SavedTensor::input(t).map(Some)).collect::<Result<_>>()?)
             }
             (Value::Tensors(ts), SaveKind::Geometry) => SavedValue::Geometries(ts.iter().map(Geometry::of).collect()),
-            (Value::OptionalTensors(ts), _) => {
-                SavedValue::Tensors(ts.iter().map(|t| t.as_ref().map(SavedTensor::input)).collect())
-            }
+            (Value::OptionalTensors(ts), _) => SavedValue::Tensors(
+                ts.iter().map(|t| t.as_ref().map(SavedTensor::input).transpose()).collect::<Result<_>>()?,
+            ),
             (v, _) => SavedValue::Other(v.to_owned()),
-        }
+        })
     }
 }
 
-/// Everything a node keeps: one entry per argument, then one per result.
+/// Everything a node keeps, in the order of its operator's [`Recipe`](super::recipe::Recipe).
 #[derive(Clone, Default)]
 pub(crate) struct Saved {
-    pub values: SmallVec<[SavedValue; 4]>,
+    pub values: SmallVec<[SavedValue; 2]>,
+}
+
+impl Saved {
+    /// The place of a value, made if need be.
+    #[inline]
+    pub fn slot(&mut self, i: usize) -> &mut SavedValue {
+        while self.values.len() <= i {
+            self.values.push(SavedValue::Nothing);
+        }
+        &mut self.values[i]
+    }
 }
 
 /// What a formula may bind a saved argument to.
@@ -232,7 +258,7 @@ impl FromSaved for Geometry {
     const KIND: SaveKind = SaveKind::Geometry;
     fn from_saved(v: SavedRef<'_>) -> Result<Self> {
         match v.value {
-            SavedValue::Geometry(g) => Ok(g.clone()),
+            SavedValue::Geometry(g) => Ok(Geometry::clone(g)),
             // Another formula of the node reads the elements too.
             SavedValue::Tensor(t) => Ok(Geometry::of(&t.tensor)),
             _ => mismatch("Tensor"),

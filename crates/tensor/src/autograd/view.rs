@@ -5,10 +5,9 @@
 //! views of that base then have an outdated `grad_fn`; they notice by their version and take a new one from the base,
 //! as an `as_strided` of it. (The scheme is PyTorch's.)
 
-use super::Grads;
-use super::node::{Expected, Kind, Node};
-use super::saved::{Geometry, Saved};
-use crate::op::Op;
+use super::{Grads, History};
+use super::node::{Expected, Kind, Node, under_construction};
+use super::saved::Geometry;
 use crate::tensor::ViewKind;
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -16,30 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether `t` may be written in place while history is recorded.
-pub(super) fn check_in_place(t: &Tensor, op: &'static Op) -> Result<()> {
+pub(super) fn check_in_place(t: &Tensor) -> Result<()> {
     if !super::is_grad_enabled() {
         return Ok(());
     }
-    let multi = |what: &str| {
-        Error::runtime(format!(
-            "{}: a view is being modified inplace, but {what}. If you are using this view only for reading, or want the \
-             change to stay local, clone() it first.",
-            op.name()
-        ))
-    };
     if let Some(base) = t.base() {
+        let tracked = t.requires_grad() || base.requires_grad();
         match t.0.view_kind {
             ViewKind::Ordinary => {}
-            ViewKind::NoGrad if t.requires_grad() || base.requires_grad() => {
-                return Err(multi("it was created in no_grad mode and grad mode is enabled now"));
-            }
-            ViewKind::MultiOutput => {
-                return Err(multi("it is the output of a function that returns multiple views"));
-            }
-            ViewKind::CustomFunction => {
-                return Err(multi("it was created inside a custom Function"));
-            }
-            ViewKind::NoGrad => {}
+            ViewKind::NoGrad if !tracked => {}
+            kind => return Err(forbidden(t, kind)),
         }
         if base.requires_grad() && base.is_leaf() {
             return Err(Error::runtime(
@@ -50,6 +35,35 @@ pub(super) fn check_in_place(t: &Tensor, op: &'static Op) -> Result<()> {
         return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
     }
     Ok(())
+}
+
+/// Why a view of this kind may not be written.
+#[cold]
+fn forbidden(t: &Tensor, kind: ViewKind) -> Error {
+    let mode = |made: &str, written: &str, block: &str| {
+        format!(
+            "A view was created in {made} mode and is being modified inplace {written}. Given that this use case is \
+             ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace \
+             either both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you \
+             want the inplace to be tracked)."
+        )
+    };
+    let origin = t.gradient_edge().map_or("a view".into(), |e| format!("Output {} of {}", e.input(), e.node().short_name()));
+    Error::runtime(match kind {
+        ViewKind::Inference => mode("inference", "in normal mode", "inference_mode"),
+        ViewKind::NoGrad | ViewKind::Ordinary => mode("no_grad", "with grad mode enabled", "no_grad"),
+        ViewKind::MultiOutput => format!(
+            "{origin} is a view and is being modified inplace. This view is the output of a function that returns \
+             multiple views. Such functions do not allow the output views to be modified inplace. You should replace the \
+             inplace operation by an out-of-place one."
+        ),
+        ViewKind::CustomFunction => format!(
+            "{origin} is a view and is being modified inplace. This view was created inside a custom Function (or because \
+             an input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward \
+             associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix \
+             this by cloning the output of the custom Function."
+        ),
+    })
 }
 
 /// Gives a tensor that `node` has just written its new history.
@@ -64,14 +78,14 @@ pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>) -> Result<()> {
         edges.push(None);
     }
     edges[0] = base.gradient_edge();
-    let expected = SmallVec::from_iter([Expected::of(base)]);
     let body = CopySlices { base: Geometry::of(base), view: Geometry::of(t), node };
-    let copy = Arc::new(Node::new(Kind::CopySlices(Box::new(body)), edges, expected, Saved::default()));
+    let mut copy = Node::new(Kind::CopySlices(Box::new(body)));
+    let parts = under_construction(&mut copy);
+    parts.edges = edges;
+    parts.expected.push(Expected::of(base));
     base.set_history(copy, 0);
     // The view's own history now comes from the base.
-    if let Some(meta) = t.0.autograd.get() {
-        meta.state.lock().grad_fn = None;
-    }
+    *t.0.history.lock() = History::default();
     t.set_key(crate::Key::AUTOGRAD, true);
     t.0.view_version.store(t.version().wrapping_sub(1), Relaxed);
     Ok(())
@@ -82,19 +96,16 @@ impl Tensor {
     pub(crate) fn refresh_view(&self) {
         let Some(base) = self.base() else { return };
         let version = self.version();
-        if self.0.view_version.load(Relaxed) == version || self.0.view_kind == ViewKind::NoGrad || !base.requires_grad()
+        if self.0.view_version.load(Relaxed) == version || matches!(self.0.view_kind, ViewKind::NoGrad | ViewKind::Inference) || !base.requires_grad()
         {
             return;
         }
         let _grad = super::enable_grad();
         let again = self.dtype().is_differentiable().then(|| slice_of(base, &Geometry::of(self)));
         if let Some(Ok(view)) = again {
-            let edge = view.0.autograd.get().map(|m| {
-                let state = m.state.lock();
-                (state.grad_fn.clone(), state.output_number)
-            });
-            if let Some((Some(node), number)) = edge {
-                self.set_history(node, number);
+            let History { node, output_number } = std::mem::take(&mut *view.0.history.lock());
+            if let Some(node) = node {
+                self.set_history(node, output_number);
             }
         }
         self.0.view_version.store(version, Relaxed);

@@ -10,11 +10,10 @@ use crate::{
 
 /// `alpha` of add and sub: one when absent; it must not be wider than the result's category.
 fn alpha(args: &[Value<'_>]) -> Result<Params> {
-    let mut params = scalar_params(args)?;
-    if matches!(args.first(), None | Some(Value::None)) {
-        params[0] = Scalar::Int(1);
+    match args {
+        [] | [Value::None] => Ok([Scalar::Int(1), Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)]),
+        args => scalar_params(args),
     }
-    Ok(params)
 }
 
 op! {

@@ -66,7 +66,7 @@ fn unfold_any(x: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     ensure!(size >= 0, "size is {size} but must be >= 0");
     ensure!(size <= length, "maximum size for tensor at dimension {d} is {length} but size is {size}");
     ensure!(step > 0, "step is {step} but must be > 0");
-    let (mut sizes, mut strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+    let (mut sizes, mut strides) = (crate::dims::copy(&x.0.sizes), crate::dims::copy(&x.0.strides));
     if x.dim() > 0 {
         sizes[d] = (length - size) / step + 1;
         strides[d] = stride * step;

@@ -90,7 +90,7 @@ pub(super) fn select_any(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         )));
     }
     let index = if index < 0 { index + size } else { index };
-    let (mut sizes, mut strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
     sizes.remove(d);
     let step = strides.remove(d);
     Ok(x.make_view(sizes, strides, x.storage_offset() + index * step))
@@ -137,12 +137,12 @@ pub(super) fn slice_any(x: &Tensor, dim: i64, start: Option<i64>, end: Option<i6
     let d = wrap_dim(dim, x.dim())?;
     if step > x.sizes()[d].max(1) {
         let (start, n) = slice_bounds(x.sizes()[d], start, end, step.min(i64::MAX / 2))?;
-        let (mut sizes, strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+        let (mut sizes, strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
         sizes[d] = n.min(1);
         return Ok(x.make_view(sizes, strides.clone(), x.storage_offset() + start * strides[d]));
     }
     let (start, n) = slice_bounds(x.sizes()[d], start, end, step)?;
-    let (mut sizes, mut strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
     let offset = x.storage_offset() + start * strides[d];
     sizes[d] = n;
     strides[d] *= step;
@@ -209,7 +209,7 @@ op! {
 
 fn transpose_any(x: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim0, x.dim())?, wrap_dim(dim1, x.dim())?);
-    let (mut sizes, mut strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
     if a != b {
         sizes.swap(a, b);
         strides.swap(a, b);
@@ -476,7 +476,7 @@ op! {
 
 fn unsqueeze_any(x: &Tensor, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim() + 1)?;
-    let (mut sizes, mut strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
     let stride = if d < x.dim() { sizes[d] * strides[d] } else { 1 };
     sizes.insert(d, 1);
     strides.insert(d, stride);
@@ -549,7 +549,7 @@ op! {
 // ---- the same elements otherwise ----------------------------------------------------------------
 
 fn alias_any(x: &Tensor) -> Result<Tensor> {
-    Ok(x.make_view(dims_of(x.sizes()), dims_of(x.strides()), x.storage_offset()))
+    Ok(x.make_view(dims::copy(&x.0.sizes), dims::copy(&x.0.strides), x.storage_offset()))
 }
 
 op! {
@@ -564,7 +564,7 @@ op! {
 
 fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     let (from, to) = (x.element_size() as i64, dtype.size() as i64);
-    let (mut sizes, mut strides) = (dims_of(x.sizes()), dims_of(x.strides()));
+    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
     if from == to {
         return Ok(x.make_view_as(dtype, sizes, strides, x.storage_offset()));
     }
@@ -622,7 +622,7 @@ op! {
 
 fn view_as_real_any(x: &Tensor) -> Result<Tensor> {
     ensure!(x.dtype().is_complex(), "view_as_real is only supported for complex tensors");
-    let mut sizes = dims_of(x.sizes());
+    let mut sizes = dims::copy(&x.0.sizes);
     let mut strides: Dims = x.strides().iter().map(|s| s * 2).collect();
     sizes.push(2);
     strides.push(1);

@@ -1,0 +1,107 @@
+//! An operator's formulas with every name replaced by a number: worked out at its first recorded call, so that the
+//! calls after it compare no strings.
+
+use super::saved::SaveKind;
+use super::{Derivative, Formula};
+use crate::op::Op;
+use crate::{Error, Result};
+use smallvec::SmallVec;
+
+/// What recording a call and running its backward need to know about an operator.
+pub(crate) struct Recipe {
+    /// One entry per formula.
+    pub steps: Vec<Step>,
+    /// What some formula reads; a node's saved values stand in this order.
+    pub slots: Vec<Source>,
+    /// The slot of each name that a formula reads.
+    names: Vec<(&'static str, u8)>,
+    /// The first result is a list of tensors: saving "it" saves them all.
+    pub list_result: bool,
+}
+
+/// One formula.
+pub(crate) struct Step {
+    pub formula: &'static Formula,
+    /// The positions of the arguments whose gradients it gives, in its order.
+    pub inputs: SmallVec<[usize; 2]>,
+    /// The slots it reads, and how much of each.
+    pub saves: SmallVec<[(u8, SaveKind); 4]>,
+}
+
+/// Where a saved value comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// This argument.
+    Argument(usize),
+    /// This result.
+    Result(usize),
+}
+
+/// A formula's name without the underscore that keeps it from being a Rust keyword.
+pub(crate) fn plain(name: &str) -> &str {
+    name.strip_suffix('_').unwrap_or(name)
+}
+
+impl Recipe {
+    /// Resolves the formulas of a functional operator.
+    ///
+    /// # Errors
+    /// When a formula names something that the schema lacks.
+    pub fn of(op: &'static Op) -> Result<Recipe> {
+        let formulas = match op.derivative {
+            Derivative::Formulas(formulas) => formulas,
+            Derivative::NonDifferentiable | Derivative::NotImplemented(_) => &[],
+        };
+        let list_result = op.schema().returns.first().is_some_and(|r| r.ty.list.is_some());
+        let mut recipe = Recipe { steps: Vec::new(), slots: Vec::new(), names: Vec::new(), list_result };
+        for formula in formulas {
+            let mut step = Step { formula, inputs: SmallVec::new(), saves: SmallVec::new() };
+            for &name in formula.inputs {
+                match source(op, name) {
+                    Some(Source::Argument(i)) => step.inputs.push(i),
+                    _ => return Err(unknown(op, name)),
+                }
+            }
+            for &(name, kind) in formula.saves {
+                let source = source(op, name).ok_or_else(|| unknown(op, name))?;
+                let slot = match recipe.slots.iter().position(|s| *s == source) {
+                    Some(slot) => slot,
+                    None => {
+                        recipe.slots.push(source);
+                        recipe.slots.len() - 1
+                    }
+                } as u8;
+                if !recipe.names.iter().any(|(n, _)| *n == name) {
+                    recipe.names.push((name, slot));
+                }
+                step.saves.push((slot, kind));
+            }
+            recipe.steps.push(step);
+        }
+        Ok(recipe)
+    }
+
+    /// The slot of a name as a formula writes it.
+    #[inline]
+    pub fn slot(&self, name: &str) -> Option<usize> {
+        self.names.iter().find(|(n, _)| *n == name).map(|(_, slot)| usize::from(*slot))
+    }
+}
+
+#[cold]
+fn unknown(op: &Op, name: &str) -> Error {
+    Error::runtime(format!("{}: a derivative formula names '{name}', which the schema lacks", op.full_name()))
+}
+
+/// The argument or result that a formula calls `name`: a parameter's name, `result` and a number, or a return's name.
+fn source(op: &'static Op, name: &str) -> Option<Source> {
+    let name = plain(name);
+    let schema = op.schema();
+    if let Some(i) = schema.position(name) {
+        return Some(Source::Argument(i));
+    }
+    if let Some(number) = name.strip_prefix("result") {
+        return Some(Source::Result(if number.is_empty() { 0 } else { number.parse().ok()? }));
+    }
+    schema.returns.iter().position(|r| r.name.as_deref() == Some(name)).map(Source::Result)
+}
