@@ -371,7 +371,7 @@ impl Op {
             keys = factory_keys(args);
         }
         if self.mutates {
-            self.check_inference(args)?;
+            self.check_written(args)?;
         }
         let local = crate::keys::local();
         let keys = keys.with(local.included).without(local.excluded);
@@ -475,24 +475,18 @@ impl Op {
         self.table[key.index()].store(std::ptr::null_mut(), Ordering::Release);
     }
 
-    /// Refuses to write to an inference tensor outside inference mode: such writes are not counted.
+    /// Refuses writes that autograd could not follow although no tensor of the call requires a gradient: to an inference
+    /// tensor outside inference mode, and to views made while recording was off of tensors that do.
     #[inline]
-    fn check_inference(&self, args: &[Value<'_>]) -> Result<()> {
+    fn check_written(&self, args: &[Value<'_>]) -> Result<()> {
         let mut mask = self.mutated();
         while mask != 0 {
             let i = mask.trailing_zeros() as usize;
             mask &= mask - 1;
-            let bad = match args.get(i) {
-                Some(Value::Tensor(t)) => t.is_inference(),
-                Some(Value::Tensors(ts)) => ts.iter().any(Tensor::is_inference),
-                _ => false,
-            };
-            if bad && !crate::autograd::is_inference_mode_enabled() {
-                return Err(Error::runtime(
-                    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get \
-                     a normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more \
-                     details.",
-                ));
+            match args.get(i) {
+                Some(Value::Tensor(t)) => crate::autograd::check_untracked_write(t)?,
+                Some(Value::Tensors(ts)) => ts.iter().try_for_each(crate::autograd::check_untracked_write)?,
+                _ => {}
             }
         }
         Ok(())

@@ -166,7 +166,9 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
     for a in &operands[1..] {
         match a {
             Value::Tensor(t) if t.dtype() == dtype && t.0.sizes == first.0.sizes && t.is_contiguous() => {}
-            Value::Scalar(s) if number.is_none() && promotion::result_type_with(first, *s) == dtype => number = Some(*s),
+            Value::Scalar(s) if number.is_none() && promotion::result_type_with(first, *s) == dtype => {
+                number = Some(*s)
+            }
             _ => return Ok(None),
         }
     }

@@ -6,9 +6,9 @@ use crate::keys::{Key, KeySet};
 use crate::{DType, Device, Error, Layout, MemoryFormat, Result, Storage, ensure};
 use flambeau_base::shared::Shared;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// An n-dimensional array of one dtype on one device: sizes, strides and an offset over a shared [`Storage`].
 ///

@@ -356,12 +356,17 @@ fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
 
 /// Adds a gradient to a leaf's `grad`.
 fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
+    let _adding = leaf.meta().adding.lock();
     let old = leaf.grad();
     let new = match old {
         None if create_graph => g,
         None => {
             let fits = g.is_non_overlapping_and_dense() && (g.strides() == leaf.strides() || g.is_contiguous());
-            if is_own(&g) && fits && !g.requires_grad() { g } else { g.detach()?.clone_in(crate::MemoryFormat::Preserve)? }
+            if is_own(&g) && fits && !g.requires_grad() {
+                g
+            } else {
+                g.detach()?.clone_in(crate::MemoryFormat::Preserve)?
+            }
         }
         Some(old) if create_graph => old.add(&g)?,
         Some(old) => {

@@ -56,10 +56,9 @@ impl GradContext<'_> {
     /// # Errors
     /// When it was modified in place since, or the formula asks for the wrong type.
     pub fn get<T: FromSaved>(&self, name: &str) -> Result<T> {
-        let i = self
-            .recipe
-            .slot(name)
-            .ok_or_else(|| Error::runtime(format!("{}: no formula says that it reads '{name}'", self.op.full_name())))?;
+        let i = self.recipe.slot(name).ok_or_else(|| {
+            Error::runtime(format!("{}: no formula says that it reads '{name}'", self.op.full_name()))
+        })?;
         let value = self.saved.values.get(i).unwrap_or(&SavedValue::Nothing);
         T::from_saved(SavedRef { value, node: self.node }).map_err(|e| match value {
             SavedValue::Nothing => e.context(format!("{}: '{name}' was not saved", self.op.full_name())),
@@ -256,13 +255,7 @@ impl Recorder {
 
 /// Keeps what a formula reads of an argument, unless another formula kept as much.
 #[inline]
-fn save_argument(
-    place: &mut SavedValue,
-    op: &'static Op,
-    args: &[Value<'_>],
-    i: usize,
-    kind: SaveKind,
-) -> Result<()> {
+fn save_argument(place: &mut SavedValue, op: &'static Op, args: &[Value<'_>], i: usize, kind: SaveKind) -> Result<()> {
     let replace = match place {
         SavedValue::Nothing => true,
         SavedValue::Geometry(_) | SavedValue::Geometries(_) => kind == SaveKind::Data,

@@ -21,6 +21,7 @@ pub use gradcheck::{CheckOptions, gradcheck, gradgradcheck};
 pub use kernel::GradContext;
 pub use node::{Edge, Hook, Node};
 pub use saved::{FromSaved, Geometry, SaveKind, SavedRef};
+pub(crate) use view::check_untracked_write;
 
 use crate::keys::{Key, KeyGuard, KeySet};
 use crate::op::Op;
@@ -166,6 +167,8 @@ macro_rules! backward {
 #[derive(Default)]
 pub(crate) struct AutogradMeta {
     pub(crate) state: Mutex<MetaState>,
+    /// Held while a gradient is added to `grad`: several threads may run graphs that end in one leaf.
+    pub(crate) adding: Mutex<()>,
 }
 
 #[derive(Default)]

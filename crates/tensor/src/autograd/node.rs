@@ -192,7 +192,8 @@ impl Node {
         let name = self.name();
         match &self.kind {
             Kind::CopySlices(_) => "torch::autograd::CopySlices".into(),
-            Kind::Accumulate(_) => name,
+            Kind::Accumulate(_) => "torch::autograd::AccumulateGrad".into(),
+            _ if name == "CopyBackwards" => "torch::autograd::CopyBackwards".into(),
             _ => name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches("Backward").into(),
         }
     }

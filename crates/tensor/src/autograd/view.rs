@@ -5,9 +5,9 @@
 //! views of that base then have an outdated `grad_fn`; they notice by their version and take a new one from the base,
 //! as an `as_strided` of it. (The scheme is PyTorch's.)
 
-use super::{Grads, History};
 use super::node::{Expected, Kind, Node, under_construction};
 use super::saved::Geometry;
+use super::{Grads, History};
 use crate::tensor::ViewKind;
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ pub(super) fn check_in_place(t: &Tensor) -> Result<()> {
         let tracked = t.requires_grad() || base.requires_grad();
         match t.0.view_kind {
             ViewKind::Ordinary => {}
-            ViewKind::NoGrad if !tracked => {}
+            ViewKind::NoGrad | ViewKind::Inference if !tracked => {}
             kind => return Err(forbidden(t, kind)),
         }
         if base.requires_grad() && base.is_leaf() {
@@ -37,6 +37,21 @@ pub(super) fn check_in_place(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// What has to be checked before any write, also one that is not recorded.
+#[inline]
+pub(crate) fn check_untracked_write(t: &Tensor) -> Result<()> {
+    if t.is_inference() && !super::is_inference_mode_enabled() {
+        return Err(Error::runtime(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal \
+             tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.",
+        ));
+    }
+    match t.0.view_kind {
+        ViewKind::NoGrad | ViewKind::Inference => check_in_place(t),
+        _ => Ok(()),
+    }
+}
+
 /// Why a view of this kind may not be written.
 #[cold]
 fn forbidden(t: &Tensor, kind: ViewKind) -> Error {
@@ -48,7 +63,8 @@ fn forbidden(t: &Tensor, kind: ViewKind) -> Error {
              want the inplace to be tracked)."
         )
     };
-    let origin = t.gradient_edge().map_or("a view".into(), |e| format!("Output {} of {}", e.input(), e.node().short_name()));
+    let origin =
+        t.gradient_edge().map_or("a view".into(), |e| format!("Output {} of {}", e.input(), e.node().short_name()));
     Error::runtime(match kind {
         ViewKind::Inference => mode("inference", "in normal mode", "inference_mode"),
         ViewKind::NoGrad | ViewKind::Ordinary => mode("no_grad", "with grad mode enabled", "no_grad"),
@@ -96,7 +112,9 @@ impl Tensor {
     pub(crate) fn refresh_view(&self) {
         let Some(base) = self.base() else { return };
         let version = self.version();
-        if self.0.view_version.load(Relaxed) == version || matches!(self.0.view_kind, ViewKind::NoGrad | ViewKind::Inference) || !base.requires_grad()
+        if self.0.view_version.load(Relaxed) == version
+            || matches!(self.0.view_kind, ViewKind::NoGrad | ViewKind::Inference)
+            || !base.requires_grad()
         {
             return;
         }

@@ -72,7 +72,7 @@ op! {
     /// Copies the elements of `src`, broadcast and converted, into this tensor.
     copy_: "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)";
     Body::Kernels { cpu: kernel!(copy_cpu; dst, src, non_blocking), meta: kernel!(copy_meta; dst, src, non_blocking) };
-    derivative: backward! { src(g, src: Geometry) => g.to_device(src.device)? };
+    derivative: backward! { self_(g) => g.zeros_like()?, src(g, src: Geometry) => g.to_device(src.device)? };
     samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), false], sample![m.any(&[2, 3]), m.any(&[3]), false]];
     fn copy_(&self, src: &Tensor) -> Tensor [self, src, false];
 }
