@@ -191,6 +191,7 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
         data: [out.data_ptr(); MAX_OPERANDS],
         strides: [strip.out.size() as isize; MAX_OPERANDS],
         n: out.numel() as usize,
+        streams: false,
         params,
     };
     for (k, o) in operands.iter().enumerate() {

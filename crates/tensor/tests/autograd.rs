@@ -46,7 +46,7 @@ fn derivatives_of_any_order() -> Result<()> {
     let x = leaf(&[1.5]);
     let mut d = x.pow(5.0)?;
     for (order, factor) in [5.0, 20.0, 60.0, 120.0, 120.0].into_iter().enumerate() {
-        d = autograd::grad(&[d.sum()?], &[x.clone()], &[None], true, true, false)?.remove(0).unwrap();
+        d = autograd::grad(&[d.sum()?], std::slice::from_ref(&x), &[None], true, true, false)?.remove(0).unwrap();
         let expected = factor * 1.5f64.powi(4 - order as i32);
         assert!((d.item()?.to_f64() - expected).abs() < 1e-9 * expected, "order {}", order + 1);
     }
@@ -59,13 +59,13 @@ fn grad_leaves_the_leaves_alone_and_says_what_is_unused() -> Result<()> {
     let middle = x.mul(2.0)?;
     let y = middle.mul(&middle)?.sum()?;
     let inputs = [x.clone(), middle.clone(), unused.clone()];
-    let found = autograd::grad(&[y.clone()], &inputs, &[None], true, false, true)?;
+    let found = autograd::grad(std::slice::from_ref(&y), &inputs, &[None], true, false, true)?;
     let values: Vec<Option<f64>> = found.iter().map(|g| g.as_ref().map(|g| g.to_vec::<f64>().unwrap()[0])).collect();
     assert_eq!(values, [Some(24.0), Some(12.0), None]);
     assert!(x.grad().is_none());
-    let refused = autograd::grad(&[y.clone()], &inputs, &[None], true, false, false);
+    let refused = autograd::grad(std::slice::from_ref(&y), &inputs, &[None], true, false, false);
     assert!(message(refused).starts_with("One of the differentiated Tensors appears to not have been used"));
-    autograd::backward(&[y], &[None], false, false, Some(&[middle.clone()]))?;
+    autograd::backward(&[y], &[None], false, false, Some(std::slice::from_ref(&middle)))?;
     assert!(x.grad().is_none());
     assert_eq!(middle.grad().unwrap().to_vec::<f64>()?, [12.0]);
     Ok(())
@@ -279,8 +279,9 @@ fn custom_functions_are_differentiable_twice_and_check_what_they_saved() -> Resu
     assert_eq!((out[0].requires_grad(), out[1].requires_grad()), (true, false));
     assert_eq!(out[0].grad_fn().unwrap().name(), "TwistBackward");
     let square = out[0].mul(&out[0])?.sum()?;
-    let first = autograd::grad(&[square], &[a.clone()], &[None], true, true, false)?.remove(0).unwrap();
-    let second = autograd::grad(&[first.sum()?], &[a.clone()], &[None], true, false, false)?.remove(0).unwrap();
+    let first = autograd::grad(&[square], std::slice::from_ref(&a), &[None], true, true, false)?.remove(0).unwrap();
+    let second =
+        autograd::grad(&[first.sum()?], std::slice::from_ref(&a), &[None], true, false, false)?.remove(0).unwrap();
     assert_eq!((first.to_vec::<f64>()?, second.to_vec::<f64>()?), (vec![96.0], vec![32.0]));
     b.add_(1.0)?;
     assert!(message(out[0].sum()?.backward()).contains("has been modified by an inplace operation"));
@@ -330,7 +331,7 @@ fn threads_share_leaves_and_graphs() -> Result<()> {
                     assert!(!shared.mul(1.0).unwrap().requires_grad());
                     let _on = autograd::enable_grad();
                     let y = shared.mul(1.0).unwrap().sum().unwrap();
-                    autograd::grad(&[y], &[x.clone()], &[None], true, false, false).unwrap();
+                    autograd::grad(&[y], std::slice::from_ref(&x), &[None], true, false, false).unwrap();
                 }
             });
         }

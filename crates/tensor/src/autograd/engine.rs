@@ -294,10 +294,11 @@ impl<'a> Engine<'a> {
                 if next == 0 {
                     leads.insert(node.id, false);
                 }
-                if let Some(Edge::Node { node: e, .. }) = edge {
-                    if !leads.contains_key(&e.id) && !seen.contains_key(&e.id) {
-                        stack.push((e.clone(), 0));
-                    }
+                if let Some(Edge::Node { node: e, .. }) = edge
+                    && !leads.contains_key(&e.id)
+                    && !seen.contains_key(&e.id)
+                {
+                    stack.push((e.clone(), 0));
                 }
                 continue;
             }

@@ -86,6 +86,31 @@ impl GradContext<'_> {
             && (self.edge_starts[i]..self.edge_starts[i + 1]).any(|e| self.node.edges[e as usize].is_some())
     }
 
+    /// The gradients of `inputs` for a formula whose operator is itself a gradient: `expression` writes its results out
+    /// with recorded operators, and is differentiated. An input that is not there has no gradient.
+    ///
+    /// # Errors
+    /// Those of the expression and of its derivative.
+    pub fn differentiate(
+        &self,
+        inputs: &[Option<&Tensor>],
+        expression: impl FnOnce(&[Option<Tensor>]) -> Result<Vec<Tensor>>,
+    ) -> Result<Vec<Option<Tensor>>> {
+        let _mode = super::enable_grad();
+        let leaf = |t: &Tensor| if t.requires_grad() { t.view_as(t) } else { t.detach_all()?.requires_grad_(true) };
+        let leaves = inputs.iter().map(|t| t.map(leaf).transpose()).collect::<Result<Vec<_>>>()?;
+        let (mut results, mut seeds) = (Vec::new(), Vec::new());
+        for (i, result) in expression(&leaves)?.into_iter().enumerate() {
+            if let Some(seed) = self.grad(i) {
+                results.push(result);
+                seeds.push(Some(seed.clone()));
+            }
+        }
+        let present: Vec<Tensor> = leaves.iter().flatten().cloned().collect();
+        let mut found = super::grad(&results, &present, &seeds, true, true, true)?.into_iter();
+        Ok(leaves.iter().map(|leaf| leaf.as_ref().and_then(|_| found.next().flatten())).collect())
+    }
+
     fn argument(&self, name: &str) -> Option<usize> {
         let i = self.op.functional().schema().position(plain(name))?;
         (i + 1 < self.edge_starts.len()).then_some(i)
@@ -112,10 +137,11 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
         op.bump_versions(args);
         return Ok(result);
     }
-    if reverse && mutates {
-        if let Some(Value::Tensor(t)) = args.first() {
-            view::check_in_place(t)?;
-        }
+    if reverse
+        && mutates
+        && let Some(Value::Tensor(t)) = args.first()
+    {
+        view::check_in_place(t)?;
     }
     let recorder = if reverse { Recorder::before(op, args)? } else { None };
     let tangents = if keys.has(Key::FORWARD) { forward::tangents(op, args)? } else { None };

@@ -257,10 +257,10 @@ impl Node {
             Some(e) => (e.hooks.clone(), e.pre_hooks.clone(), e.retained.clone()),
         };
         for (number, _, hook) in hooks {
-            if let Some(g) = &grads[number as usize] {
-                if let Some(new) = hook(g)? {
-                    grads[number as usize] = Some(new);
-                }
+            if let Some(g) = &grads[number as usize]
+                && let Some(new) = hook(g)?
+            {
+                grads[number as usize] = Some(new);
             }
         }
         for hook in pre_hooks {
@@ -372,8 +372,11 @@ pub(crate) fn apply_op(
 
 // ---- iterative drop -----------------------------------------------------------------------------
 
+/// What a node owns.
+type Remains = (SmallVec<[Option<Edge>; 3]>, Option<Saved>);
+
 thread_local! {
-    static DYING: RefCell<Vec<(SmallVec<[Option<Edge>; 3]>, Option<Saved>)>> = const { RefCell::new(Vec::new()) };
+    static DYING: RefCell<Vec<Remains>> = const { RefCell::new(Vec::new()) };
     static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,6 +1,6 @@
 //! Views of parts: diagonals, windows, and several at once.
 
-use super::view::{dims_of, select_any, slice_any};
+use super::view::{select_any, slice_any};
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{Dims, wrap_dim};
 use crate::tensor::ViewKind;
