@@ -8,7 +8,7 @@ use flambeau_base::shared::Shared;
 use parking_lot::Mutex;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// An n-dimensional array of one dtype on one device: sizes, strides and an offset over a shared [`Storage`].
 ///
@@ -40,6 +40,8 @@ pub struct TensorImpl {
     /// A version counter of its own, for tensors cut off from history that share memory (`.data`).
     own_version: Option<Arc<AtomicU32>>,
     pub(crate) history: Mutex<History>,
+    /// Whether `history` was ever set: leaves are recognised without its lock.
+    pub(crate) has_history: AtomicBool,
     /// What autograd rarely knows: leaves, hooks, tangents.
     pub(crate) autograd: MetaCell,
 }
@@ -57,6 +59,14 @@ pub(crate) enum ViewKind {
     MultiOutput,
     /// Made inside a custom function.
     CustomFunction,
+}
+
+impl TensorImpl {
+    /// Sets a functionality key of a tensor that nobody else has seen.
+    #[inline(always)]
+    pub(crate) fn add_key(&mut self, key: Key) {
+        *self.keys.get_mut() |= KeySet::of(key).0;
+    }
 }
 
 impl Drop for TensorImpl {
@@ -124,6 +134,7 @@ impl Tensor {
             view_version: AtomicU32::new(0),
             own_version: None,
             history: Mutex::default(),
+            has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
         }))
     }
@@ -182,6 +193,7 @@ impl Tensor {
             view_version: AtomicU32::new(self.version()),
             own_version: self.0.own_version.clone(),
             history: Mutex::default(),
+            has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
         }))
     }
@@ -209,6 +221,7 @@ impl Tensor {
             view_version: AtomicU32::new(0),
             own_version,
             history: Mutex::default(),
+            has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
         }))
     }

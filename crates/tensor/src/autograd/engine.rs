@@ -1,7 +1,7 @@
 //! The engine: walks the backward graph from results to leaves, newest node first.
 //!
-//! Ids only grow, so when the newest node is taken every later use of its result has already added its share, and no
-//! counting of dependencies is needed. Leaves come last.
+//! A node's id is above those of its arguments' nodes, so when the newest node is taken every later use of its result has
+//! already added its share, and no counting of dependencies is needed. Leaves come last.
 
 use super::node::{Edge, Node};
 use super::{Grads, set_grad_enabled};

@@ -1,6 +1,6 @@
 //! Custom functions: a forward computation with a backward of the user's own.
 
-use super::node::{Edge, Expected, Kind, Node, under_construction};
+use super::node::{Edge, Expected, Kind, NewNode, Node};
 use super::saved::{Saved, SavedRef, SavedTensor, SavedValue};
 use super::{FromSaved, Grads, no_grad};
 use crate::tensor::ViewKind;
@@ -169,10 +169,11 @@ pub fn apply<F: Function>(function: F, inputs: &[Tensor]) -> Result<Vec<Tensor>>
         .collect::<Result<_>>()?;
     let skip = std::mem::take(&mut context.non_differentiable);
     let custom = Custom { function, context: parking_lot::Mutex::new(context), needs };
-    let mut node = Node::new(Kind::Function(Box::new(custom)));
-    let parts = under_construction(&mut node);
+    let mut node = NewNode::new(Kind::Function(Box::new(custom)));
+    let parts = node.parts();
     (parts.edges, parts.expected) = (edges, expected);
     parts.state.get_mut().saved = Some(Saved { values });
+    let node = node.finish();
     for (i, y) in outputs.iter().enumerate() {
         if y.dtype().is_differentiable() && !skip.contains(&y.id()) {
             y.set_history(node.clone(), i as u32);

@@ -2,7 +2,7 @@
 //! tangent. It runs the layers below, then writes down what backward will need, as the operator's entry says.
 
 use super::forward;
-use super::node::{EdgeStarts, Expected, Kind, Node, under_construction};
+use super::node::{EdgeStarts, Expected, Kind, NewNode, Node};
 use super::recipe::{Recipe, Source, plain};
 use super::saved::{FromSaved, SaveKind, Saved, SavedRef, SavedTensor, SavedValue};
 use super::view;
@@ -145,12 +145,12 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
     }
     let recorder = if reverse { Recorder::before(op, args)? } else { None };
     let tangents = if keys.has(Key::FORWARD) { forward::tangents(op, args)? } else { None };
-    let outputs = below_autograd(op, below, args)?;
+    let mut outputs = below_autograd(op, below, args)?;
     if mutates {
         op.bump_versions(args);
     }
     if let Some(recorder) = recorder {
-        recorder.after(op, args, &outputs)?;
+        recorder.after(op, args, &mut outputs)?;
     }
     if let Some(tangents) = tangents {
         forward::attach(op, args, &outputs, tangents)?;
@@ -165,7 +165,7 @@ fn below_autograd(op: &'static Op, below: KeySet, args: &[Value<'_>]) -> Result<
 
 /// A node in the making: what has to be known before the call, since the call may write to its arguments.
 struct Recorder {
-    node: Arc<Node>,
+    node: NewNode,
     recipe: &'static Recipe,
     /// The slots to fill with results, one bit each.
     results: u64,
@@ -193,8 +193,8 @@ impl Recorder {
             return Ok(None);
         }
         let recipe = op.recipe()?;
-        let mut node = Node::new(Kind::Op { op, edge_starts: EdgeStarts::new() });
-        let results = Self::fill(under_construction(&mut node), recipe, op, args, wanted)?;
+        let mut node = NewNode::new(Kind::Op { op, edge_starts: EdgeStarts::new() });
+        let results = Self::fill(node.parts(), recipe, op, args, wanted)?;
         Ok(Some(Recorder { node, recipe, results }))
     }
 
@@ -236,10 +236,10 @@ impl Recorder {
 
     /// Completes the node with what it needs of the results, and hangs them on it.
     #[inline]
-    fn after(mut self, op: &'static Op, args: &[Value<'_>], outputs: &Outputs) -> Result<()> {
+    fn after(mut self, op: &'static Op, args: &[Value<'_>], outputs: &mut Outputs) -> Result<()> {
         let count = outputs.len();
-        let node = under_construction(&mut self.node);
-        match outputs {
+        let node = self.node.parts();
+        match &*outputs {
             Outputs::One(t) => node.expected.push(Expected::of(t)),
             _ => node.expected.extend((0..count).map(|i| outputs.get(i).map_or_else(Expected::nothing, Expected::of))),
         }
@@ -258,21 +258,22 @@ impl Recorder {
                 }
             };
         }
+        let node = self.node.finish();
         if op.mutates() {
             return match args.first() {
-                Some(Value::Tensor(t)) => view::rebase_history(t, self.node),
+                Some(Value::Tensor(t)) => view::rebase_history(t, node),
                 _ => Ok(()),
             };
         }
         if let Outputs::One(t) = outputs {
             if t.dtype().is_differentiable() {
-                t.set_history(self.node, 0);
+                t.set_first_history(node);
             }
             return Ok(());
         }
         for i in 0..count {
             if let Some(t) = outputs.get(i).filter(|t| t.dtype().is_differentiable()) {
-                t.set_history(self.node.clone(), i as u32);
+                t.set_history(node.clone(), i as u32);
             }
         }
         Ok(())

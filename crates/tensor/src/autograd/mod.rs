@@ -29,7 +29,7 @@ use crate::{Error, Result, Tensor};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::{Arc, Weak};
 
@@ -259,8 +259,24 @@ impl Tensor {
     #[inline]
     pub(crate) fn set_history(&self, node: Arc<Node>, output_number: u32) {
         *self.0.history.lock() = History { node: Some(node), output_number };
+        self.0.has_history.store(true, Release);
         self.set_key(Key::AUTOGRAD, true);
         self.0.view_version.store(self.version(), Relaxed);
+    }
+
+    /// As [`Tensor::set_history`] with result 0; cheaper for a tensor that nobody else has seen.
+    #[inline]
+    pub(crate) fn set_first_history(&mut self, node: Arc<Node>) {
+        match self.0.get_mut() {
+            None => self.set_history(node, 0),
+            Some(t) => {
+                *t.history.get_mut() = History { node: Some(node), output_number: 0 };
+                *t.has_history.get_mut() = true;
+                t.add_key(Key::AUTOGRAD);
+                let version = self.version();
+                self.0.view_version.store(version, Relaxed);
+            }
+        }
     }
 
     /// Whether gradients flow to it.
@@ -353,6 +369,9 @@ impl Tensor {
             return None;
         }
         self.refresh_view();
+        if !self.0.has_history.load(Acquire) {
+            return Some(Edge::Leaf(self.clone()));
+        }
         let history = self.0.history.lock();
         Some(match &history.node {
             Some(node) => Edge::Node { node: node.clone(), input: history.output_number },

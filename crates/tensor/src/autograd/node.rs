@@ -89,7 +89,7 @@ impl Expected {
 /// A node: an operator call seen from behind. It takes the gradients of the call's results and gives those of its
 /// tensor arguments.
 pub struct Node {
-    /// Ids grow, so a node's id is above those of all nodes its edges lead to; leaves' are below all others'.
+    /// Above those of all nodes that its edges lead to.
     pub(crate) id: u64,
     pub(crate) kind: Kind,
     /// One per differentiable tensor argument, lists spread out.
@@ -131,41 +131,80 @@ pub(crate) enum Kind {
     Function(Box<dyn super::function::NodeFunction>),
 }
 
-/// The parts of a node that nobody else has seen yet.
-#[inline]
-pub(crate) fn under_construction(node: &mut Arc<Node>) -> &mut Node {
-    Arc::get_mut(node).expect("a node just made has one owner")
-}
+/// A node that nobody else has seen: its large parts are cheaper filled in here than moved there.
+pub(crate) struct NewNode(Arc<Node>);
 
-/// Ids of nodes that are not leaves start here.
-const FIRST_ID: u64 = 1 << 62;
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// A number never given before.
-pub(crate) fn next_id() -> u64 {
-    NEXT_ID.fetch_add(1, Relaxed)
-}
-
-impl Node {
-    /// A node to be filled in by [`under_construction`]: large parts are cheaper made in place than moved there.
+impl NewNode {
     #[inline]
-    pub(crate) fn new(kind: Kind) -> Arc<Node> {
+    pub(crate) fn new(kind: Kind) -> NewNode {
         let state = State { saved: Some(Saved::default()), extra: None };
-        let mut node = Arc::new(Node {
-            id: FIRST_ID + next_id(),
+        let mut node = NewNode(Arc::new(Node {
+            id: 0,
             kind,
             edges: SmallVec::new(),
             expected: SmallVec::new(),
             state: Mutex::new(state),
-        });
+        }));
         if super::is_anomaly_enabled() {
             let trace = std::backtrace::Backtrace::force_capture().to_string();
-            under_construction(&mut node).state.get_mut().extra =
-                Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
+            node.parts().state.get_mut().extra = Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
         }
         node
     }
 
+    /// What it is made of.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> &mut Node {
+        // SAFETY: the only handle, made above and never cloned or downgraded before `finish` gives it away. (`get_mut` would
+        // find that out by an atomic exchange.)
+        unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
+    }
+
+    /// The node, numbered. Its edges must be there.
+    #[inline]
+    pub(crate) fn finish(mut self) -> Arc<Node> {
+        let node = self.parts();
+        let above = |e: &Edge| match e {
+            Edge::Node { node, .. } => node.id,
+            Edge::Leaf(_) => 0,
+        };
+        let newest = node.edges.iter().flatten().map(above).max().unwrap_or(0);
+        node.id = id_above(newest);
+        self.0
+    }
+}
+
+/// How many ids a thread takes at a time.
+const ID_BLOCK: u64 = 1024;
+static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    /// This thread's next id and the end of its block.
+    static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// A number never given before, and above `other`, which was.
+#[inline]
+fn id_above(other: u64) -> u64 {
+    let (next, end) = IDS.get();
+    // The block is used up, or the other id is of a block that another thread took later: a new block is above all.
+    let (id, end) = match next > other && next < end {
+        true => (next, end),
+        false => {
+            let start = NEXT_BLOCK.fetch_add(1, Relaxed) * ID_BLOCK;
+            (start, start + ID_BLOCK)
+        }
+    };
+    IDS.set((id + 1, end));
+    id
+}
+
+/// A number never given before.
+pub(crate) fn next_id() -> u64 {
+    id_above(0)
+}
+
+impl Node {
     /// The node that adds to a leaf's gradient.
     pub(crate) fn accumulate(leaf: Tensor) -> Node {
         Node {
@@ -216,7 +255,7 @@ impl Node {
         self.expected.len()
     }
 
-    /// A number that grows in the order in which nodes are made.
+    /// A number that grows in the order in which a thread makes nodes.
     pub fn sequence_number(&self) -> u64 {
         self.id
     }

@@ -5,7 +5,7 @@
 //! views of that base then have an outdated `grad_fn`; they notice by their version and take a new one from the base,
 //! as an `as_strided` of it. (The scheme is PyTorch's.)
 
-use super::node::{Expected, Kind, Node, under_construction};
+use super::node::{Expected, Kind, NewNode, Node};
 use super::saved::Geometry;
 use super::{Grads, History};
 use crate::tensor::ViewKind;
@@ -95,11 +95,11 @@ pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>) -> Result<()> {
     }
     edges[0] = base.gradient_edge();
     let body = CopySlices { base: Geometry::of(base), view: Geometry::of(t), node };
-    let mut copy = Node::new(Kind::CopySlices(Box::new(body)));
-    let parts = under_construction(&mut copy);
+    let mut copy = NewNode::new(Kind::CopySlices(Box::new(body)));
+    let parts = copy.parts();
     parts.edges = edges;
     parts.expected.push(Expected::of(base));
-    base.set_history(copy, 0);
+    base.set_history(copy.finish(), 0);
     // The view's own history now comes from the base.
     *t.0.history.lock() = History::default();
     t.set_key(crate::Key::AUTOGRAD, true);
