@@ -32,26 +32,73 @@ fn dispatch(c: &mut Criterion) {
     g.finish();
 }
 
+/// Bytes that have to be read and written, against those of `copy_` in the same run. 40 MB an array is more than a
+/// last-level cache of 32 MiB keeps of three of them, but not of one: a sum that follows itself is partly served from
+/// cache, so compare runs, not machines. The row kernels' 16 MB fit, and so does a copy of them: that is their yardstick.
 fn bandwidth(c: &mut Criterion) {
     const N: i64 = 10_000_000;
     let mut g = c.benchmark_group("10M f32");
     g.sample_size(20);
-    let (a, b) = (ok(Tensor::ones(&[N], DType::F32)), ok(Tensor::ones(&[N], DType::F32)));
-    g.throughput(Throughput::Bytes(8 * N as u64));
+    let random = |sizes: &[i64]| ok(ok(Tensor::rand(sizes, DType::F32)).sub(0.5));
+    let (a, b) = (random(&[N]), random(&[N]));
+    let (matrix, mask) = (ok(a.view(&[2500, 4000])), ok(a.gt(0.0)));
+    let bytes = |n: u64| Throughput::Bytes(n * N as u64);
+    g.throughput(bytes(8));
     g.bench_function("copy_", |t| t.iter(|| ok(a.copy_(&b))));
-    g.bench_function("exp_", |t| t.iter(|| ok(a.exp())));
+    g.bench_function("exp", |t| t.iter(|| ok(a.exp())));
     g.bench_function("relu_", |t| t.iter(|| ok(a.relu_())));
-    g.throughput(Throughput::Bytes(12 * N as u64));
+    g.throughput(bytes(12));
     g.bench_function("add", |t| t.iter(|| ok(a.add(&b))));
-    g.throughput(Throughput::Bytes(4 * N as u64));
+    g.bench_function("add_", |t| t.iter(|| ok(a.add_(&b))));
+    g.throughput(bytes(9));
+    g.bench_function("gt", |t| t.iter(|| ok(a.gt(&b))));
+    g.throughput(bytes(13));
+    g.bench_function("where", |t| t.iter(|| ok(mask.where_(&a, &b))));
+    g.throughput(bytes(4));
     g.bench_function("sum", |t| t.iter(|| ok(a.sum())));
     g.bench_function("max", |t| t.iter(|| ok(a.max())));
-    let x = ok(Tensor::ones(&[4096, 1000], DType::F32));
+    g.bench_function("argmax", |t| t.iter(|| ok(a.argmax(None, false))));
+    g.bench_function("var", |t| t.iter(|| ok(a.var(&[], 1.0, false))));
+    for dim in [0, 1] {
+        g.bench_function(format!("sum over dim {dim}"), |t| t.iter(|| ok(matrix.sum_dim(&[dim], false))));
+        g.bench_function(format!("amax over dim {dim}"), |t| t.iter(|| ok(matrix.amax(&[dim], false))));
+        g.bench_function(format!("argmax over dim {dim}"), |t| t.iter(|| ok(matrix.argmax(Some(dim), false))));
+        g.bench_function(format!("var over dim {dim}"), |t| t.iter(|| ok(matrix.var(&[dim], 1.0, false))));
+    }
+    g.finish();
+
+    let mut g = c.benchmark_group("rows");
+    g.sample_size(20);
+    let x = random(&[4096, 1000]);
     g.throughput(Throughput::Bytes(8 * 4096 * 1000));
-    g.bench_function("softmax 4096x1000", |t| t.iter(|| ok(x.softmax(-1, None))));
-    let x = ok(Tensor::ones(&[4096, 768], DType::F32));
+    let y = random(&[4096, 1000]);
+    g.bench_function("copy_ 4096x1000", |t| t.iter(|| ok(y.copy_(&x))));
+    for dim in [0, 1] {
+        g.bench_function(format!("softmax 4096x1000, dim {dim}"), |t| t.iter(|| ok(x.softmax(dim, None))));
+        g.bench_function(format!("log_softmax 4096x1000, dim {dim}"), |t| t.iter(|| ok(x.log_softmax(dim, None))));
+    }
+    let x = random(&[4096, 768]);
     g.throughput(Throughput::Bytes(8 * 4096 * 768));
     g.bench_function("layer_norm 4096x768", |t| t.iter(|| ok(x.layer_norm(&[768], None, None, 1e-5))));
+    let x = random(&[16, 64, 56, 56]);
+    g.throughput(Throughput::Bytes(8 * 16 * 64 * 56 * 56));
+    g.bench_function("group_norm 16x64x56x56", |t| t.iter(|| ok(x.group_norm(32, None, None, 1e-5))));
+    g.bench_function("batch_norm 16x64x56x56", |t| {
+        t.iter(|| ok(x.batch_norm(None, None, None, None, true, 0.1, 1e-5)))
+    });
+    g.finish();
+
+    let mut g = c.benchmark_group("windows and indices");
+    g.sample_size(20);
+    let x = random(&[8, 64, 112, 112]);
+    g.bench_function("max_pool2d 3x3/2", |t| t.iter(|| ok(x.max_pool2d(&[3, 3], &[2, 2], &[1, 1], &[1, 1], false))));
+    for (rows, width, count) in [(30_000, 768, 4096), (30_000, 64, 8192), (50_000, 8, 65_536)] {
+        let table = random(&[rows, width]);
+        let at = ok(ok(ok(Tensor::rand(&[count], DType::F32)).mul(rows)).to_dtype(DType::I64));
+        g.bench_function(format!("embedding {rows}x{width}"), |t| t.iter(|| ok(table.embedding(&at))));
+        let source = random(&[count, width]);
+        g.bench_function(format!("index_add_ {rows}x{width}"), |t| t.iter(|| ok(table.index_add_(0, &at, &source))));
+    }
     g.finish();
 }
 
@@ -67,7 +114,11 @@ fn arithmetic(c: &mut Criterion) {
         (8, 64, 64, 56, 3, 1, 1),
         (8, 3, 64, 224, 7, 2, 3),
         (8, 64, 256, 56, 1, 1, 0),
+        (1, 128, 128, 28, 3, 1, 1),
+        (8, 128, 128, 28, 3, 1, 1),
         (8, 256, 256, 14, 3, 1, 1),
+        (8, 512, 512, 7, 3, 1, 1),
+        (8, 32, 64, 28, 5, 1, 2),
         (32, 1, 32, 28, 3, 1, 1),
     ] {
         let x = ok(Tensor::ones(&[n, ci, s, s], DType::F32));

@@ -253,6 +253,38 @@ impl PlaneStage {
         scratch
     }
 
+    /// Asks for what `fill` with the same arguments will read, to be in the cache by then.
+    #[inline(always)]
+    pub(crate) fn prefetch<E>(
+        &self,
+        axes: &[Axis; 3],
+        tile: &TileRange,
+        access: &Access<E>,
+        source: *const u8,
+        image_stride: usize,
+        channels: usize,
+    ) {
+        let [depth, height, width] = axes;
+        // The source positions under a tile: rows are contiguous, so whole ones are asked for.
+        let range = |a: usize| {
+            let first = axes[a].low + (tile.first[a] * axes[a].step) as isize;
+            let end = first + (tile.size[a].saturating_sub(1) * axes[a].step + axes[a].span + 1) as isize;
+            let size = axes[a].source as isize;
+            (first.clamp(0, size) as usize, end.clamp(0, size) as usize)
+        };
+        let ((z0, z1), (y0, y1)) = (range(0), range(1));
+        let row = width.source * access.size;
+        for image in 0..tile.images {
+            for channel in 0..channels {
+                let plane =
+                    (image * image_stride + channel * depth.source * height.source * width.source) * access.size;
+                for z in z0..z1 {
+                    prefetch(source.wrapping_add(plane + (z * height.source + y0) * row), (y1 - y0.min(y1)) * row);
+                }
+            }
+        }
+    }
+
     /// The distance of each tap from a position of channel 0.
     pub(crate) fn tap(&self, taps: &[super::geometry::Tap; 3]) -> usize {
         let st = &self.staged;
@@ -263,6 +295,19 @@ impl PlaneStage {
             })
             .sum()
     }
+}
+
+/// Asks for `bytes` bytes to come into the second-level cache.
+#[inline(always)]
+pub(crate) fn prefetch(start: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for offset in (0..bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint that reads nothing and never faults; SSE is always there.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(offset).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, bytes);
 }
 
 /// Reads a run, in line when no conversion is needed.

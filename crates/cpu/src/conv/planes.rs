@@ -4,11 +4,12 @@
 //! for a block of terms and multiplied with every weight row while it is in the first-level cache. The whole im2col
 //! matrix never exists.
 
-use super::access::{Access, PlaneStage, store_run};
+use super::access::{Access, PlaneStage, prefetch, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, rows_of};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
+use std::ops::Range;
 
 /// The arrays of a gather.
 #[derive(Clone, Copy)]
@@ -35,8 +36,11 @@ const BLOCK_TERMS: usize = 192;
 const MOST_TERMS: usize = 1024;
 /// Result channels of a task at most.
 const MOST_CHANNELS: usize = 256;
-/// From this many positions on, packing the weights pays.
-const PACKED_POSITIONS: usize = 512;
+/// Result channels of a task at least: every task packs its panels anew.
+const LEAST_CHANNELS: usize = 128;
+/// With at most this many tiles, tasks pack the weights they use, block by block: all of them are used only once or
+/// twice, and packing them beforehand would write and read them once more.
+const FEW_TILES: usize = 3;
 /// Multiply-adds below which work is not split.
 pub(crate) const TASK_WORK: usize = 200_000;
 
@@ -44,7 +48,7 @@ pub(crate) const TASK_WORK: usize = 200_000;
 pub(crate) fn channel_block(rows: usize, units: usize, work_per_row: usize, most: usize, multiple: usize) -> usize {
     let wanted = 32usize.div_ceil(units.max(1));
     let by_work = (4 * TASK_WORK).div_ceil(work_per_row.max(1));
-    rows.div_ceil(wanted).max(by_work).max(multiple).min(most).next_multiple_of(multiple)
+    rows.div_ceil(wanted).max(by_work).max(LEAST_CHANNELS).min(most).next_multiple_of(multiple)
 }
 
 #[derive(Clone, Copy)]
@@ -86,10 +90,10 @@ struct Plan<'a, E> {
     tiling: Tiling,
     stage: PlaneStage,
     tap_offsets: Vec<usize>,
-    /// Packed weights by group and row, or null: then rows are read where they are.
+    /// Packed weights by group and row, or null: then tasks pack them.
     packed: *const E,
-    /// Offsets of the terms in an unpacked row.
-    weight_offsets: Vec<u32>,
+    /// Offsets of the terms in a row of the weight.
+    weight_offsets: Vec<usize>,
     /// Multiples of 1, 2, 4 and 8: offsets of the terms in packed rows.
     multiples: [Vec<u32>; 4],
     block: usize,
@@ -142,10 +146,44 @@ impl<E: Number> Task for TileTask<'_, E> {
         let most_channels = (plan.block + taps).saturating_sub(2).checked_div(taps).map_or(0, |n| n + 1);
         let stage_len = if plan.stage.in_place { 0 } else { most_channels * plan.stage.staged.channel };
         let stage_memory = Scratch::<E>::new(stage_len);
-        let panel_memory = Scratch::<E>::new((plan.block + 1) * 3 * lanes);
-        let sums_memory =
-            Scratch::<E>::new(if plan.direct { 0 } else { panels * 3 * lanes * (channels.end - channels.start) });
+        let few = plan.packed.is_null();
+        let columns = if few { vectors } else { 3 } * lanes;
+        let panel_memory = Scratch::<E>::new((plan.block + 1) * columns);
+        let row_memory = Scratch::<E>::new(plan.block * S::ROWS);
+        let sums_memory = Scratch::<E>::new(if plan.direct { 0 } else { panels * 3 * lanes * channels.len() });
         let mut offsets = vec![0u32; plan.block];
+        // Multiplies a tile of weight rows with a panel that begins at `column` of the tile.
+        let multiply =
+            |row: usize, log: usize, a: *const E, b: *const E, column: usize, columns: usize, k: Range<usize>| {
+                let channel = self.group * g.result_channels + row;
+                let width = columns.next_multiple_of(lanes);
+                // SAFETY: the caller's: these rows and columns are this task's.
+                unsafe {
+                    let (c, stride) = if plan.direct {
+                        let place = (result_base + row) * result_plane + results[0].0 + column;
+                        (op.result.cast::<E>().add(place), result_plane)
+                    } else {
+                        let place = column * channels.len() + (row - channels.start) * width;
+                        (sums_memory.get().add(place), width)
+                    };
+                    let call = Call {
+                        depth: k.len(),
+                        a,
+                        a_rows: std::array::from_fn(|i| i),
+                        a_offsets: plan.multiples[log].as_ptr(),
+                        b,
+                        c,
+                        c_rows: std::array::from_fn(|i| i * stride),
+                        columns,
+                        start: match (k.start, op.bias.is_null()) {
+                            (0, true) => Start::Zero,
+                            (0, false) => Start::RowBias(op.bias.add(channel)),
+                            _ => Start::Accumulate,
+                        },
+                    };
+                    S::TILES[log][width / lanes - 1](&call);
+                }
+            };
 
         let mut k0 = 0;
         loop {
@@ -164,56 +202,51 @@ impl<E: Number> Task for TileTask<'_, E> {
                     plan.stage.fill::<S>(&g.axes, &tile, &op.access, source, image_stride, c1 - c0, stage_memory.get())
                 };
             }
+            if k1 < depth {
+                let (c0, c1) = (k1 / taps, ((k1 + plan.block).min(depth) - 1) / taps + 1);
+                let channel = (tile.image * g.groups + self.group) * g.source_channels + c0;
+                let source = op.source.wrapping_add(channel * source_plane * op.access.size);
+                plan.stage.prefetch(&g.axes, &tile, &op.access, source, image_stride, c1 - c0);
+            }
+            let terms = k1 - k0;
             let mut column = 0;
-            for p in 0..panels {
-                let count = widths[p].div_ceil(lanes);
-                let width = count * lanes;
+            for (&columns, pieces) in widths.iter().zip(&sources) {
                 // SAFETY: staged positions, the panel and the weights cover every index by construction; a tile's
                 // result positions belong to this task alone.
                 unsafe {
-                    pack::<S>(base, &offsets[..k1 - k0], &sources[p], width, panel_memory.get());
+                    let width = columns.next_multiple_of(lanes);
+                    let panel = if few { panel_memory.get().add(column * terms) } else { panel_memory.get() };
+                    pack::<S>(base, &offsets[..terms], pieces, width, panel);
                     let mut row = channels.start;
-                    while row < channels.end {
+                    while row < channels.end && !few {
                         let (rows, log) = rows_of::<S>(channels.end - row);
                         let channel = self.group * g.result_channels + row;
-                        let mut call = Call {
-                            depth: k1 - k0,
-                            a: op.weight,
-                            a_rows: [0; MOST_ROWS],
-                            a_offsets: std::ptr::null(),
-                            b: panel_memory.get(),
-                            c: sums_memory.get(),
-                            c_rows: [0; MOST_ROWS],
-                            columns: widths[p],
-                            start: match (k0, op.bias.is_null()) {
-                                (0, true) => Start::Zero,
-                                (0, false) => Start::RowBias(op.bias.add(channel)),
-                                _ => Start::Accumulate,
-                            },
-                        };
-                        if plan.packed.is_null() {
-                            call.a = op.weight.add(self.group * g.weight_group_stride + row * g.weight_result_stride);
-                            call.a_rows = std::array::from_fn(|i| i * g.weight_result_stride);
-                            call.a_offsets = plan.weight_offsets.as_ptr().add(k0);
-                        } else {
-                            call.a = plan.packed.add(channel * depth + k0 * rows);
-                            call.a_rows = std::array::from_fn(|i| i);
-                            call.a_offsets = plan.multiples[log].as_ptr();
-                        }
-                        if plan.direct {
-                            let place = (result_base + row) * result_plane + results[0].0 + column;
-                            call.c = op.result.cast::<E>().add(place);
-                            call.c_rows = std::array::from_fn(|i| i * result_plane);
-                        } else {
-                            let place = column * (channels.end - channels.start) + (row - channels.start) * width;
-                            call.c = call.c.add(place);
-                            call.c_rows = std::array::from_fn(|i| i * width);
-                        }
-                        S::TILES[log][count - 1](&call);
+                        let a = plan.packed.add(channel * depth + k0 * rows);
+                        multiply(row, log, a, panel, column, columns, k0..k1);
                         row += rows;
                     }
+                    column += width;
                 }
-                column += width;
+            }
+            let mut row = channels.start;
+            while row < channels.end && few {
+                let (rows, log) = rows_of::<S>(channels.end - row);
+                // SAFETY: as above.
+                unsafe {
+                    let source = op.weight.add(self.group * g.weight_group_stride + row * g.weight_result_stride);
+                    let terms_of = &plan.weight_offsets[k0..k1];
+                    pack_rows::<S>(source, g.weight_result_stride, rows, terms_of, row_memory.get());
+                    if row + rows < channels.end {
+                        prefetch_rows(source.wrapping_add(rows * g.weight_result_stride), g, rows, terms_of);
+                    }
+                    let mut column = 0;
+                    for &columns in &widths {
+                        let panel = panel_memory.get().add(column * terms);
+                        multiply(row, log, row_memory.get(), panel, column, columns, k0..k1);
+                        column += columns.next_multiple_of(lanes);
+                    }
+                }
+                row += rows;
             }
             k0 = k1;
             if k0 >= depth {
@@ -226,7 +259,7 @@ impl<E: Number> Task for TileTask<'_, E> {
             for (p, pieces) in stored.iter().enumerate() {
                 let width = widths[p].next_multiple_of(lanes);
                 for row in channels.clone() {
-                    let sums = column * (channels.end - channels.start) + (row - channels.start) * width;
+                    let sums = column * channels.len() + (row - channels.start) * width;
                     for piece in pieces {
                         let place = (result_base + row) * result_plane + piece.offset;
                         // SAFETY: as above.
@@ -299,6 +332,12 @@ unsafe fn pack<S: Simd>(
                     S::store(panel, S::load(base.wrapping_add(offset as usize)));
                     panel = panel.wrapping_add(width);
                 }
+            } else if piece.column + S::LANES <= width {
+                // What is written beyond the piece is overwritten by the next ones.
+                for &offset in offsets {
+                    S::store(panel, S::load_first(base.wrapping_add(offset as usize), piece.len));
+                    panel = panel.wrapping_add(width);
+                }
             } else {
                 for &offset in offsets {
                     let v = S::load_first(base.wrapping_add(offset as usize), piece.len);
@@ -310,32 +349,89 @@ unsafe fn pack<S: Simd>(
     }
 }
 
-/// Packs the weights: for each tile of rows, the rows' numbers term by term.
-unsafe fn pack_weights<E: Dispatch>(g: &Gather, weight: *const E, offsets: &[u32], packed: &Shared<E>) {
-    let weight = Shared(weight.cast_mut());
-    let (rows_most, depth) = (E::rows(), offsets.len());
-    let tiles = g.result_channels.div_ceil(rows_most);
-    let grain = (TASK_WORK / 4).div_ceil(depth * rows_most);
-    parallel_for(g.groups * tiles, grain, &|range| {
-        for i in range {
-            let (group, first) = (i / tiles, i % tiles * rows_most);
-            let end = (first + rows_most).min(g.result_channels);
-            let mut row = first;
+/// Packs `rows` rows of the weight term by term.
+#[inline(always)]
+unsafe fn pack_rows<S: Simd>(
+    source: *const S::Element,
+    stride: usize,
+    rows: usize,
+    offsets: &[usize],
+    target: *mut S::Element,
+) {
+    let mut k = 0;
+    while k < offsets.len() {
+        // Terms that are neighbours in memory are transposed together.
+        let most = (offsets.len() - k).min(S::LANES);
+        let n = (1..most).find(|&n| offsets[k + n] != offsets[k] + n).unwrap_or(most);
+        // SAFETY: rows and terms are inside the weight; the target holds `rows` numbers per term.
+        unsafe {
+            let (from, to) = (source.add(offsets[k]), target.add(k * rows));
+            if stride == 1 && n == 1 {
+                S::copy(from, to, rows);
+            } else {
+                S::transpose(from, stride, rows, n, to, rows);
+            }
+        }
+        k += n;
+    }
+}
+
+/// Asks for rows of the weight that are packed next: one run per row, or where rows are interleaved one per channel.
+#[inline(always)]
+fn prefetch_rows<E>(source: *const E, g: &Gather, rows: usize, offsets: &[usize]) {
+    let Some(&first) = offsets.first() else { return };
+    if g.weight_result_stride >= g.weight_source_stride {
+        for row in 0..rows {
+            let from = source.wrapping_add(row * g.weight_result_stride + first);
+            prefetch(from.cast(), offsets.len() * size_of::<E>());
+        }
+    } else {
+        for &offset in offsets.iter().step_by(g.taps.len()) {
+            prefetch(source.wrapping_add(offset).cast(), rows * g.weight_result_stride * size_of::<E>());
+        }
+    }
+}
+
+struct PackTask<'a, E> {
+    gather: &'a Gather,
+    weight: *const E,
+    offsets: &'a [usize],
+    packed: *mut E,
+    units: Range<usize>,
+}
+
+impl<E: Number> Task for PackTask<'_, E> {
+    type Element = E;
+    #[inline(always)]
+    unsafe fn run<S: Simd<Element = E>>(&self) {
+        let g = self.gather;
+        let tiles = g.result_channels.div_ceil(S::ROWS);
+        for unit in self.units.clone() {
+            let (group, mut row) = (unit / tiles, unit % tiles * S::ROWS);
+            let end = (row + S::ROWS).min(g.result_channels);
             while row < end {
-                let rows = 1 << (end - row).ilog2();
-                // SAFETY: rows and terms are inside the weight; the packed rows belong to this piece.
+                let (rows, _) = rows_of::<S>(end - row);
+                // SAFETY: the rows are inside the weight; their packed places belong to this task.
                 unsafe {
-                    let source = weight.get().add(group * g.weight_group_stride + row * g.weight_result_stride);
-                    let target = packed.get().add((group * g.result_channels + row) * depth);
-                    for (k, &offset) in offsets.iter().enumerate() {
-                        for r in 0..rows {
-                            *target.add(k * rows + r) = *source.add(r * g.weight_result_stride + offset as usize);
-                        }
-                    }
+                    let source = self.weight.add(group * g.weight_group_stride + row * g.weight_result_stride);
+                    let target = self.packed.add((group * g.result_channels + row) * self.offsets.len());
+                    pack_rows::<S>(source, g.weight_result_stride, rows, self.offsets, target);
                 }
                 row += rows;
             }
         }
+    }
+}
+
+/// Packs all weights: for each tile of rows, the rows' numbers term by term.
+unsafe fn pack_weights<E: Dispatch>(g: &Gather, weight: *const E, offsets: &[usize], packed: *mut E) {
+    let tiles = g.groups * g.result_channels.div_ceil(E::rows());
+    let grain = (TASK_WORK / 4).div_ceil(offsets.len() * E::rows());
+    let (weight, packed) = (Shared(weight.cast_mut()), Shared(packed));
+    parallel_for(tiles, grain, &|units| {
+        let task = PackTask { gather: g, weight: weight.get(), offsets, packed: packed.get(), units };
+        // SAFETY: the caller's.
+        unsafe { E::dispatch(&task) };
     });
 }
 
@@ -369,14 +465,13 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         let blocks = g.source_channels.div_ceil(most).max(1);
         g.source_channels.div_ceil(blocks) * taps
     };
-    let weight_offsets: Vec<u32> = (0..g.source_channels)
-        .flat_map(|c| g.taps.iter().map(move |t| (c * g.weight_source_stride + t.0) as u32))
-        .collect();
-    let packed_memory = (g.batch * positions >= PACKED_POSITIONS && depth > 0)
-        .then(|| Scratch::<E>::new(g.groups * g.result_channels * depth));
+    let weight_offsets: Vec<usize> =
+        (0..g.source_channels).flat_map(|c| g.taps.iter().map(move |t| c * g.weight_source_stride + t.0)).collect();
+    let packed_memory =
+        (tiling.len() > FEW_TILES && depth > 0).then(|| Scratch::<E>::new(g.groups * g.result_channels * depth));
     if let Some(memory) = &packed_memory {
         // SAFETY: the weight is valid; the memory was sized for it.
-        unsafe { pack_weights(g, operands.weight, &weight_offsets, &Shared(memory.get())) };
+        unsafe { pack_weights(g, operands.weight, &weight_offsets, memory.get()) };
     }
     let units = tiling.len() * g.groups;
     let channel_block =

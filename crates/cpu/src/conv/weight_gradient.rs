@@ -4,7 +4,7 @@
 //! The same micro-kernel: its rows are (channel, tap) pairs, read in place from staged tiles of the input; its columns
 //! are output channels, packed position by position; its sums run over the positions of a tile.
 
-use super::access::{Access, PixelStage, PlaneStage, load_run};
+use super::access::{Access, PixelStage, PlaneStage, load_run, prefetch};
 use super::geometry::{Gather, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, rows_of};
 use super::pixels::Panels;
@@ -12,9 +12,9 @@ use super::planes::TASK_WORK;
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
 
-/// Positions of a tile: 48 packed columns of `f32` then take 48 KiB of the second-level cache.
-const TILE_POSITIONS: usize = 256;
-/// Rows of a task: its sums, 48 columns wide, stay in the first- or second-level cache.
+/// Positions of a tile: 48 packed columns of `f32` then take half of a 48 KiB first-level cache.
+const TILE_POSITIONS: usize = 144;
+/// Rows of a task: its sums, 48 columns wide, share the caches with a tile (more rows were measured slower).
 const TASK_ROWS: usize = 192;
 /// Tasks to aim for when the weight alone gives fewer.
 const WANTED_TASKS: usize = 16;
@@ -78,7 +78,8 @@ impl<E: Number> Task for BlockTask<'_, E> {
         let panel_memory = Scratch::<E>::new(plan.tiling.positions() * width);
         let row_memory = Scratch::<E>::new(plan.tiling.positions() * S::LANES);
         let sums = Scratch::<E>::new(rows * width);
-        let term_offsets: Vec<usize> = (0..rows).map(|r| r / taps * st.channel + plan.tap_offsets[r % taps]).collect();
+        let term_offsets: Vec<usize> =
+            (0..plan.channels * taps).map(|r| r / taps * st.channel + plan.tap_offsets[r % taps]).collect();
         // SAFETY: the sums were sized for it.
         unsafe { S::clear(sums.get(), rows * width) };
 
@@ -87,24 +88,6 @@ impl<E: Number> Task for BlockTask<'_, E> {
         for t in self.part * tiles / plan.parts..(self.part + 1) * tiles / plan.parts {
             let tile = plan.tiling.get(t, g.batch, &g.axes);
             let positions = tile.images * tile.size.iter().product::<usize>();
-            let all = g.groups * g.source_channels;
-            let first = self.group * g.source_channels + c0;
-            // SAFETY: channels and images exist; scratch memory was sized for them.
-            let base = unsafe {
-                match plan.stage {
-                    Stage::Planes(s) => {
-                        let plane = g.source_positions();
-                        let source = plan.input.add((tile.image * all + first) * plane * plan.access.size);
-                        s.fill::<S>(&g.axes, &tile, &plan.access, source, all * plane, channels, stage_memory.get())
-                    }
-                    Stage::Pixels(mut s) => {
-                        s.channels = s.channels.min(channels);
-                        let place = tile.image * g.source_positions() * all + first;
-                        let source = plan.input.add(place * plan.access.size);
-                        s.fill::<S>(&g.axes, &tile, &plan.access, source, all, stage_memory.get())
-                    }
-                }
-            };
             let step: [usize; 3] = match plan.stage {
                 Stage::Planes(_) => [1; 3],
                 Stage::Pixels(_) => std::array::from_fn(|a| g.axes[a].step),
@@ -118,8 +101,7 @@ impl<E: Number> Task for BlockTask<'_, E> {
                     }
                 }
             }
-            // SAFETY: the tile's positions of these channels exist; the panel was sized for them. Every offset plus
-            // every term's offset is a staged position.
+            // SAFETY: the tile's positions of these channels exist; the panel was sized for them.
             unsafe {
                 match plan.stage {
                     Stage::Planes(_) => {
@@ -127,9 +109,46 @@ impl<E: Number> Task for BlockTask<'_, E> {
                     }
                     Stage::Pixels(_) => self.pack_pixels::<S>(&tile, column, columns, width, panel_memory.get()),
                 }
-                let mut row = 0;
-                while row < rows {
-                    let (n, log) = rows_of::<S>(rows - row);
+            }
+            let all = g.groups * g.source_channels;
+            let first = self.group * g.source_channels + c0;
+            // SAFETY: channels and images exist; scratch memory was sized for them.
+            let base = unsafe {
+                match plan.stage {
+                    Stage::Planes(s) => {
+                        let plane = g.source_positions();
+                        let source = plan.input.add((tile.image * all + first) * plane * plan.access.size);
+                        s.fill::<S>(&g.axes, &tile, &plan.access, source, all * plane, channels, stage_memory.get())
+                    }
+                    Stage::Pixels(mut s) => {
+                        s.channels = channels;
+                        let place = tile.image * g.source_positions() * all + first;
+                        let source = plan.input.add(place * plan.access.size);
+                        s.fill::<S>(&g.axes, &tile, &plan.access, source, all, stage_memory.get())
+                    }
+                }
+            };
+            if let (Stage::Planes(s), true) = (plan.stage, t + 1 < tiles) {
+                // While this tile is multiplied, the next one comes nearer.
+                let next = plan.tiling.get(t + 1, g.batch, &g.axes);
+                let plane = g.source_positions();
+                let source = plan.input.wrapping_add((next.image * all + first) * plane * plan.access.size);
+                s.prefetch(&g.axes, &next, &plan.access, source, all * plane, channels);
+                let place = (next.first[0] * g.result[1] + next.first[1]) * g.result[2] + next.first[2];
+                let each = next.size.iter().product::<usize>();
+                for image in next.image..next.image + next.images {
+                    for o in 0..columns {
+                        let channel = (image * g.groups + self.group) * g.result_channels + column + o;
+                        let from = (channel * g.result_positions() + place) * plan.access.size;
+                        prefetch(plan.gradient.wrapping_add(from), each * plan.access.size);
+                    }
+                }
+            }
+            let mut row = 0;
+            while row < rows {
+                let (n, log) = rows_of::<S>(rows - row);
+                // SAFETY: every offset plus every term's offset is a staged position.
+                unsafe {
                     let call = Call {
                         depth: positions,
                         a: base,
@@ -142,8 +161,8 @@ impl<E: Number> Task for BlockTask<'_, E> {
                         start: Start::Accumulate,
                     };
                     S::TILES[log][vectors - 1](&call);
-                    row += n;
                 }
+                row += n;
             }
         }
 

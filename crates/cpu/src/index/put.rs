@@ -4,7 +4,7 @@
 //! there may hit the same element, so those dimensions run in order on one thread, and the others run in parallel.
 
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, without};
-use crate::copy::copy_strided;
+use crate::copy::{copy_strided, prefetch};
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
@@ -250,8 +250,20 @@ unsafe fn flat(
 }
 
 /// Combines `n` values, in order: destination, its stride, source, its stride, indices (multiplied by the step and
-/// added to the destination's address), their stride, step, count. A stride of 0 reads the index once.
-type PutStrip = unsafe fn(*mut u8, isize, *const u8, isize, *const i64, isize, isize, usize);
+/// added to the destination's address), their stride, step, count, and how often. A stride of 0 reads the index once.
+type PutStrip = unsafe fn(*mut u8, isize, *const u8, isize, *const i64, isize, isize, usize, Times);
+
+/// How often a strip runs, and how far source and index move each time, in bytes.
+#[derive(Clone, Copy)]
+struct Times {
+    count: usize,
+    src: isize,
+    index: isize,
+}
+
+impl Times {
+    const ONCE: Times = Times { count: 1, src: 0, index: 0 };
+}
 
 /// One dimension that runs in order: its size and the strides of [dst, src, indices...].
 struct Ordered {
@@ -297,24 +309,24 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     // At most 16 pieces, none narrow: every piece reads all indices of its columns.
     let columns = it.numel();
     let grain = columns.div_ceil(16).max(GRAIN / in_order).max(64);
-    // One strip with the addresses `p`, strides `s` and `n` elements.
-    let run = |p: &[*mut u8], s: &[isize], n: usize| {
+    // One strip with the addresses `p`, strides `s` and `n` elements, several times if there is one index.
+    let run = |p: &[*mut u8], s: &[isize], n: usize, times: Times| {
         // SAFETY: a strip of the caller's operands; indices are in range.
         unsafe {
             match &steps[..] {
-                [] => strip(p[0], s[0], p[1], s[1], [0i64].as_ptr(), 0, 0, n),
-                &[step] => strip(p[0], s[0], p[1], s[1], p[2].cast(), s[2], step, n),
+                [] => strip(p[0], s[0], p[1], s[1], [0i64].as_ptr(), 0, 0, n, Times::ONCE),
+                &[step] => strip(p[0], s[0], p[1], s[1], p[2].cast(), s[2], step, n, times),
                 _ if s[2..].iter().all(|&s| s == 0) => {
                     let mut dst = p[0];
                     for (&p, &step) in p[2..].iter().zip(&steps) {
                         dst = dst.offset(p.cast::<i64>().read_unaligned() as isize * step);
                     }
-                    strip(dst, s[0], p[1], s[1], [0i64].as_ptr(), 0, 0, n);
+                    strip(dst, s[0], p[1], s[1], [0i64].as_ptr(), 0, 0, n, Times::ONCE);
                 }
                 _ => offsets_in_blocks(&p[2..], &s[2..], checked, n, &mut |at, offsets| {
                     let at = at as isize;
                     let (dst, src) = (p[0].offset(at * s[0]), p[1].offset(at * s[1]));
-                    strip(dst, s[0], src, s[1], offsets.as_ptr(), 8, 1, offsets.len());
+                    strip(dst, s[0], src, s[1], offsets.as_ptr(), 8, 1, offsets.len(), Times::ONCE);
                 }),
             }
         }
@@ -352,13 +364,17 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
                 Some(last) if n == 1 || (!rows && last.strides[1].unsigned_abs() < s[1].unsigned_abs()) => {
                     let mut column = p.to_vec();
                     for _ in 0..n {
-                        walk(&outer_dims, &column, &mut |p| run(p, &last.strides, last.size));
+                        walk(&outer_dims, &column, &mut |p| run(p, &last.strides, last.size, Times::ONCE));
                         for (p, s) in column.iter_mut().zip(s) {
                             *p = p.wrapping_offset(*s);
                         }
                     }
                 }
-                _ => walk(&all_dims, p, &mut |p| run(p, s, n)),
+                Some(last) if steps.len() == 1 => {
+                    let times = Times { count: last.size, src: last.strides[1], index: last.strides[2] };
+                    walk(&outer_dims, p, &mut |p| run(p, s, n, times));
+                }
+                _ => walk(&all_dims, p, &mut |p| run(p, s, n, Times::ONCE)),
             }
         });
     };
@@ -445,7 +461,40 @@ impl<T: PartialOrd + Copy> Combine<T> for Amin {
     }
 }
 
+/// Rows between the one that is written and the one that is asked for.
+const AHEAD: isize = 4;
+
 unsafe fn put_strip<T: Copy, C: Combine<T>>(
+    dst: *mut u8,
+    dst_stride: isize,
+    src: *const u8,
+    src_stride: isize,
+    index: *const i64,
+    index_stride: isize,
+    step: isize,
+    n: usize,
+    times: Times,
+) {
+    let size = size_of::<T>() as isize;
+    let lines = if index_stride == 0 && dst_stride == size { (n * size_of::<T>()).min(1024) } else { 0 };
+    for time in 0..times.count as isize {
+        let (src, index) = (src.wrapping_offset(time * times.src), index.wrapping_byte_offset(time * times.index));
+        // Rows lie anywhere: ask for them some time before they are written.
+        if lines > 0 && time + AHEAD < times.count as isize {
+            // SAFETY: the index of a later time.
+            let next = unsafe { index.byte_offset(AHEAD * times.index).read_unaligned() };
+            for line in (0..lines).step_by(64) {
+                prefetch(dst.wrapping_offset(next as isize * step).wrapping_add(line));
+            }
+        }
+        // SAFETY: the caller's contract, of this time.
+        unsafe { put_once::<T, C>(dst, dst_stride, src, src_stride, index, index_stride, step, n) };
+    }
+}
+
+/// [`put_strip`], once.
+#[inline(always)]
+unsafe fn put_once<T: Copy, C: Combine<T>>(
     dst: *mut u8,
     dst_stride: isize,
     src: *const u8,

@@ -9,6 +9,9 @@ use flambeau_base::parallel::parallel_for;
 /// Bytes of output in one piece of parallel work: random reads cost several times a streamed one.
 const PIECE_BYTES: usize = 1 << 16;
 
+/// One of [`copy_short_rows`].
+type ShortRows = unsafe fn(*const u8, (*mut u8, isize), (*const u8, isize), isize, usize);
+
 /// Advanced indexing: `out[i] = src[i + sum of index[i] * step]` for every position `i` of `sizes`. The source's strides
 /// are 0 along the dimensions that exist only in the indices. Elements have `size` bytes.
 ///
@@ -147,13 +150,34 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
         // SAFETY: rows of the caller's operands; indices are in range.
         let row_at = |i: isize| unsafe {
             let mut src = p[1].offset(i * s[1]);
+            if let [operand] = &checked.operands[..] {
+                return src.offset(p[2].offset(i * s[2]).cast::<i64>().read_unaligned() as isize * operand.step);
+            }
             for (k, operand) in checked.operands.iter().enumerate() {
                 let value = p[2 + k].offset(i * s[2 + k]).cast::<i64>().read_unaligned();
                 src = src.offset(value as isize * operand.step);
             }
             src
         };
-        let lines = if contiguous { ((to - from) * size).min(1024) } else { 0 };
+        let bytes = (to - from) * size;
+        let lines = if contiguous { bytes.min(1024) } else { 0 };
+        if let ([operand], true) = (&checked.operands[..], contiguous && s[1] == 0) {
+            let short = match bytes {
+                16 => Some(copy_short_rows::<16> as ShortRows),
+                32 => Some(copy_short_rows::<32> as ShortRows),
+                64 => Some(copy_short_rows::<64> as ShortRows),
+                128 => Some(copy_short_rows::<128> as ShortRows),
+                256 => Some(copy_short_rows::<256> as ShortRows),
+                _ => None,
+            };
+            if let Some(short) = short {
+                // SAFETY: whole rows of the caller's operands, or as large parts of them.
+                return unsafe {
+                    let (src, dst) = (p[1].add(from * size), p[0].add(from * size));
+                    short(src, (dst, s[0]), (p[2], s[2]), operand.step, n)
+                };
+            }
+        }
         for i in 0..n as isize {
             // Rows lie anywhere: ask for the one after the next while this one is copied.
             if i + 2 < n as isize {
@@ -168,7 +192,7 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
                 let src = src.offset(from as isize * row_strides.1);
                 let dst = p[0].offset(i * s[0] + from as isize * row_strides.0);
                 if contiguous {
-                    std::ptr::copy_nonoverlapping(src, dst, (to - from) * size);
+                    std::ptr::copy_nonoverlapping(src, dst, bytes);
                 } else {
                     strip(src, row_strides.1, dst, row_strides.0, to - from);
                 }
@@ -190,6 +214,35 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
         parallel_for(rows, grain.div_ceil(row), &|r| {
             outer.range(r.start, r.end, &|p, s, n| copy_rows(0, row, p, s, n));
         });
+    }
+}
+
+/// Copies `n` rows of `N` bytes: source, output and its stride, indices, their stride, step, count.
+unsafe fn copy_short_rows<const N: usize>(
+    src: *const u8,
+    (out, out_stride): (*mut u8, isize),
+    (index, index_stride): (*const u8, isize),
+    step: isize,
+    n: usize,
+) {
+    // Rows lie anywhere: ask for them some time before they are copied.
+    const AHEAD: usize = 8;
+    // SAFETY: the caller's rows; indices are in range.
+    unsafe {
+        let row = |i: usize| {
+            let value = index.offset(i as isize * index_stride).cast::<i64>().read_unaligned();
+            src.wrapping_offset(value as isize * step)
+        };
+        for i in 0..n {
+            if i + AHEAD < n {
+                let next = row(i + AHEAD);
+                for line in (0..N).step_by(64) {
+                    prefetch(next.wrapping_add(line));
+                }
+            }
+            let bytes = row(i).cast::<[u8; N]>().read();
+            out.offset(i as isize * out_stride).cast::<[u8; N]>().write(bytes);
+        }
     }
 }
 

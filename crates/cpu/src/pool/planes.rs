@@ -2,7 +2,7 @@
 
 use super::window::Window;
 use super::{Operation, Plan, Pooled, lowest, narrow, replaces, widen};
-use crate::math::Number;
+use crate::math::{Number, select};
 use flambeau_base::Element;
 use std::ops::Range;
 
@@ -165,9 +165,9 @@ unsafe fn maxima<C: Element + PartialOrd, I: Index, const INDEX: bool>(
             let x = *from.add(i * stride);
             let best = *row.add(i);
             let wins = replaces(x, best);
-            *row.add(i) = if wins { x } else { best };
+            *row.add(i) = select(wins, x, best);
             if INDEX {
-                *at.add(i) = if wins { I::of(first).plus(i * stride) } else { *at.add(i) };
+                *at.add(i) = select(wins, I::of(first).plus(i * stride), *at.add(i));
             }
         }
     }
@@ -235,6 +235,10 @@ unsafe fn uneven<C: Number + PartialOrd, I: Index, const INDEX: bool>(
 /// The plan's arrays are valid.
 #[inline(always)]
 pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+    if plan.windows.part(plan.shape.input) {
+        // SAFETY: the caller's.
+        return unsafe { backward_parted::<T>(plan, planes) };
+    }
     let shape = plan.shape;
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
@@ -298,6 +302,45 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
             }
             if !same {
                 narrow::<T, T::Compute>(y, result, input);
+            }
+        }
+    }
+}
+
+/// Gradients of averages over windows that part the input: every element is written once, its window's share.
+///
+/// # Safety
+/// The plan's arrays are valid.
+#[inline(always)]
+unsafe fn backward_parted<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+    let Operation::AverageBackward(divisor) = plan.operation else { return };
+    let [_, input_height, input_width] = plan.shape.input;
+    let input: usize = plan.shape.input.iter().product();
+    let [depths, heights, widths] = &plan.windows.axes;
+    let mut shares = vec![T::Compute::default(); widths.len()];
+    let mut wide = vec![T::Compute::default(); input_width];
+    let mut line = vec![T::default(); input_width];
+    for plane in planes {
+        for (d, wd) in depths.iter().enumerate() {
+            for (h, wh) in heights.iter().enumerate() {
+                let row = ((plane * depths.len() + d) * heights.len() + h) * widths.len();
+                // SAFETY: a row of the output's gradient, and lines of the input's that are this window's alone.
+                unsafe {
+                    widen::<T, T::Compute>(plan.source.cast::<T>().add(row), shares.as_mut_ptr(), widths.len());
+                    for (share, window) in shares.iter().zip(widths) {
+                        let own = (wd.divisor * wh.divisor * window.divisor) as i64;
+                        let share = share.div(T::Compute::from_i64(if divisor != 0 { divisor } else { own }));
+                        wide[window.start..window.start + window.count].fill(share);
+                    }
+                    narrow::<T, T::Compute>(wide.as_ptr(), line.as_mut_ptr(), input_width);
+                    for i in wd.start..wd.start + wd.count {
+                        for j in wh.start..wh.start + wh.count {
+                            let at = plane * input + (i * input_height + j) * input_width;
+                            let to = plan.result.cast::<T>().add(at);
+                            std::ptr::copy_nonoverlapping(line.as_ptr(), to, input_width);
+                        }
+                    }
+                }
             }
         }
     }

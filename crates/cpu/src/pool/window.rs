@@ -155,6 +155,12 @@ impl Windows {
         Windows { axes: Default::default(), taps: Vec::new(), stride: 0 }
     }
 
+    /// Whether they are adaptive and part an input of this size: every position is in one window.
+    pub(super) fn part(&self, input: [usize; 3]) -> bool {
+        let covered = |a: usize| self.axes[a].iter().map(|w| w.count).sum::<usize>();
+        self.taps.is_empty() && self.stride == 0 && (0..3).all(|a| !self.axes[a].is_empty() && covered(a) == input[a])
+    }
+
     /// The windows of a shape; averages include the padding in their divisors or not.
     pub(super) fn new(shape: &PoolShape, include_pad: bool) -> Windows {
         let Some(fixed) = &shape.fixed else {

@@ -85,12 +85,13 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
         let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
         let mut best = const { [F::IDENTITY; TILE] };
         let mut best_block = [0i32; TILE];
+        let mut block = const { [F::IDENTITY; TILE] };
         // SAFETY: the first rows of the caller's block; identities lose to or equal everything.
         unsafe { fold_block::<I, F>(f, x, at_once.min(b.rows), b.row_stride, b.cols, &units, &mut best) };
         let mut r = at_once;
         while r < b.rows {
             let rows = at_once.min(b.rows - r);
-            let mut block = const { [F::IDENTITY; TILE] };
+            block[..b.cols].fill(F::IDENTITY);
             // SAFETY: rows of the caller's block.
             unsafe {
                 let x = x.offset(r as isize * b.row_stride);

@@ -179,14 +179,40 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     n: usize,
     max: T,
 ) -> f64 {
+    let rest = n % LANES;
+    let full = n - rest;
     let mut sum = 0.0;
-    let mut at = 0;
-    // SAFETY: `LANES` elements of each from `at` on, or as many of a copy that is filled up with what gives zeros.
+    // SAFETY: `LANES` elements of each from where they are read, or as many of a copy that is filled up with what gives
+    // zeros; `out` may be an input, so the end is read before anything is written.
     unsafe {
-        while at < n {
-            let end = n.min(at + BLOCK);
+        let mut last = [<T as Number>::ZERO; LANES];
+        if rest > 0 {
+            let (mut x, mut y) = (const { [T::NEG_INFINITY; LANES] }, [<T as Number>::ZERO; LANES]);
+            let (mut from, mut from_b) = (a.wrapping_add(n).wrapping_sub(LANES), b.wrapping_add(n).wrapping_sub(LANES));
+            if full == 0 {
+                if !F::MAX {
+                    x = [<T as Number>::ZERO; LANES];
+                }
+                std::ptr::copy_nonoverlapping(a, x.as_mut_ptr(), n);
+                std::ptr::copy_nonoverlapping(b, y.as_mut_ptr(), n);
+                (from, from_b) = (x.as_ptr(), y.as_ptr());
+            }
+            for l in 0..LANES {
+                last[l] = F::term::<I, T>(*from.add(l), *from_b.add(l), max);
+            }
+            // Those that are not part of the rest are counted below.
+            let skip = if full == 0 { 0 } else { LANES - rest };
+            let mut counted = [<T as Number>::ZERO; LANES];
+            for l in 0..LANES {
+                counted[l] = select(l >= skip, last[l], <T as Number>::ZERO);
+            }
+            sum += total(&counted, &[<T as Number>::ZERO; LANES]);
+        }
+        let mut at = 0;
+        while at < full {
+            let end = full.min(at + BLOCK);
             let mut lanes = [<T as Number>::ZERO; LANES];
-            while at + LANES <= end {
+            while at < end {
                 let mut block = [<T as Number>::ZERO; LANES];
                 for l in 0..LANES {
                     block[l] = F::term::<I, T>(*a.add(at + l), *b.add(at + l), max);
@@ -199,21 +225,11 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 }
                 at += LANES;
             }
-            let mut rest = [<T as Number>::ZERO; LANES];
-            if at < end {
-                let (mut x, mut y) =
-                    ([if F::MAX { T::NEG_INFINITY } else { <T as Number>::ZERO }; LANES], [<T as Number>::ZERO; LANES]);
-                std::ptr::copy_nonoverlapping(a.add(at), x.as_mut_ptr(), end - at);
-                std::ptr::copy_nonoverlapping(b.add(at), y.as_mut_ptr(), end - at);
-                for l in 0..LANES {
-                    rest[l] = F::term::<I, T>(x[l], y[l], max);
-                }
-                if KEEP {
-                    std::ptr::copy_nonoverlapping(rest.as_ptr(), out.add(at), end - at);
-                }
-                at = end;
-            }
-            sum += total(&lanes, &rest);
+            sum += total(&lanes, &[<T as Number>::ZERO; LANES]);
+        }
+        if KEEP && rest > 0 {
+            let (to, count) = if full == 0 { (out, n) } else { (out.add(n - LANES), LANES) };
+            std::ptr::copy_nonoverlapping(last.as_ptr(), to, count);
         }
     }
     sum
