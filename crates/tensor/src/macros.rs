@@ -280,6 +280,7 @@ macro_rules! alias {
             #[doc = concat!("Calls `", stringify!($target), "`.")]
             $name: $schema;
             $crate::Body::Composite(|_op, _keys, args| $target.call(args));
+            samples: |m| $crate::samples::of(&$target, m);
         }
     )* };
 }

@@ -1,8 +1,8 @@
 //! The list of all operators, and registration at run time: operators, kernels and fall-backs of other crates.
 
 use crate::keys::{Key, KeySet};
-use crate::op::{Body, DynKernel, Op};
-use crate::schema::Schema;
+use crate::op::{Body, DynKernel, Form, Op};
+use crate::schema::{Param, Schema};
 use crate::value::{Outputs, Value};
 use crate::{Error, Result};
 use parking_lot::RwLock;
@@ -50,6 +50,39 @@ pub fn all() -> Vec<&'static Op> {
     let mut ops: Vec<&'static Op> = REGISTRY.read().values().copied().collect();
     ops.sort_by_key(|o| o.full_name());
     ops
+}
+
+/// The operator that `op` is another form of, and which form: derived ones say so, those written out are told by their
+/// names and parameters (`add_` from `add`; `arange.start_out` from the `arange` with the same numbers).
+pub fn form_of(op: &'static Op) -> Option<(Form, &'static Op)> {
+    match op.body {
+        Body::Variant(form, base) => return Some((form, base)),
+        Body::InPlace(_, base) => return Some((Form::InPlace, base)),
+        _ if !op.mutates() => return None,
+        _ => {}
+    }
+    let (schema, name) = (op.schema(), op.name());
+    let outs =
+        schema.params.iter().rev().take_while(|p| p.keyword_only && p.alias.as_ref().is_some_and(|a| a.write)).count();
+    let (form, base_name) = match (outs, name.strip_prefix("__i"), name.strip_suffix('_')) {
+        (0, Some(rest), _) => (Form::InPlace, format!("__{rest}")),
+        (0, None, Some(rest)) => (Form::InPlace, rest.to_string()),
+        (0, ..) => return None,
+        _ => (Form::Out, name.to_string()),
+    };
+    let given = &schema.params[..schema.params.len() - outs];
+    let same = |base: &&'static Op| {
+        let theirs = &base.schema().params;
+        // What a factory is told about its result, the result itself tells.
+        let known = |p: &&Param| !matches!(&*p.name, "dtype" | "layout" | "device" | "pin_memory");
+        let by_name = |p: &Param| theirs.iter().any(|t| t.ty == p.ty && t.name == p.name);
+        // The tensor itself has another name in some functions.
+        let by_place = |(i, (p, t)): (usize, (&Param, &Param))| t.ty == p.ty && (t.name == p.name || i == 0);
+        !base.mutates()
+            && theirs.iter().filter(known).count() == given.len()
+            && (given.iter().all(by_name) || given.iter().zip(theirs).enumerate().all(by_place))
+    };
+    overloads(&schema.namespace, &base_name).into_iter().find(same).map(|base| (form, base))
 }
 
 /// Something registered; dropping it takes it back and restores what was there before.

@@ -1,7 +1,8 @@
 //! Example arguments for the derived tests: made from a fixed stream, so that a failure can be repeated.
 
+use crate::schema::{Base, Param};
 use crate::value::OwnedValue;
-use crate::{DType, Element, Scalar, Tensor};
+use crate::{DType, Element, Op, Scalar, Tensor};
 
 /// Makes examples for a dtype.
 pub type SamplesFn = fn(&mut Maker) -> Vec<Sample>;
@@ -43,6 +44,24 @@ owned_from! {
     () => |_x| OwnedValue::None;
 }
 
+/// The samples of the operator that `op` is a form of, with the first element of a tensor where `op` takes a number: for
+/// its other names.
+pub fn of(op: &'static Op, m: &mut Maker) -> Vec<Sample> {
+    let fit = |(a, param): (OwnedValue, &Param)| match a {
+        OwnedValue::Tensor(t) if param.ty.base == Base::Scalar => {
+            t.reshape(&[-1]).and_then(|t| t.select(0, 0)).and_then(|t| t.item()).ok().map(OwnedValue::Scalar)
+        }
+        a => Some(a),
+    };
+    let samples = op.functional().samples.map_or_else(Vec::new, |make| make(m));
+    samples
+        .into_iter()
+        .filter_map(|s| {
+            s.args.into_iter().zip(&op.schema().params).map(fit).collect::<Option<Vec<_>>>().map(Sample::new)
+        })
+        .collect()
+}
+
 /// Writes one [`Sample`]: `sample![x, 2, true, ()]`, `()` standing for `None`.
 #[macro_export]
 macro_rules! sample {
@@ -60,6 +79,11 @@ impl Maker {
     /// For examples of `dtype`.
     pub fn new(dtype: DType) -> Maker {
         Maker { dtype, state: 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// The double precision of the dtype's kind.
+    pub fn wide(&self) -> DType {
+        if self.dtype.is_complex() { DType::Complex128 } else { DType::F64 }
     }
 
     /// The next number in [0, 1) (xorshift64*; Vigna, "An experimental exploration of Marsaglia's xorshift generators").

@@ -479,11 +479,13 @@ pub fn erfcx_positive<I: Isa>(a: f64) -> f64 {
         / fma::<I, _>(2.0, a, 1.0)
 }
 
-/// `erfc(a)` for `a >= 0`.
+/// `erfc(a + low)` for `a >= 0` and a `low` below its last place.
 #[inline(always)]
-fn erfc_positive<I: Isa>(a: f64) -> f64 {
+fn erfc_positive<I: Isa>(a: f64, low: f64) -> f64 {
+    let low = select(a > 28.0, 0.0, low);
     let a = select(a > 28.0, 28.0, a);
     let (square, rest) = two_product::<I>(a, a);
+    let rest = fma::<I, _>(2.0 * a, low, rest);
     let (r, n) = exp_reduce::<I>(-square);
     // exp(-rest) is 1 - rest.
     let e = 1.0 + expm1_poly::<I>(r - rest);
@@ -514,15 +516,26 @@ fn erf_small<I: Isa>(x: f64) -> f64 {
 #[inline(always)]
 pub fn erf<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
-    select(a < 1.0, erf_small::<I>(a), 1.0 - erfc_positive::<I>(a)).copysign(x)
+    select(a < 1.0, erf_small::<I>(a), 1.0 - erfc_positive::<I>(a, 0.0)).copysign(x)
 }
 
 /// The complementary error function.
 #[inline(always)]
 pub fn erfc<I: Isa>(x: f64) -> f64 {
-    let e = erfc_positive::<I>(x.abs());
+    let e = erfc_positive::<I>(x.abs(), 0.0);
     let e = select(x < 0.0, 2.0 - e, e);
     select(x.abs() < 0.5, 1.0 - erf_small::<I>(x), e)
+}
+
+/// The normal distribution function.
+#[inline(always)]
+pub fn ndtr<I: Isa>(x: f64) -> f64 {
+    // What 1 / sqrt(2) loses to rounding: in the tail an error of the argument counts as often as its square.
+    const REST: f64 = -4.833646656726457e-17;
+    let (a, err) = two_product::<I>(x.abs(), std::f64::consts::FRAC_1_SQRT_2);
+    let e = erfc_positive::<I>(a, fma::<I, _>(x.abs(), REST, err));
+    let e = select(x < 0.0, e, 2.0 - e);
+    0.5 * select(a < 0.5, 1.0 + erf_small::<I>(a.copysign(x)), e)
 }
 
 /// `(p, e)` with `a * b = p + e` exactly, barring overflow.

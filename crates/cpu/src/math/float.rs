@@ -178,6 +178,8 @@ pub trait Float:
     fn erf<I: Isa>(self) -> Self;
     /// `1 - erf(x)`, accurate where that is small.
     fn erfc<I: Isa>(self) -> Self;
+    /// The normal distribution function.
+    fn ndtr<I: Isa>(self) -> Self;
 
     // The rest branches: loops over these do not vectorise. They are computed in `f64`.
 
@@ -220,11 +222,6 @@ pub trait Float:
     #[inline]
     fn i1e<I: Isa>(self) -> Self {
         Self::from_f64(special::i1e(self.to_f64()))
-    }
-    /// The normal distribution function.
-    #[inline]
-    fn ndtr<I: Isa>(self) -> Self {
-        Self::from_f64(special::ndtr(self.to_f64()))
     }
     /// The inverse of the normal distribution function.
     #[inline]
@@ -551,11 +548,11 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
 
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
-    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc],
+    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }
 float! {
     f64, double, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
-    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc],
+    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }

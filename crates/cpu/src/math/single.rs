@@ -447,6 +447,13 @@ pub fn erfc<I: Isa>(x: f32) -> f32 {
     (select(x < 0.0, 2.0 - e, e)) as f32
 }
 
+/// The normal distribution function.
+#[inline(always)]
+pub fn ndtr<I: Isa>(x: f32) -> f32 {
+    let e = erfc_lite::<I>(x.abs() as f64 * std::f64::consts::FRAC_1_SQRT_2);
+    (0.5 * select(x < 0.0, e, 2.0 - e)) as f32
+}
+
 /// `x` to the power `y`.
 #[inline(always)]
 pub fn pow<I: Isa>(x: f32, y: f32) -> f32 {

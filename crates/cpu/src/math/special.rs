@@ -301,12 +301,7 @@ fn grow(x: f64, y: f64) -> f64 {
     y * exp(a - 32.0) * 7.896296018268069e13
 }
 
-/// The normal distribution function.
-pub fn ndtr(x: f64) -> f64 {
-    0.5 * double::erfc::<I>(-x * FRAC_1_SQRT_2)
-}
-
-/// The inverse of [`ndtr`].
+/// The inverse of [`double::ndtr`].
 pub fn ndtri(p: f64) -> f64 {
     if p == 0.0 {
         f64::NEG_INFINITY
@@ -323,7 +318,7 @@ pub fn ndtri(p: f64) -> f64 {
     }
 }
 
-/// The logarithm of [`ndtr`].
+/// The logarithm of [`double::ndtr`].
 pub fn log_ndtr(x: f64) -> f64 {
     if x < -1.0 {
         log(0.5 * erfcx(-x * FRAC_1_SQRT_2)) - 0.5 * x * x

@@ -217,6 +217,15 @@ op! {
                 first.into_iter().zip(&inputs).map(|(d, x)| d.map_or_else(|| x.zeros_like(), Ok)).collect()
             })?
     };
+    samples: |m| {
+        let (q, k, v) = (m.any(&[1, 2, 3, 4]), m.any(&[1, 2, 5, 4]), m.any(&[1, 2, 5, 2]));
+        let outputs = flash_attention::OP.call(&[(&q).into(), (&k).into(), (&v).into(), 0.0.into(), false.into(), Value::None, Value::None]);
+        match outputs.and_then(crate::Outputs::list).as_deref() {
+            Ok([out, lse]) => vec![sample![m.any(&[1, 2, 3, 2]), q, k, v, out.clone(), lse.clone(), 0.0, false, (), ()]],
+            _ => vec![],
+        }
+    };
+    ulp: 256.0;
 }
 
 /// Attention as PyTorch's `math` path: every step an operator of its own, halves computed in `float32`. With `gqa` each
@@ -290,7 +299,7 @@ fn is_fused(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>, dropout: 
     }
     let broadcasts = |m: &Tensor| {
         let target = [q.sizes()[0], q.sizes()[1], q.sizes()[2], k.sizes()[2]];
-        matches!(m.dim(), 2 | 4) && !m.requires_grad() && dims::is_expandable_to(m.sizes(), &target)
+        matches!(m.dim(), 2 | 4) && !m.requires_grad() && m.tangent().is_none() && dims::is_expandable_to(m.sizes(), &target)
     };
     mask.is_none_or(broadcasts)
         && (q.sizes()[1] == k.sizes()[1] || gqa)

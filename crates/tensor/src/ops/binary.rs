@@ -3,7 +3,9 @@
 use crate::autograd::Forward;
 use crate::pointwise::{Params, Pointwise, scalar_params};
 use crate::promotion::Promotion;
-use crate::value::Outputs;
+use crate::samples::{Maker, Sample};
+use crate::schema::Base;
+use crate::value::{Outputs, OwnedValue};
 use crate::{
     Body, DType, Error, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, Value, backward, ensure, sample,
 };
@@ -403,6 +405,21 @@ fn div_by_mode(args: &[Value<'_>], ops: [&'static Op; 3]) -> Result<Outputs> {
     op.call(&call)
 }
 
+/// Examples of a division with a rounding mode, by a tensor or a number.
+fn mode_samples(op: &'static Op, m: &mut Maker) -> Vec<Sample> {
+    if m.dtype.is_complex() {
+        return vec![];
+    }
+    let by_number = matches!(op.schema().params[1].ty.base, Base::Scalar);
+    let mut other = || match by_number {
+        true => OwnedValue::Scalar(Scalar::Float(1.5)),
+        false => m.uniform(&[3], 1.0, 3.0).into(),
+    };
+    let others = [other(), other()];
+    let [a, b] = others;
+    vec![sample![m.any(&[2, 3]), a, "floor"], sample![m.any(&[2, 3]), b, "trunc"]]
+}
+
 /// The forms of division with a rounding mode.
 macro_rules! div_mode {
     ($($(#[doc = $doc:expr])* $name:ident: $schema:expr => $form:ident;)*) => { $(
@@ -410,6 +427,7 @@ macro_rules! div_mode {
             $(#[doc = $doc])*
             $name: $schema;
             Body::Composite(|_op, _keys, args| div_by_mode(args, [&div::$form, &div_trunc::$form, &floor_divide::$form]));
+            samples: |m| mode_samples(&OP, m);
         }
     )* };
 }

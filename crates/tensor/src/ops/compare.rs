@@ -137,6 +137,7 @@ op! {
     /// Whether all elements are close; see `isclose`.
     allclose: "allclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> bool";
     crate::Body::Composite(kernel!(allclose_any; x, y, rtol, atol, equal_nan));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1e-5, 1e-8, false], sample![m.any(&[2, 3]), m.any(&[3]), 100.0, 1.0, false]];
     fn allclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> bool [self, other, rtol, atol, equal_nan];
 }
 
@@ -157,6 +158,7 @@ op! {
     /// Whether both have the same sizes and elements.
     equal: "equal(Tensor self, Tensor other) -> bool";
     crate::Body::Explicit(kernel!(equal_any; x, y));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3])], sample![m.any(&[0]), m.any(&[0])]];
     fn equal(&self, other: &Tensor) -> bool [self, other];
 }
 

@@ -6,7 +6,7 @@
 use crate::autograd::Forward;
 use crate::dims::{self, Dims};
 use crate::value::Bind;
-use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use crate::{Body, DType, Error, MemoryFormat, Op, OwnedValue, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::conv::{self, ConvShape};
 
@@ -401,6 +401,10 @@ op! {
     /// The gradients of a convolution with respect to input, weight and bias, as far as `output_mask` asks.
     convolution_backward: "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
     Body::Composite(kernel!(convolution_backward_any; g, x, w, bias_sizes, p, mask));
+    samples: |m| match m.dtype.is_differentiable() {
+        true => vec![sample![m.any(&[1, 3, 4, 3]), m.any(&[1, 2, 5, 4]), m.any(&[3, 2, 2, 2]), vec![3i64], vec![1i64, 1], vec![0i64, 0], vec![1i64, 1], false, vec![0i64, 0], 1, OwnedValue::Bools(vec![true; 3])]],
+        false => vec![],
+    };
 }
 
 // ---- by number of dimensions --------------------------------------------------------------------
@@ -470,6 +474,13 @@ macro_rules! conv_forms {
             /// The convolution of input (N, C, ...) or (C, ...) with weight (O, C / groups, ...) and bias (O).
             $name: $schema;
             Body::Composite(kernel!(conv_any::<$n>; x, w, bias, stride, padding, dilation, groups));
+            samples: |m| match m.dtype.is_differentiable() {
+                true => vec![
+                    sample![m.any(&[&[2, 4][..], &[4; $n]].concat()), m.any(&[&[2, 2][..], &[2; $n]].concat()), m.any(&[2]), vec![2i64; $n], vec![1i64; $n], vec![1i64; $n], 2],
+                    sample![m.any(&[&[2][..], &[5; $n]].concat()), m.any(&[&[3, 2][..], &[2; $n]].concat()), (), vec![1i64; $n], vec![0i64; $n], vec![2i64; $n], 1],
+                ],
+                false => vec![],
+            };
             fn $name(&self, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64], groups: i64) -> Tensor
                 [self, weight, bias, stride, padding, dilation, groups];
         }
@@ -477,6 +488,10 @@ macro_rules! conv_forms {
             /// The convolution with padding `valid` (none) or `same` (so that the output is as large as the input).
             $padding_name: $padding_schema;
             Body::Composite(kernel!(conv_padding_any::<$n>; x, w, bias, stride, padding, dilation, groups));
+            samples: |m| match m.dtype.is_differentiable() {
+                true => vec![sample![m.any(&[&[1, 2][..], &[3; $n]].concat()), m.any(&[&[2, 2][..], &[2; $n]].concat()), (), vec![1i64; $n], "same", vec![1i64; $n], 1]],
+                false => vec![],
+            };
         }
     )* };
 }
@@ -502,6 +517,13 @@ macro_rules! conv_transpose_forms {
             /// The transposed convolution of input (N, C, ...) or (C, ...) with weight (C, O / groups, ...) and bias (O).
             $name: $schema;
             Body::Composite(kernel!(conv_transpose_any::<$n>; x, w, bias, stride, padding, output_padding, groups, dilation));
+            samples: |m| match m.dtype.is_differentiable() {
+                true => vec![
+                    sample![m.any(&[&[1, 4][..], &[3; $n]].concat()), m.any(&[&[4, 2][..], &[2; $n]].concat()), m.any(&[4]), vec![2i64; $n], vec![1i64; $n], vec![1i64; $n], 2, vec![1i64; $n]],
+                    sample![m.any(&[&[2][..], &[3; $n]].concat()), m.any(&[&[2, 1][..], &[2; $n]].concat()), (), vec![1i64; $n], vec![0i64; $n], vec![0i64; $n], 1, vec![2i64; $n]],
+                ],
+                false => vec![],
+            };
             fn $name(&self, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], output_padding: &[i64], groups: i64, dilation: &[i64]) -> Tensor
                 [self, weight, bias, stride, padding, output_padding, groups, dilation];
         }

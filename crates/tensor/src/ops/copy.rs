@@ -3,7 +3,7 @@
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims};
 use super::create::TensorOptions;
-use crate::{Body, DType, Device, Error, MemoryFormat, Op, Result, Scalar, Tensor, backward, ensure, sample};
+use crate::{Body, DType, Device, Error, MemoryFormat, Op, OwnedValue, Result, Scalar, Tensor, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use smallvec::SmallVec;
 
@@ -65,7 +65,10 @@ fn copy_cpu(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
 
 fn copy_meta(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
     check_copy(dst, src)?;
-    Ok(dst.clone())
+    match dst.device().is_meta() {
+        true => Ok(dst.clone()),
+        false => Err(Error::not_implemented("Cannot copy out of meta tensor; no data!")),
+    }
 }
 
 op! {
@@ -107,6 +110,7 @@ op! {
     /// This tensor if it is dense in the given memory format, else a copy that is.
     contiguous: "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)";
     Body::Composite(kernel!(contiguous_any; x, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), OwnedValue::MemoryFormat(MemoryFormat::Contiguous)]];
     fn contiguous(&self) -> Tensor [self, MemoryFormat::Contiguous];
     fn contiguous_in(&self, format: MemoryFormat) -> Tensor [self, format];
 }
@@ -205,6 +209,7 @@ op! {
     /// This tensor in another dtype; itself if nothing has to change and `copy` is not asked for.
     to_dtype: "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)";
     Body::Composite(kernel!(to_dtype_any; x, dtype, non_blocking, copy, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.wide(), false, true, ()], sample![m.any(&[2, 3]), m.dtype, false, false, ()]];
 }
 
 fn to_layout_any(
@@ -221,6 +226,7 @@ op! {
     /// This tensor in another dtype, on another device or in another memory format; itself if nothing has to change.
     to_dtype_layout: "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)";
     Body::Composite(kernel!(to_layout_any; x, options, non_blocking, copy, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.wide(), (), (), (), false, true, ()]];
 }
 
 fn to_device_any(
@@ -238,6 +244,7 @@ op! {
     /// This tensor on another device and in another dtype; itself if nothing has to change.
     to_device: "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)";
     Body::Composite(kernel!(to_device_any; x, device, dtype, non_blocking, copy, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), OwnedValue::Device(Device::CPU), m.wide(), false, true, ()]];
 }
 
 fn to_other_any(
@@ -254,6 +261,7 @@ op! {
     /// This tensor in the dtype and on the device of another.
     to_other: "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)";
     Body::Composite(kernel!(to_other_any; x, other, non_blocking, copy, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.uniform_of(m.wide(), &[2], 0.0, 1.0), false, false, ()]];
 }
 
 fn fill_cpu(x: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -306,6 +314,7 @@ op! {
     /// Writes the value of a 0-d tensor everywhere.
     fill_tensor_: "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)";
     Body::Composite(kernel!(fill_tensor_any; x, value));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[])]];
     fn fill_tensor_(&self, value: &Tensor) -> Tensor [self, value];
 }
 
@@ -317,6 +326,7 @@ op! {
     /// Writes zeros everywhere.
     zero_: "zero_(Tensor(a!) self) -> Tensor(a!)";
     Body::Composite(kernel!(zero_any; x));
+    samples: |m| vec![sample![m.any(&[2, 3])], sample![m.any(&[])]];
     fn zero_(&self) -> Tensor [self];
 }
 

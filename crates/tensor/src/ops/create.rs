@@ -68,6 +68,7 @@ op! {
     /// An uninitialised tensor of the given sizes.
     empty: "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
     Body::AnyBackend(kernel!(empty_any; size, options, format));
+    samples: |m| vec![sample![vec![0i64, 3], m.dtype]];
 }
 
 fn empty_strided_any(
@@ -91,6 +92,7 @@ op! {
     /// An uninitialised tensor of the given sizes and strides.
     empty_strided: "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::AnyBackend(kernel!(empty_strided_any; size, stride, options));
+    samples: |m| vec![sample![vec![0i64, 3], vec![1i64, 1], m.dtype]];
 }
 
 fn empty_like_any(
@@ -111,6 +113,7 @@ op! {
     /// An uninitialised tensor with the sizes, dtype, device and memory order of another.
     empty_like: "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
     Body::AnyBackend(kernel!(empty_like_any; x, options, format));
+    samples: |m| vec![sample![m.any(&[0, 3])]];
     fn empty_like(&self) -> Tensor [self];
 }
 
@@ -127,6 +130,7 @@ op! {
     /// A tensor of the given sizes with one value everywhere. Without a dtype it takes the value's.
     full: "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(full_any; size, value, options));
+    samples: |m| vec![sample![vec![2i64, 3], Scalar::Float(2.5), m.dtype], sample![Vec::<i64>::new(), Scalar::Int(1), m.dtype]];
 }
 
 fn zeros_any(
@@ -140,6 +144,7 @@ op! {
     /// A tensor of zeros.
     zeros: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(zeros_any; size, options));
+    samples: |m| vec![sample![vec![2i64, 3], m.dtype]];
 }
 
 fn ones_any(
@@ -153,6 +158,7 @@ op! {
     /// A tensor of ones.
     ones: "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(ones_any; size, options));
+    samples: |m| vec![sample![vec![2i64, 3], m.dtype]];
 }
 
 fn zeros_like_any(

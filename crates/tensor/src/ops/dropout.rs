@@ -1,7 +1,7 @@
 //! Dropout.
 
 use crate::dims::Dims;
-use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, ensure};
+use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, ensure, sample};
 
 // ---- dropout ------------------------------------------------------------------------------------
 
@@ -77,6 +77,10 @@ macro_rules! dropouts {
                 let (x, p, train) = (crate::value::take(op, args, 0)?, crate::value::take(op, args, 1)?, crate::value::take(op, args, 2)?);
                 drop_from(x, p, train, $features, $alpha).map(crate::Outputs::from)
             });
+            samples: |m| match m.dtype.is_floating_point() {
+                true => vec![sample![m.any(&[3, 4]), 0.4, true], sample![m.any(&[3, 4]), 0.4, false], sample![m.any(&[3, 4]), 1.0, true]],
+                false => vec![],
+            };
             fn $name(&self, p: f64, train: bool) -> Tensor [self, p, train];
         }
         op! {
@@ -121,6 +125,7 @@ op! {
     /// Dropout, and the mask of what was kept.
     native_dropout: "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)";
     Body::Composite(kernel!(native_dropout_any; x, p, train));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[3, 4]), 0.5, true], sample![m.any(&[3, 4]), 0.5, false]] } else { vec![] };
 }
 
 /// All entries of this file.

@@ -140,6 +140,7 @@ op! {
     glu_backward: "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
         Out OUT: "glu_backward.grad_input(Tensor grad_output, Tensor self, int dim, *, Tensor(a!) grad_input) -> Tensor(a!)";
     Body::Composite(kernel!(glu_backward_any; g, x, dim));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 6]), 1]] } else { vec![] };
     fn glu_backward(&self, x: &Tensor, dim: i64) -> Tensor [self, x, dim];
 }
 

@@ -139,6 +139,7 @@ op! {
     concat: "concat(Tensor[] tensors, int dim=0) -> Tensor",
         Out OUT: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(concat_any; tensors, dim));
+    samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[1, 3])], 0]];
     out_rule: OutRule::dtype(cat_writes).apart(&[0]);
 }
 

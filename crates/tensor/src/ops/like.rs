@@ -1,7 +1,7 @@
 //! Short ways: tensors made like another, shapes taken from another, matrices turned over, resizing, and small
 //! expressions.
 
-use super::create::{TensorOptions, empty, empty_strided, full, ones, zeros};
+use super::create::{TensorOptions, empty, empty_strided, full, full_out, ones, zeros};
 use super::view::{t, transpose, unsqueeze};
 use crate::dispatch::resize_output;
 use crate::{Body, DType, Dims, MemoryFormat, Op, Result, Scalar, Tensor, Value, backward, dims};
@@ -25,7 +25,7 @@ fn like(op: &'static Op, x: &Tensor, own: &[Value<'_>], rest: [Value<'_>; 4]) ->
 
 /// `new_empty` and the like: a factory with the dtype and device of a tensor.
 macro_rules! new_like {
-    ($($(#[doc = $doc:expr])* $name:ident, $factory:ident, $own:expr, [$($arg:ident: $ty:ty),*];)*) => { $(
+    ($($(#[doc = $doc:expr])* $name:ident, $factory:ident, $own:expr, [$($arg:ident: $ty:ty),*], [$($example:expr),*];)*) => { $(
         op! {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self, ", $own, ", *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"),
@@ -36,21 +36,22 @@ macro_rules! new_like {
                 let rest = |i: usize| args.get(own + i).copied().unwrap_or(Value::None);
                 like(&$factory::OP, x, &args[1..own], [rest(0), rest(1), rest(2), rest(3)]).map($crate::Outputs::One)
             });
+            samples: |m| vec![sample![m.any(&[2, 3]), $($example),*]];
             fn $name(&self, $($arg: $ty),*) -> Tensor [self, $($arg),*];
         }
     )* };
 }
 new_like! {
     /// An uninitialised tensor of the given sizes with the dtype and device of this one.
-    new_empty, empty, "SymInt[] size", [size: &[i64]];
+    new_empty, empty, "SymInt[] size", [size: &[i64]], [vec![0i64, 2]];
     /// An uninitialised tensor of the given sizes and strides with the dtype and device of this one.
-    new_empty_strided, empty_strided, "SymInt[] size, SymInt[] stride", [size: &[i64], stride: &[i64]];
+    new_empty_strided, empty_strided, "SymInt[] size, SymInt[] stride", [size: &[i64], stride: &[i64]], [vec![0i64, 2], vec![1i64, 1]];
     /// One value everywhere, with the dtype and device of this tensor.
-    new_full, full, "SymInt[] size, Scalar fill_value", [size: &[i64], fill_value: Scalar];
+    new_full, full, "SymInt[] size, Scalar fill_value", [size: &[i64], fill_value: Scalar], [vec![3i64], Scalar::Float(2.5)];
     /// Ones with the dtype and device of this tensor.
-    new_ones, ones, "SymInt[] size", [size: &[i64]];
+    new_ones, ones, "SymInt[] size", [size: &[i64]], [vec![4i64, 2]];
     /// Zeros with the dtype and device of this tensor.
-    new_zeros, zeros, "SymInt[] size", [size: &[i64]];
+    new_zeros, zeros, "SymInt[] size", [size: &[i64]], [vec![4i64, 2]];
 }
 
 fn scalar_tensor_any(
@@ -68,9 +69,20 @@ fn scalar_tensor_any(
 
 op! {
     /// A number as a tensor without dims, of the default dtype unless another is given.
-    scalar_tensor: "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-        Out OUT: "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)";
+    scalar_tensor: "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Explicit(kernel!(scalar_tensor_any; value, options));
+    samples: |m| vec![sample![Scalar::Float(2.5), m.dtype]];
+}
+
+fn scalar_tensor_out_any(value: Scalar, out: &Tensor) -> Result<Tensor> {
+    let none: &[i64] = &[];
+    full_out::OP.call(&[none.into(), value.into(), out.into()])?.one()
+}
+
+op! {
+    /// A number in `out`, which loses its dims and keeps its dtype.
+    scalar_tensor_out: "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(scalar_tensor_out_any; value, out));
 }
 
 fn empty_permuted_any(
@@ -105,6 +117,7 @@ op! {
     /// An uninitialised dense tensor whose dims lie in memory in the given order, outermost first.
     empty_permuted: "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Explicit(kernel!(empty_permuted_any; size, physical_layout, options));
+    samples: |m| vec![sample![vec![0i64, 2], vec![1i64, 0], m.dtype]];
 }
 
 fn fill_any(x: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -233,6 +246,7 @@ macro_rules! in_place_views {
                 replaceable(x)?;
                 $view::OP.call(args)
             });
+            samples: |m| $crate::samples::of(&$view::OP, m);
             fn $name(&self, $($arg: $ty),*) -> Tensor [self, $($arg),*];
         }
     )* };
@@ -279,6 +293,7 @@ op! {
     /// A handle over the same memory with other sizes; the memory grows if need be, and new elements are uninitialised.
     resize_: "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)";
     Body::AnyBackend(kernel!(resize_any; x, size, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), vec![3i64, 2], ()]];
     fn resize_(&self, size: &[i64]) -> Tensor [self, size, Value::None];
 }
 
@@ -295,6 +310,7 @@ op! {
     /// [`Tensor::resize_`] to the sizes of another tensor.
     resize_as_: "resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)";
     Body::AnyBackend(kernel!(resize_as_any; x, template, format));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[6]), ()]];
     fn resize_as_(&self, template: &Tensor) -> Tensor [self, template, Value::None];
 }
 
@@ -326,6 +342,7 @@ op! {
     native_dropout_backward: "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         Out OUT: "native_dropout_backward.out(Tensor grad_output, Tensor mask, float scale, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(native_dropout_backward_any; g, mask, scale));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.mask(&[2, 3]), 2.0]] } else { vec![] };
     fn native_dropout_backward(&self, mask: &Tensor, scale: f64) -> Tensor [self, mask, scale];
 }
 
@@ -342,6 +359,7 @@ op! {
     /// Scales the rows of `self` that `indices` name and whose norm is larger down to `max_norm`.
     embedding_renorm_: "embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)";
     Body::Explicit(kernel!(embedding_renorm_any; weight, indices, max_norm, norm_type));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[4, 3]), m.indices(&[2], 4), 1.0, 2.0]] } else { vec![] };
     fn embedding_renorm_(&self, indices: &Tensor, max_norm: f64, norm_type: f64) -> Tensor
         [self, indices, max_norm, norm_type];
 }
@@ -368,6 +386,7 @@ pub static OPS: &[&[&Op]] = &[
     resize_::ALL,
     resize_as_::ALL,
     scalar_tensor::ALL,
+    scalar_tensor_out::ALL,
     swapaxes_::ALL,
     swapdims_::ALL,
     t_::ALL,

@@ -29,6 +29,8 @@ op! {
     mse_loss: "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
         Out OUT: "mse_loss.out(Tensor self, Tensor target, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(mse_any; x, target, reduction));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1], sample![m.any(&[2, 3]), m.any(&[3]), 0]];
+    ulp: 8.0;
     fn mse_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
 }
 
@@ -40,6 +42,7 @@ op! {
     /// The absolute difference.
     l1_loss: "l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor";
     Body::Composite(kernel!(l1_any; x, target, reduction));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1], sample![m.any(&[2, 3]), m.any(&[2, 3]), 2]];
     fn l1_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
 }
 
@@ -59,6 +62,7 @@ op! {
     smooth_l1_loss: "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
         Out OUT: "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=1, float beta=1., *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(smooth_l1_any; x, target, reduction, beta));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1, 1.0], sample![m.any(&[2, 3]), m.any(&[2, 3]), 0, 0.5]] } else { vec![] };
     fn smooth_l1_loss(&self, target: &Tensor, reduction: i64, beta: f64) -> Tensor [self, target, reduction, beta];
 }
 
@@ -75,6 +79,7 @@ op! {
     huber_loss: "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
         Out OUT: "huber_loss.out(Tensor self, Tensor target, int reduction=1, float delta=1., *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(huber_any; x, target, reduction, delta));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1, 1.0], sample![m.any(&[2, 3]), m.any(&[2, 3]), 0, 1.5]] } else { vec![] };
     fn huber_loss(&self, target: &Tensor, reduction: i64, delta: f64) -> Tensor [self, target, reduction, delta];
 }
 
@@ -114,6 +119,7 @@ op! {
     binary_cross_entropy: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
         Out OUT: "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(bce_any; x, target, weight, reduction));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), (), 1], sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[3], 0.5, 2.0), 0]] } else { vec![] };
     fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Tensor [self, target, weight, reduction];
 }
 
@@ -142,6 +148,7 @@ op! {
     binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
         Out OUT: "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(bce_logits_any; x, target, weight, pos_weight, reduction));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), (), (), 1], sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[3], 0.5, 2.0), m.uniform(&[3], 0.5, 2.0), 0]] } else { vec![] };
     fn binary_cross_entropy_with_logits(&self, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Tensor
         [self, target, weight, pos_weight, reduction];
 }
@@ -225,19 +232,26 @@ fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
 }
 
 macro_rules! nll_forms {
-    ($($name:ident $schema:literal;)*) => { $(
+    ($($name:ident $schema:literal, $sizes:expr;)*) => { $(
         op! {
             /// The negative of the log-probability of each target class: input (N, C, ...), target (N, ...). Targets equal
             /// to `ignore_index` count nothing; the mean is weighted.
             $name: $schema;
             Body::Composite(kernel!(nll_any; x, target, weight, reduction, ignore_index));
+            samples: |m| match m.dtype.is_floating_point() {
+                true => vec![
+                    sample![m.any(&[&[3i64, 4][..], $sizes].concat()), m.indices(&[&[3i64][..], $sizes].concat(), 4), (), 1, -100],
+                    sample![m.any(&[&[3i64, 4][..], $sizes].concat()), m.indices(&[&[3i64][..], $sizes].concat(), 4), m.uniform(&[4], 0.5, 2.0), 1, 2],
+                ],
+                false => vec![],
+            };
         }
     )* };
 }
 nll_forms! {
-    nll_loss "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor";
-    nll_loss2d "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor";
-    nll_loss_nd "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor";
+    nll_loss "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", &[];
+    nll_loss2d "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", &[2, 3];
+    nll_loss_nd "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", &[2];
 }
 
 impl Tensor {
@@ -341,6 +355,8 @@ op! {
     /// The Kullback-Leibler divergence of log-probabilities from a target (probabilities, or their logarithms).
     kl_div: "kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor";
     Body::Composite(kernel!(kl_div_any; x, target, reduction, log_target));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), 1, false], sample![m.any(&[2, 3]), m.any(&[2, 3]), 2, true]] } else { vec![] };
+    ulp: 32.0;
     fn kl_div(&self, target: &Tensor, reduction: i64, log_target: bool) -> Tensor [self, target, reduction, log_target];
 }
 
@@ -353,8 +369,8 @@ pub static OPS: &[&[&Op]] = &[
     kl_div::ALL,
     l1_loss::ALL,
     mse_loss::ALL,
-    nll_loss::ALL,
     nll_loss2d::ALL,
+    nll_loss::ALL,
     nll_loss_nd::ALL,
     smooth_l1_loss::ALL,
 ];

@@ -258,6 +258,7 @@ op! {
         InPlace INPLACE: "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(addbmm_any; x, a, b, beta, alpha));
+    samples: |m| vec![sample![m.any(&[3, 5]), m.any(&[2, 3, 4]), m.any(&[2, 4, 5]), Scalar::Int(2), Scalar::Int(3)], sample![m.any(&[]), m.any(&[2, 3, 4]), m.any(&[2, 4, 5])]];
 }
 
 fn addmv_any(x: &Tensor, a: &Tensor, v: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
@@ -281,6 +282,7 @@ op! {
         InPlace INPLACE: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(addmv_any; x, a, v, beta, alpha));
+    samples: |m| vec![sample![m.any(&[3]), m.any(&[3, 4]), m.any(&[4]), Scalar::Int(2), Scalar::Int(3)], sample![m.any(&[1]), m.any(&[3, 4]), m.any(&[4])]];
     out_rule: OutRule::EXACT;
 }
 
@@ -298,6 +300,7 @@ op! {
         InPlace INPLACE: "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(addr_any; x, a, b, beta, alpha));
+    samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[3]), m.any(&[4]), Scalar::Int(2), Scalar::Int(3)]];
 }
 
 // ---- vectors ------------------------------------------------------------------------------------
@@ -318,6 +321,7 @@ op! {
     /// A matrix times a vector.
     mv: "mv(Tensor self, Tensor vec) -> Tensor", Out OUT: "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(mv_any; a, v));
+    samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[4])], sample![m.any(&[3, 0]), m.any(&[0])]];
     fn mv(&self, vec: &Tensor) -> Tensor [self, vec];
 }
 
@@ -353,6 +357,7 @@ op! {
     /// The sum of products of two vectors.
     dot: "dot(Tensor self, Tensor tensor) -> Tensor", Out OUT: "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(dot_any; a, b));
+    samples: |m| vec![sample![m.any(&[5]), m.any(&[5])], sample![m.any(&[0]), m.any(&[0])]];
     fn dot(&self, tensor: &Tensor) -> Tensor [self, tensor];
 }
 
@@ -364,6 +369,7 @@ op! {
     /// The sum of products of two vectors, the first conjugated.
     vdot: "vdot(Tensor self, Tensor other) -> Tensor", Out OUT: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(vdot_any; a, b));
+    samples: |m| vec![sample![m.any(&[5]), m.any(&[5])]];
     fn vdot(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -377,6 +383,7 @@ op! {
     /// All products of an element of one vector with one of the other.
     outer: "outer(Tensor self, Tensor vec2) -> Tensor", Out OUT: "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(outer_any; a, b));
+    samples: |m| vec![sample![m.any(&[3]), m.any(&[4])]];
     fn outer(&self, vec2: &Tensor) -> Tensor [self, vec2];
 }
 
@@ -384,6 +391,7 @@ op! {
     /// Another name of `outer`.
     ger: "ger(Tensor self, Tensor vec2) -> Tensor", Out OUT: "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(outer_any; a, b));
+    samples: |m| vec![sample![m.any(&[3]), m.any(&[4])]];
 }
 
 fn inner_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
@@ -403,6 +411,7 @@ op! {
     /// The sums of products along both tensors' last dims.
     inner: "inner(Tensor self, Tensor other) -> Tensor", Out OUT: "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(inner_any; a, b));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[4, 3])], sample![m.any(&[]), m.any(&[2, 3])]];
     fn inner(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -565,6 +574,7 @@ op! {
     tensordot: "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
         Out OUT: "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(tensordot_any; a, b, dims_a, dims_b));
+    samples: |m| vec![sample![m.any(&[2, 3, 4]), m.any(&[4, 3, 5]), vec![2i64, 1], vec![0i64, 1]]];
     fn tensordot(&self, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Tensor [self, other, dims_self, dims_other];
 }
 

@@ -180,43 +180,51 @@ op! {
     /// The variance of all elements, with Bessel's correction or without.
     var_all: "var(Tensor self, bool unbiased=True) -> Tensor";
     Body::Composite(kernel!(var_flag; x, unbiased));
+    samples: |m| vec![sample![m.any(&[3, 4]), true]];
 }
 op! {
     /// The variance over the given dims, with Bessel's correction or without.
     var_dim: "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
         Out OUT: "var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(var_dim_flag; x, dim, unbiased, keepdim));
+    samples: |m| vec![sample![m.any(&[3, 4]), vec![1i64], true, false]];
 }
 op! {
     /// The standard deviation of all elements, with Bessel's correction or without.
     std_all: "std(Tensor self, bool unbiased=True) -> Tensor";
     Body::Composite(kernel!(std_flag; x, unbiased));
+    samples: |m| vec![sample![m.any(&[3, 4]), false]];
 }
 op! {
     /// The standard deviation over the given dims, with Bessel's correction or without.
     std_dim: "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
         Out OUT: "std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(std_dim_flag; x, dim, unbiased, keepdim));
+    samples: |m| vec![sample![m.any(&[3, 4]), vec![0i64], false, true]];
 }
 op! {
     /// The variance and the mean of all elements, with Bessel's correction or without.
     var_mean_all: "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)";
     Body::Composite(kernel!(var_mean_flag; x, unbiased));
+    samples: |m| vec![sample![m.any(&[3, 4]), true]];
 }
 op! {
     /// The variance and the mean over the given dims, with Bessel's correction or without.
     var_mean_dim: "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)";
     Body::Composite(kernel!(var_mean_dim_flag; x, dim, unbiased, keepdim));
+    samples: |m| vec![sample![m.any(&[3, 4]), vec![1i64], true, false]];
 }
 op! {
     /// The standard deviation and the mean of all elements, with Bessel's correction or without.
     std_mean_all: "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)";
     Body::Composite(kernel!(std_mean_flag; x, unbiased));
+    samples: |m| vec![sample![m.any(&[3, 4]), false]];
 }
 op! {
     /// The standard deviation and the mean over the given dims, with Bessel's correction or without.
     std_mean_dim: "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)";
     Body::Composite(kernel!(std_mean_dim_flag; x, dim, unbiased, keepdim));
+    samples: |m| vec![sample![m.any(&[3, 4]), vec![0i64], false, true]];
 }
 
 /// All entries of this file.

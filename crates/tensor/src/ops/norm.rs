@@ -1,7 +1,7 @@
 //! Normalisation: layer norm, RMS norm, group norm, instance norm, batch norm.
 
 use crate::dims::Dims;
-use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use crate::{Body, DType, MemoryFormat, Op, OwnedValue, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::norm::{self, BatchNormShape, GroupNormShape, NormGradients};
 use flambeau_cpu::reduce::Operand;
@@ -227,6 +227,20 @@ op! {
             })?
         }
     };
+    samples: |m| {
+        let (x, w, b, shape) = (m.any(&[3, 5]), m.any(&[5]), m.any(&[5]), vec![5i64]);
+        let args = [(&x).into(), shape[..].into(), (&w).into(), (&b).into(), 1e-5.into()];
+        match &statistics(&native_layer_norm::OP, &args)[..] {
+            [mean, rstd] => vec![sample![m.any(&[3, 5]), x, shape, mean.clone(), rstd.clone(), w, b, OwnedValue::Bools(vec![true; 3])]],
+            _ => vec![],
+        }
+    };
+    ulp: 64.0;
+}
+
+/// What a normalisation gives beside its result, for the samples of its gradient; nothing for dtypes it does not take.
+fn statistics(forward: &'static Op, args: &[Value<'_>]) -> Vec<Tensor> {
+    forward.call(args).and_then(crate::Outputs::list).map_or_else(|_| vec![], |mut outputs| outputs.split_off(1))
 }
 
 /// The epsilon that saved statistics were made with.
@@ -262,6 +276,7 @@ op! {
     /// Normalises over the last dims (`normalized_shape`) to mean 0 and variance 1, then scales by `weight` and adds `bias`.
     layer_norm: "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor";
     Body::Composite(kernel!(layer_norm_any; x, shape, weight, bias, eps, cudnn));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3, 4]), vec![4i64], m.any(&[4]), m.any(&[4]), 1e-5, false]] } else { vec![] };
     fn layer_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor
         [self, normalized_shape, weight, bias, eps, false];
 }
@@ -420,6 +435,15 @@ op! {
             })?
         }
     };
+    samples: |m| {
+        let (x, w) = (m.any(&[2, 4, 3]), m.any(&[4]));
+        let args = [(&x).into(), (&w).into(), Value::None, 2.into(), 4.into(), 3.into(), 2.into(), 1e-5.into()];
+        match &statistics(&native_group_norm::OP, &args)[..] {
+            [mean, rstd] => vec![sample![m.any(&[2, 4, 3]), x, mean.clone(), rstd.clone(), w, 2, 4, 3, 2, OwnedValue::Bools(vec![true; 3])]],
+            _ => vec![],
+        }
+    };
+    ulp: 64.0;
 }
 
 fn group_norm_any(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64, _cudnn: bool) -> Result<Tensor> {
@@ -437,6 +461,7 @@ op! {
     /// Normalises each group of channels of each sample (N, C, ...) to mean 0 and variance 1, then scales and shifts each channel.
     group_norm: "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor";
     Body::Composite(kernel!(group_norm_any; x, groups, weight, bias, eps, cudnn));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 4, 3]), 2, m.any(&[4]), m.any(&[4]), 1e-5, false]] } else { vec![] };
     fn group_norm(&self, num_groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor [self, num_groups, weight, bias, eps, false];
 }
 
@@ -642,6 +667,18 @@ op! {
             })?
         }
     };
+    samples: |m| {
+        let (x, w) = (m.any(&[3, 4, 2]), m.any(&[4]));
+        let args = [(&x).into(), (&w).into(), Value::None, Value::None, Value::None, true.into(), 0.1.into(), 1e-5.into()];
+        match &statistics(&native_batch_norm::OP, &args)[..] {
+            [mean, invstd] => vec![
+                sample![m.any(&[3, 4, 2]), x, w, (), (), mean.clone(), invstd.clone(), true, 1e-5, OwnedValue::Bools(vec![true; 3])],
+                sample![m.any(&[3, 4]), m.any(&[3, 4]), m.any(&[4]), m.any(&[4]), m.uniform(&[4], 0.5, 2.0), (), (), false, 1e-5, OwnedValue::Bools(vec![true, true, false])],
+            ],
+            _ => vec![],
+        }
+    };
+    ulp: 64.0;
 }
 
 fn batch_norm_any(
@@ -665,6 +702,7 @@ op! {
     /// by the running ones. Then scales and shifts each channel.
     batch_norm: "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor";
     Body::Composite(kernel!(batch_norm_any; x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[3, 4, 2]), m.any(&[4]), m.any(&[4]), (), (), true, 0.1, 1e-5, false], sample![m.any(&[3, 4]), m.any(&[4]), (), m.any(&[4]), m.uniform(&[4], 0.5, 2.0), false, 0.1, 1e-5, false]] } else { vec![] };
     fn batch_norm(&self, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>, training: bool, momentum: f64, eps: f64) -> Tensor
         [self, weight, bias, running_mean, running_var, training, momentum, eps, false];
 }
@@ -699,6 +737,7 @@ op! {
     /// Normalises each channel of each sample, then scales and shifts each channel.
     instance_norm: "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor";
     Body::Composite(kernel!(instance_norm_any; x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3, 4]), m.any(&[3]), m.any(&[3]), (), (), true, 0.1, 1e-5, false]] } else { vec![] };
 }
 
 /// All entries of this file.

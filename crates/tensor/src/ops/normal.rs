@@ -4,7 +4,7 @@ use super::create::{TensorOptions, sized};
 use super::random::normal_any;
 use crate::dims::{self, Dims};
 use crate::random::Generator;
-use crate::{Body, Device, Op, Result, Tensor, backward, ensure};
+use crate::{Body, Device, Op, Result, Tensor, backward, ensure, sample};
 
 // ---- normal numbers of given means and deviations -------------------------------------------------
 
@@ -62,6 +62,7 @@ op! {
         mean(g, mean: crate::autograd::Geometry) => Tensor::zeros(&mean.sizes, (g.dtype(), g.device()))?,
         std(g, std: crate::autograd::Geometry) => Tensor::zeros(&std.sizes, (g.dtype(), g.device()))?,
     };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[3], 0.5, 2.0), ()]] } else { vec![] };
     fn normal_tensors(mean: &Tensor, std: &Tensor) -> Tensor [mean, std];
 }
 op! {
@@ -70,6 +71,7 @@ op! {
         Out OUT: "normal.Tensor_float_out(Tensor mean, float std=1., *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(normal_mean_any; mean, std, generator));
     derivative: backward! { mean(g) => g.zeros_like()? };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), 0.5, ()]] } else { vec![] };
 }
 op! {
     /// Normal numbers of one mean and the given standard deviations.
@@ -77,11 +79,13 @@ op! {
         Out OUT: "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(normal_std_any; mean, std, generator));
     derivative: backward! { std(g) => g.zeros_like()? };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![0.5, m.uniform(&[2, 3], 0.5, 2.0), ()]] } else { vec![] };
 }
 op! {
     /// Normal numbers of one mean and standard deviation.
     normal_numbers: "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Explicit(kernel!(normal_numbers_any; mean, std, size, generator, options));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![1.0, 2.0, vec![2i64, 3], (), m.dtype]] } else { vec![] };
 }
 op! {
     /// Normal numbers of one mean and standard deviation in `out`, which takes the given sizes and keeps its dtype.

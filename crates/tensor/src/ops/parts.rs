@@ -56,6 +56,7 @@ op! {
     Body::Explicit(kernel!(diagonal_backward_any; g, sizes, offset, dim1, dim2));
     derivative: backward! { grad_output(g, offset: i64, dim1: i64, dim2: i64) => g.diagonal(offset, dim1, dim2)? };
     forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 3]), vec![2i64, 3, 4], 1, 1, 2]];
     fn diagonal_backward(grad_output: &Tensor, sizes: &[i64], offset: i64, dim1: i64, dim2: i64) -> Tensor
         [grad_output, sizes, offset, dim1, dim2];
 }
@@ -109,6 +110,7 @@ op! {
     Body::Explicit(kernel!(unfold_backward_any; g, sizes, dim, size, step));
     derivative: backward! { grad_in(g, dim: i64, size: i64, step: i64) => g.unfold(dim, size, step)? };
     forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 3, 3]), vec![2i64, 7], 1, 3, 2]];
     fn unfold_backward(grad_in: &Tensor, sizes: &[i64], dim: i64, size: i64, step: i64) -> Tensor
         [grad_in, sizes, dim, size, step];
 }

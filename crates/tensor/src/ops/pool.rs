@@ -457,6 +457,7 @@ macro_rules! max_pools {
             /// The largest element of each window. A NaN counts as largest.
             $plain: $plain_schema;
             Body::Composite(|_op, _keys, args| max_pool_any::<$n>(&$with::OP, args));
+            samples: |m| $with::OP.samples.map_or_else(Vec::new, |samples| samples(m));
             fn $plain(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool) -> Tensor
                 [self, kernel_size, stride, padding, dilation, ceil_mode];
         }
@@ -560,6 +561,11 @@ macro_rules! avg_pools {
                 grad_output(g, kernel_size: Dims, stride: Dims, padding: Dims, ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) =>
                     g.$name(&kernel_size, &stride, &padding, ceil_mode, count_include_pad, divisor_override)?
             };
+            samples: |m| match m.dtype.is_floating_point() {
+                true => vec![sample![m.any(&[[2, 3].as_slice(), &[3; $n]].concat()), m.any(&[[2, 3].as_slice(), &[6; $n]].concat()), vec![2i64; $n], vec![2i64; $n], vec![0i64; $n], false, true, ()],
+                    sample![m.any(&[[3].as_slice(), &[4; $n]].concat()), m.any(&[[3].as_slice(), &[7; $n]].concat()), vec![3i64; $n], vec![2i64; $n], vec![1i64; $n], true, false, 5]],
+                false => vec![],
+            };
             fn $back(grad_output: &Tensor, x: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor
                 [grad_output, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override];
         }
@@ -599,6 +605,7 @@ op! {
     avg_pool1d: "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
         Out OUT: "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(avg_pool1d_any; x, kernel, stride, padding, ceil, include_pad));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3, 7]), vec![3i64], vec![2i64], vec![1i64], true, false], sample![m.any(&[3, 6]), vec![2i64], Vec::<i64>::new(), vec![0i64], false, true]] } else { vec![] };
     fn avg_pool1d(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool) -> Tensor
         [self, kernel_size, stride, padding, ceil_mode, count_include_pad];
 }
@@ -644,12 +651,17 @@ macro_rules! adaptive_avg_pools {
             $back: $back_schema;
             Body::Structured { plan: plan!(adaptive_backward_plan::<$n>; g, x), run: run!(adaptive_backward_run::<$n>; g, x) };
             derivative: backward! { grad_output(g, grad_output: Geometry) => g.$name(&grad_output.sizes[grad_output.dim() - $n..])? };
+            samples: |m| match m.dtype.is_floating_point() {
+                true => vec![sample![m.any(&[[2, 3].as_slice(), &[3; $n]].concat()), m.any(&[[2, 3].as_slice(), &[7; $n]].concat())]],
+                false => vec![],
+            };
             fn $back(grad_output: &Tensor, x: &Tensor) -> Tensor [grad_output, x];
         }
         op! {
             /// Averages over windows chosen to give the output size.
             $public: $public_schema, Out OUT: $public_out;
             Body::Composite(|_op, _keys, args| $name::OP.call(args));
+            samples: |m| $name::OP.samples.map_or_else(Vec::new, |samples| samples(m));
             fn $public(&self, output_size: &[i64]) -> Tensor [self, output_size];
         }
     )* };
@@ -673,6 +685,7 @@ op! {
     /// Averages over windows of a sequence chosen to give the output size.
     adaptive_avg_pool1d: "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor";
     Body::Composite(kernel!(adaptive_avg_pool1d_any; x, output));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3, 7]), vec![3i64]]] } else { vec![] };
     fn adaptive_avg_pool1d(&self, output_size: &[i64]) -> Tensor [self, output_size];
 }
 

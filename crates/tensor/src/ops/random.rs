@@ -3,7 +3,7 @@
 use super::create::{TensorOptions, factory, sized};
 use crate::dims::{self, Dims};
 use crate::random::Generator;
-use crate::{Body, Bool, DType, Device, Element, Error, MemoryFormat, Op, Result, Tensor, backward, ensure};
+use crate::{Body, Bool, DType, Device, Element, Error, MemoryFormat, Op, Result, Tensor, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::random as recipes;
 
@@ -55,7 +55,7 @@ fn visiting_order(x: &Tensor) -> Dims {
 }
 
 /// The largest finite number of a floating-point dtype.
-fn largest(dtype: DType) -> f64 {
+pub(super) fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65504.0,
         DType::BF16 => f64::from(crate::bf16::MAX),
@@ -68,13 +68,14 @@ fn largest(dtype: DType) -> f64 {
 macro_rules! fills {
     ($(
         $(#[doc = $doc:expr])*
-        $name:ident $schema:literal, $functional:ident $functional_schema:literal, $any:ident($($arg:ident: $t:ty),*) [$($given:ident: $g:ty),*];
+        $name:ident $schema:literal, $functional:ident $functional_schema:literal, $any:ident($($arg:ident: $t:ty),*) [$($given:ident: $g:ty),*] $samples:expr;
     )*) => { $(
         op! {
             $(#[doc = $doc])*
             $name: $schema;
             Body::Explicit(kernel!($any; x, $($arg,)* generator));
             derivative: backward! { self_(g) => g.zeros_like()? };
+            samples: $samples;
             fn $name(&self, $($given: $g),*) -> Tensor [self, $($given),*];
         }
         #[allow(non_snake_case)]
@@ -89,6 +90,7 @@ macro_rules! fills {
                 entry: $functional_schema;
                 Body::Explicit(kernel!(any; x, $($arg,)* generator));
                 derivative: backward! { self_(g) => g.zeros_like()? };
+                samples: $samples;
             }
         }
     )* };
@@ -310,47 +312,58 @@ fills! {
     /// Fills with numbers uniform in `[from, to)`.
     uniform_ "uniform_(Tensor(a!) self, float from=0., float to=1., *, Generator? generator=None) -> Tensor(a!)",
         uniform "uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor",
-        uniform_any(from: Option<f64>, to: Option<f64>) [from: f64, to: f64];
+        uniform_any(from: Option<f64>, to: Option<f64>) [from: f64, to: f64]
+        |m| vec![sample![m.any(&[2, 3]), -1.0, 2.5, ()], sample![m.any(&[20]), -1.0, 2.5, ()]];
     /// Fills with normal numbers of the given mean and standard deviation.
     normal_ "normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor(a!)",
         normal_functional "normal_functional(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor",
-        normal_any(mean: Option<f64>, std: Option<f64>) [mean: f64, std: f64];
+        normal_any(mean: Option<f64>, std: Option<f64>) [mean: f64, std: f64]
+        |m| vec![sample![m.any(&[2, 3]), 1.0, 2.0, ()], sample![m.any(&[20]), 1.0, 2.0, ()]];
     /// Fills with exponential numbers of rate `lambd`.
     exponential_ "exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!)",
         exponential "exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor",
-        exponential_any(lambd: Option<f64>) [lambd: f64];
+        exponential_any(lambd: Option<f64>) [lambd: f64]
+        |m| vec![sample![m.any(&[2, 3]), 1.5, ()], sample![m.any(&[20]), 1.5, ()]];
     /// Fills with Cauchy numbers.
     cauchy_ "cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!)",
         cauchy "cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor",
-        cauchy_any(median: Option<f64>, sigma: Option<f64>) [median: f64, sigma: f64];
+        cauchy_any(median: Option<f64>, sigma: Option<f64>) [median: f64, sigma: f64]
+        |m| vec![sample![m.any(&[2, 3]), 0.5, 2.0, ()], sample![m.any(&[20]), 0.5, 2.0, ()]];
     /// Fills with exponentials of normal numbers of the given mean and standard deviation.
     log_normal_ "log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor(a!)",
         log_normal "log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor",
-        log_normal_any(mean: Option<f64>, std: Option<f64>) [mean: f64, std: f64];
+        log_normal_any(mean: Option<f64>, std: Option<f64>) [mean: f64, std: f64]
+        |m| vec![sample![m.any(&[2, 3]), 1.0, 2.0, ()], sample![m.any(&[20]), 1.0, 2.0, ()]];
     /// Fills with the number of trials up to the first success of probability `p`.
     geometric_ "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
         geometric "geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-        geometric_any(p: f64) [p: f64];
+        geometric_any(p: f64) [p: f64]
+        |m| vec![sample![m.any(&[2, 3]), 0.3, ()], sample![m.any(&[20]), 0.3, ()]];
     /// Fills with integers of the dtype's natural range.
     random_ "random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)",
         random "random(Tensor self, *, Generator? generator=None) -> Tensor",
-        random_any() [];
+        random_any() []
+        |m| vec![sample![m.any(&[2, 3]), ()], sample![m.any(&[20]), ()]];
     /// Fills with integers from `from` up to, but without, `to`.
     random_from_ "random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)",
         random_from "random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
-        random_from_any(from: i64, to: Option<i64>) [from: i64, to: Option<i64>];
+        random_from_any(from: i64, to: Option<i64>) [from: i64, to: Option<i64>]
+        |m| vec![sample![m.any(&[2, 3]), 0, 2, ()], sample![m.any(&[20]), 0, 2, ()]];
     /// Fills with integers from zero up to, but without, `to`.
     random_to_ "random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)",
         random_to "random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
-        random_to_any(to: i64) [to: i64];
+        random_to_any(to: i64) [to: i64]
+        |m| vec![sample![m.any(&[2, 3]), 2, ()], sample![m.any(&[20]), 2, ()]];
     /// Fills with ones of probability `p` and zeros.
     bernoulli_p_ "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
         bernoulli_p "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-        bernoulli_p_any(p: Option<f64>) [p: f64];
+        bernoulli_p_any(p: Option<f64>) [p: f64]
+        |m| vec![sample![m.any(&[2, 3]), 0.3, ()], sample![m.any(&[20]), 0.3, ()]];
     /// Fills with ones of the probabilities `p`, broadcast, and zeros.
     bernoulli_tensor_ "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
         bernoulli_tensor "bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
-        bernoulli_tensor_any(p: &Tensor) [p: &Tensor];
+        bernoulli_tensor_any(p: &Tensor) [p: &Tensor]
+        |m| vec![sample![m.any(&[2, 3]), m.uniform_of(DType::F32, &[1], 0.2, 0.8), ()], sample![m.any(&[20]), m.uniform_of(DType::F32, &[1], 0.2, 0.8), ()]];
 }
 
 fn bernoulli_any(x: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -363,6 +376,7 @@ op! {
         Out OUT: "bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(bernoulli_any; x, generator));
     derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.0, 1.0), ()]] } else { vec![] };
     fn bernoulli(&self) -> Tensor [self];
 }
 
@@ -394,6 +408,7 @@ op! {
         Out OUT: "poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(poisson_any; x, generator));
     derivative: backward! { self_(g) => g.zeros_like()? };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.0, 20.0), ()]] } else { vec![] };
     fn poisson(&self) -> Tensor [self];
 }
 
@@ -456,6 +471,7 @@ op! {
     multinomial: "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
         Out OUT: "multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(multinomial_any; x, samples, replacement, generator));
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 5], 0.1, 1.0), 3, false, ()], sample![m.uniform(&[5], 0.1, 1.0), 7, true, ()]] } else { vec![] };
     fn multinomial(&self, samples: i64, replacement: bool) -> Tensor [self, samples, replacement];
 }
 
@@ -467,7 +483,7 @@ macro_rules! factories {
         $(#[doc = $doc:expr])*
         $name:ident($($arg:ident: $t:ty),*) $schema:literal, $generator:ident $generator_schema:literal,
             $out:ident $out_schema:literal, $generator_out:ident $generator_out_schema:literal;
-        sizes $size:expr; dtype $default:expr; $fill:expr;
+        sizes $size:expr; dtype $default:expr; $fill:expr; samples [$($example:expr),*];
     )*) => { $(
         #[allow(non_snake_case)]
         mod $name {
@@ -499,11 +515,13 @@ macro_rules! factories {
                 $(#[doc = $doc])*
                 entry: $schema;
                 Body::Explicit(kernel!(plain; $($arg,)* options));
+                samples: |m| vec![sample![$($example,)* m.dtype]];
             }
             op! {
                 $(#[doc = $doc])*
                 $generator: $generator_schema;
                 Body::Explicit(kernel!(with_generator; $($arg,)* generator, options));
+                samples: |m| vec![sample![$($example,)* (), m.dtype]];
             }
             op! {
                 $(#[doc = $doc])*
@@ -549,36 +567,36 @@ factories! {
         generator "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         out "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
         generator_out "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
-    sizes size; dtype None; |x, _, generator| uniform_any(x, None, None, generator);
+    sizes size; dtype None; |x, _, generator| uniform_any(x, None, None, generator); samples [vec![2i64, 3]];
     /// Normal numbers of mean zero and standard deviation one.
     randn(size: &[i64]) "randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         generator "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         out "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
         generator_out "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
-    sizes size; dtype None; |x, _, generator| normal_any(x, None, None, generator);
+    sizes size; dtype None; |x, _, generator| normal_any(x, None, None, generator); samples [vec![3i64, 7]];
     /// Integers from zero up to, but without, `high`.
     randint(high: i64, size: &[i64]) "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         generator "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         out "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
         generator_out "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
-    sizes size; dtype Some(DType::I64); |x, high, _, generator| random_from_any(x, 0, Some(high), generator);
+    sizes size; dtype Some(DType::I64); |x, high, _, generator| random_from_any(x, 0, Some(high), generator); samples [2, vec![2i64, 3]];
     /// Integers from `low` up to, but without, `high`.
     randint_low(low: i64, high: i64, size: &[i64]) "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         generator "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         out "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
         generator_out "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
-    sizes size; dtype Some(DType::I64); |x, low, high, _, generator| random_from_any(x, low, Some(high), generator);
+    sizes size; dtype Some(DType::I64); |x, low, high, _, generator| random_from_any(x, low, Some(high), generator); samples [0, 2, vec![2i64, 3]];
     /// The integers from zero up to, but without, `n` in random order.
     randperm(n: i64) "randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         generator "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         out "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
         generator_out "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)";
-    sizes &[n]; dtype Some(DType::I64); permute_any;
+    sizes &[n]; dtype Some(DType::I64); permute_any; samples [9];
 }
 
 /// A factory that takes sizes, dtype, device and memory order from a model.
 macro_rules! likes {
-    ($( $(#[doc = $doc:expr])* $name:ident($($arg:ident: $t:ty),*) $schema:literal, $fill:expr; )*) => { $(
+    ($( $(#[doc = $doc:expr])* $name:ident($($arg:ident: $t:ty),*) $schema:literal, $fill:expr; [$($example:expr),*] )*) => { $(
         #[allow(non_snake_case)]
         mod $name {
             use super::*;
@@ -597,6 +615,7 @@ macro_rules! likes {
                 $(#[doc = $doc])*
                 entry: $schema;
                 Body::Explicit(kernel!(any; x, $($arg,)* options, format));
+                samples: |m| vec![sample![m.any(&[2, 3]) $(, $example)*]];
             }
         }
     )* };
@@ -604,16 +623,16 @@ macro_rules! likes {
 likes! {
     /// Numbers uniform in `[0, 1)`, with the sizes, dtype, device and memory order of another tensor.
     rand_like() "rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        |x| uniform_any(x, None, None, None);
+        |x| uniform_any(x, None, None, None); []
     /// Standard normal numbers, with the sizes, dtype, device and memory order of another tensor.
     randn_like() "randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        |x| normal_any(x, None, None, None);
+        |x| normal_any(x, None, None, None); []
     /// Integers below `high`, with the sizes, dtype, device and memory order of another tensor.
     randint_like(high: i64) "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        |x, high| random_from_any(x, 0, Some(high), None);
+        |x, high| random_from_any(x, 0, Some(high), None); [2]
     /// Integers from `low` to below `high`, with the sizes, dtype, device and memory order of another tensor.
     randint_like_low(low: i64, high: i64) "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-        |x, low, high| random_from_any(x, low, Some(high), None);
+        |x, low, high| random_from_any(x, low, Some(high), None); [0, 2]
 }
 
 impl Tensor {

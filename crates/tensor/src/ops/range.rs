@@ -140,16 +140,19 @@ op! {
     /// The numbers from zero up to, but without, `end`. Integers give 64-bit integers unless a dtype is named.
     arange: "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(arange_end_any; end, options));
+    samples: |m| vec![sample![Scalar::Int(5), m.dtype], sample![Scalar::Int(0), m.dtype]];
 }
 op! {
     /// The numbers from `start` up to, but without, `end`.
     arange_start: "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(arange_start_any; start, end, options));
+    samples: |m| vec![sample![Scalar::Int(1), Scalar::Int(5), m.dtype]];
 }
 op! {
     /// The numbers from `start` up to, but without, `end`, `step` apart.
     arange_start_step: "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(arange_step_any; start, end, step, options));
+    samples: |m| vec![sample![Scalar::Int(1), Scalar::Int(9), Scalar::Int(3), m.dtype], sample![Scalar::Float(2.5), Scalar::Float(0.1), Scalar::Float(-0.5), m.dtype]];
 }
 op! {
     /// The numbers from zero up to, but without, `end`, written to `out` in its dtype.
@@ -268,6 +271,7 @@ op! {
         Overload START: "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         Overload END: "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(linspace_any; start, end, steps, options));
+    samples: |m| vec![sample![Scalar::Int(1), Scalar::Float(5.5), 4, m.dtype], sample![Scalar::Int(1), Scalar::Int(3), 1, m.dtype]];
 }
 op! {
     /// `steps` numbers from `start` to `end` at equal distances, written to `out` in its dtype.
@@ -297,6 +301,7 @@ op! {
         Overload START: "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         Overload END: "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(logspace_any; start, end, steps, base, options));
+    samples: |m| vec![sample![Scalar::Int(0), Scalar::Int(3), 4, 2.0, m.dtype]];
 }
 op! {
     /// `steps` powers of `base` written to `out` in its dtype.
@@ -334,11 +339,13 @@ op! {
     /// The identity matrix of `n` rows.
     eye: "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(eye_any; n, options));
+    samples: |m| vec![sample![3, m.dtype]];
 }
 op! {
     /// `n` rows and `m` columns with ones on the diagonal and zeros elsewhere.
     eye_m: "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
     Body::Composite(kernel!(eye_m_any; n, m, options));
+    samples: |m| vec![sample![2, 4, m.dtype], sample![3, 0, m.dtype]];
 }
 op! {
     /// The identity matrix of `n` rows, written to `out`.

@@ -1,6 +1,7 @@
 //! Running totals along a dim: cumsum, cumprod, logcumsumexp, cummax, cummin.
 
 use super::copy::byte_strides;
+use super::random::largest;
 use crate::autograd::{Forward, Geometry, is_grad_enabled};
 use crate::dims::{Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
@@ -162,30 +163,30 @@ fn logcumsumexp_run(x: &Tensor, dim: i64, outs: &[Tensor]) -> Result<()> {
     run_scan(ScanOp::LogSumExp, x, dim, outs)
 }
 
-/// Sums of `g * exp(x - result)` from each element to the end, formed in logarithms so that nothing overflows.
+/// Sums of `g * exp(x - result)` from each element to the end.
+///
+/// With `h[i]` the sum of `g[j] * exp(result[i] - result[j])` over `j` from `i` on, that is `h * exp(x - result)`. Results
+/// only grow along the dim, so no factor overflows; and `h`, a linear recurrence, is built up by doubling the number of
+/// terms (Hillis & Steele, "Data parallel algorithms", 1986). It is linear in `g`, as forward mode needs.
 fn logcumsumexp_backward(g: &Tensor, x: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
     if x.dim() == 0 || x.numel() == 0 {
         return Ok(g.clone());
     }
-    let to_end = |logs: &Tensor| -> Result<Tensor> {
-        let sums = logs.sub(&result.conj()?)?.flip(&[dim])?.logcumsumexp(dim)?.flip(&[dim])?;
-        sums.add(&x.conj()?)?.exp()
+    // Two results that are infinite alike are no distance apart.
+    let levels = match x.dtype().is_complex() {
+        true => result.clone(),
+        false => result.clamp_min(-largest(x.dtype()))?.clamp_max(largest(x.dtype()))?,
     };
-    if x.dtype().is_complex() {
-        return to_end(&g.log()?);
+    let (n, mut terms, mut sums) = (x.size(dim)?, 1, g.clone());
+    while terms < n {
+        let rest = n - terms;
+        let decay = levels.narrow(dim, 0, rest)?.sub(&levels.narrow(dim, terms, rest)?)?.exp()?.conj()?;
+        let further = sums.narrow(dim, terms, rest)?.mul(&decay)?;
+        let head = sums.narrow(dim, 0, rest)?.add(&further)?;
+        sums = Tensor::cat(&[head, sums.narrow(dim, rest, terms)?], dim)?;
+        terms *= 2;
     }
-    let part = |g: &Tensor| -> Result<Tensor> {
-        let absent = g.gt(0i64)?.logical_not()?;
-        to_end(&g.masked_fill(&absent, 1i64)?.log()?.masked_fill(&absent, f64::NEG_INFINITY)?)
-    };
-    let absent = g.isnan()?;
-    let sum = part(g)?.sub(&part(&g.neg()?)?)?;
-    if absent.any()?.item()?.to_bool() {
-        // A NaN reaches every element before it.
-        let reached = reversed_cumsum(&absent.to_dtype(g.dtype())?, dim)?.gt(0i64)?;
-        return sum.masked_fill(&reached, f64::NAN);
-    }
-    Ok(sum)
+    sums.mul(&x.sub(result)?.exp()?.conj()?)
 }
 
 op! {

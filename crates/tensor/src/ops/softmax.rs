@@ -186,6 +186,7 @@ op! {
     softmax: "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
         Out OUT: "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(softmax_any; x, dim, dtype));
+    samples: |m| vec![sample![m.any(&[2, 3]), -1, ()], sample![m.any(&[2, 3]), 0, m.wide()]];
     out_rule: OutRule::EXACT;
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
@@ -194,6 +195,7 @@ op! {
     log_softmax: "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
         Out OUT: "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(log_softmax_any; x, dim, dtype));
+    samples: |m| vec![sample![m.any(&[2, 3]), -1, ()], sample![m.any(&[2, 3]), 0, m.wide()]];
     out_rule: OutRule::EXACT;
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }

@@ -94,6 +94,7 @@ op! {
     sort: "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         Out OUT: "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)";
     Body::Composite(kernel!(sort_any; x, dim, descending));
+    samples: |m| sort_samples(m).into_iter().map(|(x, dim)| sample![x, dim, dim == 0]).collect();
     out_rule: OutRule::EXACT;
 }
 
@@ -108,6 +109,7 @@ op! {
     /// The indices that would sort along a dim.
     argsort: "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor";
     Body::Composite(kernel!(argsort_any; x, dim, descending));
+    samples: |m| sort_samples(m).into_iter().map(|(x, dim)| sample![x, dim, dim == 0]).collect();
     fn argsort(&self, dim: i64, descending: bool) -> Tensor [self, dim, descending];
 }
 op! {
@@ -115,6 +117,7 @@ op! {
     argsort_stable: "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
         Out OUT: "argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(argsort_stable_any; x, stable, dim, descending));
+    samples: |m| sort_samples(m).into_iter().map(|(x, dim)| sample![x, true, dim, dim == 0]).collect();
 }
 
 fn msort_any(x: &Tensor) -> Result<Tensor> {
@@ -125,6 +128,7 @@ op! {
     /// The elements in order along the first dim.
     msort: "msort(Tensor self) -> Tensor", Out OUT: "msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(msort_any; x));
+    samples: |m| sort_samples(m).into_iter().map(|(x, _)| sample![x]).collect();
     fn msort(&self) -> Tensor [self];
 }
 
@@ -432,6 +436,10 @@ fn bucketize_number_any(
     bucketize_any(&number_like(boundaries, value)?, boundaries, out_int32, right)
 }
 
+fn boundaries(m: &mut crate::samples::Maker) -> Option<Tensor> {
+    if m.dtype.is_complex() { None } else { m.any(&[5]).sort(-1, false).ok().map(|(sorted, _)| sorted) }
+}
+
 op! {
     /// Where each value would go in the sorted last dim of this tensor: before its equals, or after them if `right`.
     searchsorted: "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
@@ -453,6 +461,7 @@ op! {
     searchsorted_number: "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
         Out OUT: "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(searchsorted_number_any; sorted, value, out_int32, right, side, sorter));
+    samples: |m| boundaries(m).into_iter().map(|s| sample![s, Scalar::Int(1), false, true, (), ()]).collect();
 }
 op! {
     /// The bucket that each element falls into, by the sorted boundaries between them; `right` says that a boundary
@@ -460,12 +469,14 @@ op! {
     bucketize: "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
         Out OUT: "bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(bucketize_any; values, boundaries, out_int32, right));
+    samples: |m| boundaries(m).into_iter().map(|s| sample![m.any(&[2, 3]), s, false, true]).collect();
     fn bucketize(&self, boundaries: &Tensor, right: bool) -> Tensor [self, boundaries, false, right];
 }
 op! {
     /// The bucket that a number falls into.
     bucketize_number: "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor";
     Body::Explicit(kernel!(bucketize_number_any; value, boundaries, out_int32, right));
+    samples: |m| boundaries(m).into_iter().map(|s| sample![Scalar::Int(1), s, true, false]).collect();
 }
 
 // ---- counting -----------------------------------------------------------------------------------
@@ -512,6 +523,11 @@ op! {
     bincount: "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
         Out OUT: "bincount.out(Tensor self, Tensor? weights=None, SymInt minlength=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(bincount_any; x, weights, minlength));
+    samples: |m| match m.dtype {
+        d if d.is_integral(false) => vec![sample![m.uniform(&[6], 0.0, 4.0), (), 5]],
+        d if d.is_floating_point() => vec![sample![m.indices(&[6], 4), m.any(&[6]), 2]],
+        _ => vec![],
+    };
     fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Tensor [self, weights, minlength];
 }
 
@@ -619,12 +635,14 @@ op! {
     /// often each occurs (both empty otherwise). Every NaN is distinct.
     unique: "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)";
     Body::Explicit(kernel!(unique_any; x, sorted, inverse, counts));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[2, 6]), true, true, true]] };
     fn unique(&self, return_inverse: bool, return_counts: bool) -> (Tensor, Tensor, Tensor) [self, true, return_inverse, return_counts];
 }
 op! {
     /// The distinct parts along a dim in lexicographic order, with inverse and counts if asked for.
     unique_dim: "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)";
     Body::Explicit(kernel!(unique_dim_any; x, dim, sorted, inverse, counts));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[2, 6]), 1, true, true, true]] };
     fn unique_dim(&self, dim: i64, return_inverse: bool, return_counts: bool) -> (Tensor, Tensor, Tensor)
         [self, dim, true, return_inverse, return_counts];
 }
@@ -632,6 +650,7 @@ op! {
     /// The elements (or parts along a dim) that differ from the one before, with inverse and counts if asked for.
     unique_consecutive: "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)";
     Body::Explicit(kernel!(unique_consecutive_any; x, inverse, counts, dim));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[2, 6]), true, true, ()]] };
     fn unique_consecutive(&self, return_inverse: bool, return_counts: bool, dim: Option<i64>) -> (Tensor, Tensor, Tensor)
         [self, return_inverse, return_counts, dim];
 }

@@ -290,6 +290,7 @@ op! {
     /// Clamps with tensors as bounds.
     clamp_tensor: "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor";
     Body::Composite(|_op, _keys, args| clamp_new(args));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[2, 3]), m.uniform(&[3], -1.0, 0.0), m.uniform(&[2, 1], 0.5, 2.0)], sample![m.any(&[2, 3]), (), m.any(&[])]] };
 }
 op! {
     /// Clamps in place with tensors as bounds.
@@ -451,9 +452,11 @@ op! {
 pub static OPS: &[&[&Op]] = &[
     addcdiv::ALL,
     addcmul::ALL,
-    lerp::ALL,
     clamp::ALL,
     clamp_::ALL,
+    clamp_between::ALL,
+    clamp_max::ALL,
+    clamp_min::ALL,
     clamp_out::ALL,
     clamp_tensor::ALL,
     clamp_tensor_::ALL,
@@ -464,8 +467,6 @@ pub static OPS: &[&[&Op]] = &[
     clip_tensor::ALL,
     clip_tensor_::ALL,
     clip_tensor_out::ALL,
-    clamp_between::ALL,
-    clamp_max::ALL,
-    clamp_min::ALL,
+    lerp::ALL,
     where_::ALL,
 ];

@@ -519,10 +519,10 @@ predicate! {
     { floats |x| x.i1::<I>(); }
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => {
-            // `i0(x) - i1(x) / x`, one half at zero.
-            let zero = self_.eq(0)?.to_dtype(self_.dtype())?;
-            let slope = self_.i0()?.sub(&result.div(&self_.add(&zero)?)?)?;
-            g.mul(&slope.sub(&zero.mul(0.5)?)?)?
+            // `i0(x) - i1(x) / x`, one half at zero, where it is flat.
+            let zero = self_.eq(0)?;
+            let slope = self_.i0()?.sub(&result.div(&self_.masked_fill(&zero, 1)?)?)?;
+            g.mul(&slope.masked_fill(&zero, 0.5)?)?
         }
     };
 }

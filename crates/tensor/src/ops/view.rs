@@ -120,6 +120,7 @@ op! {
     Body::Explicit(kernel!(select_backward_any; g, sizes, dim, index));
     derivative: backward! { grad_output(g, dim: i64, index: i64) => g.select(dim, index)? };
     forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 4]), vec![2i64, 3, 4], 1, 2]];
     fn select_backward(grad_output: &Tensor, sizes: &[i64], dim: i64, index: i64) -> Tensor [grad_output, sizes, dim, index];
 }
 
@@ -178,6 +179,7 @@ op! {
         grad_output(g, dim: i64, start: i64, end: i64, step: i64) => g.slice(dim, Some(start), Some(end), step)?
     };
     forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 2, 4]), vec![2i64, 5, 4], 1, 0, 4, 2]];
     fn slice_backward(grad_output: &Tensor, sizes: &[i64], dim: i64, start: i64, end: i64, step: i64) -> Tensor
         [grad_output, sizes, dim, start, end, step];
 }
@@ -373,6 +375,7 @@ op! {
     /// The same memory in the shape of another tensor.
     view_as: "view_as(Tensor(a) self, Tensor other) -> Tensor(a)";
     Body::Composite(kernel!(view_as_any; x, other));
+    samples: |m| vec![sample![m.any(&[2, 6]), m.any(&[3, 4])]];
     fn view_as(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -543,6 +546,7 @@ op! {
     /// Expanded to the sizes of another tensor.
     expand_as: "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)";
     Body::Composite(kernel!(expand_as_any; x, other));
+    samples: |m| vec![sample![m.any(&[3, 1]), m.any(&[2, 3, 4])]];
     fn expand_as(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -617,6 +621,7 @@ op! {
     /// The same bytes as another dtype; the last dim shrinks or grows with the element size.
     view_dtype: "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)";
     Body::AnyBackend(kernel!(view_dtype_any; x, dtype));
+    samples: |m| vec![sample![m.any(&[2, 3]), m.dtype]];
     fn view_dtype(&self, dtype: DType) -> Tensor [self, dtype];
 }
 

@@ -66,15 +66,25 @@ pub(crate) fn call(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Te
             *a = map(std::slice::from_ref(a), &mut |t| t.clone_in(MemoryFormat::Preserve))?.swap_remove(0);
         }
         if param.ty.base == Base::Generator {
-            *a = OwnedValue::Generator(Generator::new(1));
+            *a = OwnedValue::Generator(Generator::new(SEED));
         }
     }
     call_as_is(op, &args)
 }
 
+/// Whether the last call drew random numbers, or its operator takes a generator to draw them from.
+pub(crate) fn drew_numbers(op: &Op) -> bool {
+    let fresh = Generator::new(SEED);
+    let takes = op.schema().params.iter().any(|p| p.ty.base == Base::Generator);
+    takes || Generator::default_generator().get_state() != fresh.get_state()
+}
+
+/// Where random streams begin.
+const SEED: u64 = 1;
+
 /// Calls `op` with these very arguments.
 pub(crate) fn call_as_is(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Tensor>>> {
-    manual_seed(1);
+    manual_seed(SEED);
     let borrowed: Vec<_> = args.iter().map(OwnedValue::borrow).collect();
     Ok(match op.call(&borrowed)? {
         Outputs::None => vec![],
@@ -102,7 +112,7 @@ pub(crate) fn fits(value: &OwnedValue, ty: &Type) -> bool {
 
 /// The arguments of a form of an operator, by name, then by place; `None` where they do not fit it. Arguments to be
 /// written by an `out=` form are left out.
-pub(crate) fn for_form(op: &Op, args: &[OwnedValue], form: &Op) -> Option<Vec<OwnedValue>> {
+pub(crate) fn for_form(op: &Op, args: &[OwnedValue], form: &'static Op) -> Option<Vec<OwnedValue>> {
     let (from, to) = (op.schema(), form.schema());
     let outs = match to.params.len() > from.params.len() || super::form_of(form) == Some(flambeau::Form::Out) {
         true => form.mutated().count_ones() as usize,

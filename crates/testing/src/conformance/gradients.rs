@@ -1,7 +1,7 @@
 //! Derivatives agree with differences, to the second order, backward and forward, and in place.
 
 use super::arguments::{call, call_as_is, for_form, tensors, with_tensors};
-use super::compare::{Tolerance, difference};
+use super::compare::{Tolerance, difference, value_difference};
 use super::{Case, Verdict, form_of};
 use flambeau::autograd::{self, CheckOptions, Derivative};
 use flambeau::{DType, ErrorKind, Form, MemoryFormat, Op, OwnedValue, Result, Tensor};
@@ -16,10 +16,16 @@ fn variables(case: &Case) -> Result<Option<Vec<Tensor>>> {
         return Ok(None);
     }
     let inputs = tensors(&case.args);
+    // Running statistics are state, not variables.
+    let mut state = Vec::new();
+    for (param, a) in case.op.schema().params.iter().zip(&case.args) {
+        let n = tensors(std::slice::from_ref(a)).len();
+        state.extend(std::iter::repeat_n(param.name.starts_with("running_"), n));
+    }
     let mut found = Vec::with_capacity(inputs.len());
-    for t in &inputs {
+    for (t, state) in inputs.iter().zip(state) {
         let t = t.clone_in(MemoryFormat::Preserve)?;
-        let smooth = matches!(t.dtype(), DType::F64 | DType::Complex128);
+        let smooth = !state && matches!(t.dtype(), DType::F64 | DType::Complex128);
         found.push(if smooth { t.requires_grad_(true)? } else { t });
     }
     if !found.iter().any(Tensor::requires_grad) {
@@ -36,14 +42,68 @@ fn says_not(op: &'static Op) -> bool {
 
 fn function(case: &Case) -> impl Fn(&[Tensor]) -> Result<Vec<Tensor>> {
     let (op, args) = (case.op, case.args.clone());
+    let first_only = case.options.first_result_only.contains(&op.full_name());
     move |xs| {
-        let outputs = call(op, &with_tensors(&args, xs)?)?;
+        let mut outputs = call(op, &with_tensors(&args, xs)?)?;
+        outputs.truncate(if first_only { 1 } else { usize::MAX });
         Ok(outputs.into_iter().flatten().collect())
     }
 }
 
 fn size(xs: &[Tensor]) -> i64 {
     xs.iter().filter(|x| x.requires_grad()).map(Tensor::numel).sum()
+}
+
+/// In lower precision gradients have the dtypes and sizes of their inputs, and are about those in double precision.
+pub(crate) fn gradient(case: &Case) -> Verdict {
+    let wide = match case.dtype {
+        DType::F16 | DType::BF16 | DType::F32 => DType::F64,
+        DType::Complex64 => DType::Complex128,
+        _ => return Ok(None),
+    };
+    if case.random || says_not(case.op) {
+        return Ok(None);
+    }
+    let inputs = tensors(&case.args);
+    let gradients = |dtype: DType| -> Result<Vec<(usize, Tensor)>> {
+        let widened = dtype != case.dtype;
+        let leaf = |t: &Tensor| match t.dtype() == case.dtype {
+            true => t.detach()?.to_dtype(dtype)?.clone_in(MemoryFormat::Preserve)?.requires_grad_(true),
+            // What a kernel keeps in single precision beside halves.
+            false if widened && t.dtype().is_floating_point() => t.to_dtype(dtype),
+            false => Ok(t.clone()),
+        };
+        let xs = inputs.iter().map(leaf).collect::<Result<Vec<_>>>()?;
+        let mut args = with_tensors(&case.args, &xs)?;
+        for a in &mut args {
+            if matches!(a, OwnedValue::DType(d) if *d == case.dtype) {
+                *a = OwnedValue::DType(dtype);
+            }
+        }
+        let y = call(case.op, &args)?.into_iter().flatten().find(Tensor::requires_grad);
+        let Some(y) = y else { return Ok(vec![]) };
+        let wanted: Vec<usize> = (0..xs.len()).filter(|i| xs[*i].requires_grad()).collect();
+        let leaves: Vec<Tensor> = wanted.iter().map(|i| xs[*i].clone()).collect();
+        // Uneven, and exact in every dtype.
+        let seed: Vec<f64> = (0..y.numel()).map(|k| 0.5 + (k * 5 % 8) as f64 / 8.0).collect();
+        let seed = Tensor::from_slice_of(&seed, y.sizes())?.to_dtype(y.dtype())?;
+        let found = autograd::grad(&[y], &leaves, &[Some(seed)], false, false, true)?;
+        Ok(wanted.into_iter().zip(found).filter_map(|(i, g)| g.map(|g| (i, g))).collect())
+    };
+    let (found, right) = (gradients(case.dtype)?, gradients(wide)?);
+    if found.len() != right.len() {
+        return Ok(Some(format!("{} gradients where {} are right", found.len(), right.len())));
+    }
+    let tolerance = Tolerance::OfLargest(16.0 * case.op.ulp.max(4.0));
+    for ((i, got), (_, want)) in found.iter().zip(&right) {
+        if got.dtype() != case.dtype || got.sizes() != inputs[*i].sizes() {
+            return Ok(Some(format!("the gradient of input {i} is {} {:?}", got.dtype(), got.sizes())));
+        }
+        if let Some(what) = value_difference(got, want, tolerance)? {
+            return Ok(Some(format!("the gradient of input {i}: {what}")));
+        }
+    }
+    Ok(None)
 }
 
 /// First derivatives agree with differences, and forward mode with backward.
@@ -103,7 +163,8 @@ pub(crate) fn in_place(case: &Case) -> Verdict {
             let found = match pair {
                 (Some(a), Some(b)) => difference(a, b, Tolerance::OfLargest(16.0))?,
                 (None, None) => None,
-                _ => Some("is there in one form only".into()),
+                // None is as good as zero.
+                (Some(g), None) | (None, Some(g)) => difference(g, &g.zeros_like()?, Tolerance::Exact)?,
             };
             if let Some(what) = found {
                 return Ok(Some(format!("{}: the gradient of input {i}: {what}", form.full_name())));

@@ -44,15 +44,9 @@ const LAYOUTS: &[(&str, Layout)] =
 
 /// Values do not depend on strides.
 pub(crate) fn layouts(case: &Case) -> Verdict {
-    // What hands out memory as it lies depends on how it lies, and may refuse.
-    let reads_memory = case.op.schema().params.iter().any(|p| p.name == "stride");
-    if reads_memory && matches!(case.op.body, Body::AnyBackend(_)) {
+    if depends_on_memory(case) {
         return Ok(None);
     }
-    let tolerance = match super::is_pointwise(case.op) {
-        true => Tolerance::Exact,
-        false => Tolerance::OfLargest(64.0),
-    };
     for (name, change) in LAYOUTS {
         for every in [1, 2] {
             let mut count = 0;
@@ -65,10 +59,12 @@ pub(crate) fn layouts(case: &Case) -> Verdict {
             }
             let got = match call(case.op, &args) {
                 Ok(got) => got,
-                Err(_) if matches!(case.op.body, Body::AnyBackend(_)) => continue,
+                // A view may not exist.
+                Err(_) if matches!(case.op.body, Body::AnyBackend(_)) || case.op.is_view() => continue,
                 Err(e) => return Ok(Some(format!("{name} inputs raise: {}", e.message()))),
             };
-            if let Some(what) = differences(&got, &case.expected, tolerance)? {
+            let found = if case.random { None } else { differences(&got, &case.expected, tolerance(case))? };
+            if let Some(what) = found {
                 return Ok(Some(format!("{name} inputs: {what}")));
             }
             if let Some(what) = meta_of(case, &args, &got)? {
@@ -77,6 +73,40 @@ pub(crate) fn layouts(case: &Case) -> Verdict {
         }
     }
     Ok(None)
+}
+
+/// Elements that are repeated without memory of their own give what a copy of them gives.
+pub(crate) fn expanded(case: &Case) -> Verdict {
+    let repeats = |t: &Tensor, format: Option<MemoryFormat>| -> Result<Tensor> {
+        let Some(d) = (0..t.dim()).find(|d| t.sizes()[*d] > 1) else { return Ok(t.clone()) };
+        let repeated = t.detach()?.narrow(d as i64, 0, 1)?.expand(t.sizes())?;
+        format.map_or(Ok(repeated.clone()), |f| repeated.clone_in(f))
+    };
+    if case.random || case.op.mutates() || depends_on_memory(case) {
+        return Ok(None);
+    }
+    let args = map(&case.args, &mut |t| repeats(t, None))?;
+    let copies = map(&case.args, &mut |t| repeats(t, Some(MemoryFormat::Contiguous)))?;
+    match (call(case.op, &args), call(case.op, &copies)) {
+        (Ok(got), Ok(want)) => match differences(&got, &want, tolerance(case))? {
+            Some(what) => Ok(Some(what)),
+            None => meta_of(case, &args, &got),
+        },
+        (Err(_), Err(_)) => Ok(None),
+        (Err(_), Ok(_)) if case.op.is_view() => Ok(None),
+        (Err(e), Ok(_)) => Ok(Some(format!("raises: {}", e.message()))),
+        (Ok(_), Err(e)) => Ok(Some(format!("a copy raises: {}", e.message()))),
+    }
+}
+
+/// What hands out memory as it lies depends on how it lies, and may refuse.
+fn depends_on_memory(case: &Case) -> bool {
+    let strided = case.op.schema().params.iter().any(|p| p.name == "stride");
+    (strided || case.op.mutates()) && matches!(case.op.body, Body::AnyBackend(_))
+}
+
+fn tolerance(case: &Case) -> Tolerance {
+    if super::is_pointwise(case.op) { Tolerance::Exact } else { Tolerance::OfLargest(64.0) }
 }
 
 /// Meta gives the same sizes, dtypes and strides.
@@ -99,7 +129,7 @@ fn meta_of(case: &Case, args: &[flambeau::OwnedValue], expected: &[Option<Tensor
     let got = match call(case.op, &args) {
         Ok(got) => got,
         // The shape of the result, or the result itself, depends on data that is not there.
-        Err(e) if e.kind() == ErrorKind::NotImplemented || e.message().contains("meta tensor") => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotImplemented || e.message().contains("meta") => return Ok(None),
         Err(e) => return Ok(Some(format!("Meta raises: {}", e.message()))),
     };
     for (i, (got, want)) in got.iter().zip(expected).enumerate() {

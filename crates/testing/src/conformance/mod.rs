@@ -27,6 +27,8 @@ pub struct Options {
     pub device: Option<Device>,
     /// A device whose results in double precision are the truth; without one the CPU's own are.
     pub reference: Option<Device>,
+    /// Operators whose results after the first are kept for their own backward, so that nobody differentiates them.
+    pub first_result_only: &'static [&'static str],
 }
 
 impl Options {
@@ -52,6 +54,8 @@ pub(crate) struct Case<'a> {
     pub args: Vec<flambeau::OwnedValue>,
     /// What the operator gave for the arguments as they are.
     pub expected: Vec<Option<Tensor>>,
+    /// Whether it drew random numbers: they come in the order of memory, so other layouts give other ones.
+    pub random: bool,
     pub options: &'a Options,
 }
 
@@ -70,9 +74,11 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("device", values::device),
     ("meta", layouts::meta),
     ("layouts", layouts::layouts),
+    ("expanded", layouts::expanded),
     ("in-place", forms::in_place),
     ("out", forms::out),
     ("overload", forms::overload),
+    ("gradient", gradients::gradient),
     ("gradcheck", gradients::gradcheck),
     ("gradgradcheck", gradients::gradgradcheck),
     ("in-place gradient", gradients::in_place),
@@ -151,11 +157,16 @@ impl fmt::Display for Report {
 /// Runs the checks on every operator.
 pub fn run(options: &Options) -> Report {
     let mut report = Report::default();
-    let all = registry::all();
-    for &op in &all {
+    let (mut plain, mut forms): (Vec<&'static Op>, BTreeMap<&str, Vec<&'static Op>>) = Default::default();
+    for op in registry::all() {
+        match registry::form_of(op) {
+            Some((_, base)) => forms.entry(base.schema_text).or_default().push(op),
+            None => plain.push(op),
+        }
+    }
+    for op in plain {
         let Some(make) = op.samples else { continue };
-        let forms: Vec<&'static Op> =
-            all.iter().copied().filter(|o| !std::ptr::eq(*o, op) && std::ptr::eq(o.functional(), op)).collect();
+        let forms = forms.remove(op.schema_text).unwrap_or_default();
         report.operators += 1;
         for dtype in DType::ALL {
             check_dtype(op, &forms, make, dtype, options, &mut report);
@@ -197,7 +208,8 @@ fn check_dtype(
                 continue;
             }
         };
-        let case = Case { op, forms, dtype, args, expected, options };
+        let random = arguments::drew_numbers(op);
+        let case = Case { op, forms, dtype, args, expected, random, options };
         for (check, run) in CHECKS {
             if !wanted(number, check) {
                 continue;
@@ -243,13 +255,9 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     }
 }
 
-/// The form of `op`, if it is derived from another operator.
-pub(crate) fn form_of(op: &Op) -> Option<Form> {
-    match op.body {
-        Body::Variant(form, _) => Some(form),
-        Body::InPlace(..) => Some(Form::InPlace),
-        _ => None,
-    }
+/// The form of `op`, if it is one of another operator.
+pub(crate) fn form_of(op: &'static Op) -> Option<Form> {
+    registry::form_of(op).map(|(form, _)| form)
 }
 
 /// Whether every element is computed from its own operands alone, so that even the bits must agree.

@@ -1,0 +1,37 @@
+//! What has no kernel here yet: a list that can only shrink. `FLAMBEAU_UPDATE=1` rewrites it.
+
+use flambeau::{Body, DType, Op, Result, Tensor, registry};
+use std::collections::BTreeSet;
+
+#[test]
+fn what_the_cpu_computes_instead_is_known() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/without_kernel.txt");
+    let primitive = |op: &&&'static Op| match op.body {
+        Body::Pointwise(_) | Body::Structured { .. } | Body::Kernels { .. } => true,
+        Body::InPlace(_, base) => matches!(base.body, Body::Composite(_) | Body::Explicit(_)),
+        _ => false,
+    };
+    let ops = registry::all();
+    let missing = ops.iter().filter(primitive).filter(|o| !flambeau_reference::has_kernel(o));
+    let found: BTreeSet<String> = missing.map(|o| o.full_name().to_string()).collect();
+    if std::env::var_os("FLAMBEAU_UPDATE").is_some() {
+        return std::fs::write(path, found.into_iter().collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    }
+    let known: BTreeSet<String> = std::fs::read_to_string(path).unwrap().lines().map(str::to_string).collect();
+    let (new, gone): (Vec<_>, Vec<_>) = (found.difference(&known).collect(), known.difference(&found).collect());
+    assert!(new.is_empty(), "write reference kernels for {new:?}");
+    assert!(gone.is_empty(), "take out of {path}: {gone:?}");
+}
+
+#[test]
+fn kernels_loop_over_strided_and_broadcast_operands() -> Result<()> {
+    let device = flambeau_reference::device()?;
+    let x = Tensor::from_slice(&[1.0f64, 2.0, 3.0, 4.0, 5.0, 6.0])?.view(&[2, 3])?.to_device(device)?;
+    assert_eq!(x.t()?.sum_dim(&[0], false)?.to_vec::<f64>()?, [6.0, 15.0]);
+    assert_eq!(x.t()?.mm(&x)?.to_vec::<f64>()?, [17.0, 22.0, 27.0, 22.0, 29.0, 36.0, 27.0, 36.0, 45.0]);
+    let row = Tensor::from_slice(&[10i32, 20, 30])?.to_device(device)?;
+    let y = x.add(&row)?;
+    assert_eq!((y.dtype(), y.to_vec::<f64>()?), (DType::F64, vec![11.0, 22.0, 33.0, 14.0, 25.0, 36.0]));
+    assert_eq!(y.device(), device);
+    Ok(())
+}
