@@ -15,6 +15,7 @@
 ///     derivative: backward! { self_(g, dims: Dims) => g.flip(&dims)? };   // builder methods of `Op`
 ///     forward: Forward::Linear;
 ///     samples: |m| vec![sample![m.any(&[2, 3]), vec![0i64]]];
+///     out_rule: OutRule::EXACT;                                 // which tensors `out=` may be, if not any that can hold it
 ///     fn flip(&self, dims: &[i64]) -> Tensor [self, dims];       // method: signature, result, arguments in schema order
 /// }
 /// ```

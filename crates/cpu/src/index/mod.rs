@@ -17,10 +17,7 @@ mod take;
 
 pub use embedding::embedding_backward;
 pub use mask::{Mask, masked_fill};
-pub use put::{
-    ReduceOp, index_add, index_copy, index_fill, index_put, index_put_accumulate, put_flat, put_flat_accumulate,
-    scatter, scatter_reduce,
-};
+pub use put::{ReduceOp, index_copy, index_put, put_flat, scatter};
 pub use select::select;
 pub use take::{gather, index, index_select, take_flat};
 

@@ -25,8 +25,8 @@ pub enum ReduceOp {
 }
 
 /// `dst[i + sum of index[i] * step] = src[i]` for every position `i` of `sizes`, in row-major order where elements
-/// coincide. The destination's strides are 0 along the dimensions that exist only in the indices. Elements have `size`
-/// bytes; the source may be broadcast.
+/// coincide; with `accumulate`, `+=`. The destination's strides are 0 along the dimensions that exist only in the indices.
+/// The source may be broadcast.
 ///
 /// # Safety
 /// `src` and the indices must be valid for `sizes` at their strides, `dst` for every index within its operand's size;
@@ -36,39 +36,21 @@ pub unsafe fn index_put(
     dst: (*mut u8, &[isize]),
     src: (*const u8, &[isize]),
     indices: &[IndexOperand],
-    size: usize,
-    wrap: bool,
-) -> Result<(), BadIndex> {
-    // SAFETY: the caller's contract, unchanged.
-    unsafe {
-        let checked = check(sizes, indices, wrap)?;
-        put(sizes, dst, src, &checked, replace_strip(size));
-    }
-    Ok(())
-}
-
-/// [`index_put`] that adds to what is there.
-///
-/// # Safety
-/// As for [`index_put`].
-pub unsafe fn index_put_accumulate(
-    sizes: &[i64],
-    dst: (*mut u8, &[isize]),
-    src: (*const u8, &[isize]),
-    indices: &[IndexOperand],
     dtype: DType,
+    accumulate: bool,
     wrap: bool,
 ) -> Result<(), BadIndex> {
     // SAFETY: the caller's contract, unchanged.
     unsafe {
         let checked = check(sizes, indices, wrap)?;
-        put(sizes, dst, src, &checked, reduce_strip(ReduceOp::Sum, dtype));
+        put(sizes, dst, src, &checked, strip_of(dtype, accumulate));
     }
     Ok(())
 }
 
 /// `dst[.., index[.., i, ..], ..] = src[.., i, ..]` along `dim`: `sizes` are the index's, and `dst_size` is the
-/// destination's size along `dim`.
+/// destination's size along `dim`. With `reduce` the values that hit an element are combined, what was there taking part
+/// if the flag is set: `scatter_add` is a sum with it.
 ///
 /// # Safety
 /// As for [`index_put`], the destination being at least as large as `sizes` in the other dimensions.
@@ -79,40 +61,23 @@ pub unsafe fn scatter(
     dst_size: i64,
     src: (*const u8, &[isize]),
     indices: (*const u8, &[isize], DType),
-    size: usize,
-    wrap: bool,
-) -> Result<(), BadIndex> {
-    let step = dst.1.get(dim).copied().unwrap_or(0);
-    let operand = IndexOperand { data: indices.0, strides: indices.1, dtype: indices.2, size: dst_size, step };
-    // SAFETY: the caller's contract; the index takes the place of the position along `dim`.
-    unsafe { index_put(sizes, (dst.0, &without(dst.1, dim)), src, &[operand], size, wrap) }
-}
-
-/// [`scatter`] that combines with `op`; what was in `dst` takes part if `include_self` is set. `scatter_add` is `Sum`.
-///
-/// # Safety
-/// As for [`scatter`].
-pub unsafe fn scatter_reduce(
-    sizes: &[i64],
-    dim: usize,
-    dst: (*mut u8, &[isize]),
-    dst_size: i64,
-    src: (*const u8, &[isize]),
-    indices: (*const u8, &[isize], DType),
     dtype: DType,
-    op: ReduceOp,
-    include_self: bool,
+    reduce: Option<(ReduceOp, bool)>,
     wrap: bool,
 ) -> Result<(), BadIndex> {
     let step = dst.1.get(dim).copied().unwrap_or(0);
     let operand = IndexOperand { data: indices.0, strides: indices.1, dtype: indices.2, size: dst_size, step };
     let dst = (dst.0, &without(dst.1, dim)[..]);
-    // SAFETY: the caller's contract, unchanged.
+    // SAFETY: the caller's contract; the index takes the place of the position along `dim`.
     unsafe {
         let checked = check(sizes, &[operand], wrap)?;
         if sizes.contains(&0) {
             return Ok(());
         }
+        let Some((op, include_self)) = reduce else {
+            put(sizes, dst, src, &checked, replace_strip(dtype.size()));
+            return Ok(());
+        };
         if !include_self {
             let identity = identity(op, dtype);
             let zero = vec![0; sizes.len()];
@@ -127,7 +92,7 @@ pub unsafe fn scatter_reduce(
 }
 
 /// `dst[.., index[k], ..] = src[.., k, ..]` along `dim`, for a 1-d index given as address, stride and dtype: `sizes` are
-/// the source's.
+/// the source's. With `accumulate`, `+=`. A source whose strides are all 0 fills.
 ///
 /// # Safety
 /// As for [`scatter`].
@@ -138,54 +103,19 @@ pub unsafe fn index_copy(
     dst_size: i64,
     src: (*const u8, &[isize]),
     indices: (*const u8, isize, DType),
-    size: usize,
-    wrap: bool,
-) -> Result<(), BadIndex> {
-    let strides = along(sizes.len(), dim, indices.1);
-    // SAFETY: the caller's contract, unchanged.
-    unsafe { scatter(sizes, dim, dst, dst_size, src, (indices.0, &strides, indices.2), size, wrap) }
-}
-
-/// [`index_copy`] of one value to every row: `sizes` are the destination's, with the index's length along `dim`.
-///
-/// # Safety
-/// As for [`scatter`].
-pub unsafe fn index_fill(
-    sizes: &[i64],
-    dim: usize,
-    dst: (*mut u8, &[isize]),
-    dst_size: i64,
-    value: &[u8; 16],
-    indices: (*const u8, isize, DType),
-    size: usize,
-    wrap: bool,
-) -> Result<(), BadIndex> {
-    let zero = vec![0; sizes.len()];
-    // SAFETY: the caller's contract, unchanged.
-    unsafe { index_copy(sizes, dim, dst, dst_size, (value.as_ptr(), &zero), indices, size, wrap) }
-}
-
-/// [`index_copy`] that adds to what is there (`alpha` is the caller's multiplication).
-///
-/// # Safety
-/// As for [`scatter`].
-pub unsafe fn index_add(
-    sizes: &[i64],
-    dim: usize,
-    dst: (*mut u8, &[isize]),
-    dst_size: i64,
-    src: (*const u8, &[isize]),
-    indices: (*const u8, isize, DType),
     dtype: DType,
+    accumulate: bool,
     wrap: bool,
 ) -> Result<(), BadIndex> {
     let strides = along(sizes.len(), dim, indices.1);
     let indices = (indices.0, &strides[..], indices.2);
+    let reduce = accumulate.then_some((ReduceOp::Sum, true));
     // SAFETY: the caller's contract, unchanged.
-    unsafe { scatter_reduce(sizes, dim, dst, dst_size, src, indices, dtype, ReduceOp::Sum, true, wrap) }
+    unsafe { scatter(sizes, dim, dst, dst_size, src, indices, dtype, reduce, wrap) }
 }
 
-/// `dst.flatten()[index[i]] = src[i]`: `sizes` are the index's and the source's, `dst_sizes` the destination's.
+/// `dst.flatten()[index[i]] = src[i]`, with `accumulate` `+=`: `sizes` are the index's and the source's, `dst_sizes` the
+/// destination's.
 ///
 /// # Safety
 /// As for [`index_put`].
@@ -195,37 +125,10 @@ pub unsafe fn put_flat(
     dst: (*mut u8, &[isize], DType),
     src: (*const u8, &[isize]),
     indices: (*const u8, &[isize], DType),
+    accumulate: bool,
     wrap: bool,
 ) -> Result<(), BadIndex> {
-    // SAFETY: the caller's contract, unchanged.
-    unsafe { flat(sizes, dst_sizes, dst, src, indices, replace_strip(dst.2.size()), wrap) }
-}
-
-/// [`put_flat`] that adds to what is there.
-///
-/// # Safety
-/// As for [`index_put`].
-pub unsafe fn put_flat_accumulate(
-    sizes: &[i64],
-    dst_sizes: &[i64],
-    dst: (*mut u8, &[isize], DType),
-    src: (*const u8, &[isize]),
-    indices: (*const u8, &[isize], DType),
-    wrap: bool,
-) -> Result<(), BadIndex> {
-    // SAFETY: the caller's contract, unchanged.
-    unsafe { flat(sizes, dst_sizes, dst, src, indices, reduce_strip(ReduceOp::Sum, dst.2), wrap) }
-}
-
-unsafe fn flat(
-    sizes: &[i64],
-    dst_sizes: &[i64],
-    dst: (*mut u8, &[isize], DType),
-    src: (*const u8, &[isize]),
-    indices: (*const u8, &[isize], DType),
-    strip: PutStrip,
-    wrap: bool,
-) -> Result<(), BadIndex> {
+    let strip = strip_of(dst.2, accumulate);
     let size = dst.2.size();
     let numel: i64 = dst_sizes.iter().product();
     let operand =
@@ -379,6 +282,10 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
         });
     };
     parallel_for(columns, grain, &|r| piece(r.start, r.end));
+}
+
+fn strip_of(dtype: DType, accumulate: bool) -> PutStrip {
+    if accumulate { reduce_strip(ReduceOp::Sum, dtype) } else { replace_strip(dtype.size()) }
 }
 
 fn replace_strip(size: usize) -> PutStrip {

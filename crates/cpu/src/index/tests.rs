@@ -84,9 +84,10 @@ fn gather_and_scatter<T: Element>(value: impl Fn(i64) -> T, sum: impl Fn(T, T) -
         unsafe {
             let index = (bytes(&index), &index_strides[..], DType::I64);
             let source = (bytes(&values), &strides[..]);
-            scatter(&sizes, dim, (bytes_mut(&mut put), &src_strides), limit, source, index, size, true).unwrap();
+            scatter(&sizes, dim, (bytes_mut(&mut put), &src_strides), limit, source, index, T::DTYPE, None, true)
+                .unwrap();
             let dst = (bytes_mut(&mut added), &src_strides[..]);
-            scatter_reduce(&sizes, dim, dst, limit, source, index, T::DTYPE, ReduceOp::Sum, true, true).unwrap();
+            scatter(&sizes, dim, dst, limit, source, index, T::DTYPE, Some((ReduceOp::Sum, true)), true).unwrap();
         }
         for at in positions(&sizes) {
             let (i, j) = (flat(&sizes, at), there(at));
@@ -130,8 +131,9 @@ fn rows() {
         // SAFETY: buffers of these shapes.
         unsafe {
             let src = (bytes(&out), &strides[..]);
-            index_copy(&sizes, 0, (bytes_mut(&mut copied), &strides), 7, src, operand, 4, false).unwrap();
-            index_add(&sizes, 0, (bytes_mut(&mut added), &strides), 7, src, operand, DType::F32, false).unwrap();
+            index_copy(&sizes, 0, (bytes_mut(&mut copied), &strides), 7, src, operand, DType::F32, false, false)
+                .unwrap();
+            index_copy(&sizes, 0, (bytes_mut(&mut added), &strides), 7, src, operand, DType::F32, true, false).unwrap();
             let index = (operand.0, DType::I32);
             embedding_backward(bytes_mut(&mut grad), 7, width, src.0, index, count, DType::F32, Some(2), true).unwrap();
         }
@@ -151,7 +153,9 @@ fn rows() {
         value[..4].copy_from_slice(&9.5f32.to_ne_bytes());
         // SAFETY: buffers of these shapes.
         unsafe {
-            index_fill(&sizes, 0, (bytes_mut(&mut filled), &strides), 7, &value, operand, 4, false).unwrap();
+            let everywhere = (value.as_ptr(), &[0, 0][..]);
+            let dst = (bytes_mut(&mut filled), &strides[..]);
+            index_copy(&sizes, 0, dst, 7, everywhere, operand, DType::F32, false, false).unwrap();
         }
         for row in 0..table_rows {
             let hit = index.contains(&(row as i32));
@@ -181,9 +185,10 @@ fn advanced() {
     let (mut want_put, mut want_sum) = (x.clone(), x.clone());
     // SAFETY: buffers of these shapes.
     unsafe {
-        index_put(&sizes, (bytes_mut(&mut put), &rest), (bytes(&out), &strides), &operands, 4, true).unwrap();
+        index_put(&sizes, (bytes_mut(&mut put), &rest), (bytes(&out), &strides), &operands, DType::F32, false, true)
+            .unwrap();
         let dst = (bytes_mut(&mut sum), &rest[..]);
-        index_put_accumulate(&sizes, dst, (bytes(&out), &strides), &operands, DType::F32, true).unwrap();
+        index_put(&sizes, dst, (bytes(&out), &strides), &operands, DType::F32, true, true).unwrap();
     }
     for at in positions(&sizes) {
         let from = ((i[at[0]] + 5) % 5 * 18) as usize + at[2] * 6 + j[at[1]] as usize;
@@ -206,9 +211,9 @@ fn advanced() {
         assert_eq!(taken, [18.0, 89.0, 39.0]);
         let mut y = x.clone();
         let dst = (bytes_mut(&mut y), &[4isize, 72][..], DType::F32);
-        put_flat(&[3], &[18, 5], dst, (bytes(&[1f32, 2.0, 3.0]), &[4]), index, true).unwrap();
+        put_flat(&[3], &[18, 5], dst, (bytes(&[1f32, 2.0, 3.0]), &[4]), index, false, true).unwrap();
         assert_eq!((y[18], y[89], y[39]), (1.0, 2.0, 3.0));
-        put_flat_accumulate(&[3], &[18, 5], dst, (bytes(&[1f32, 2.0, 3.0]), &[4]), index, true).unwrap();
+        put_flat(&[3], &[18, 5], dst, (bytes(&[1f32, 2.0, 3.0]), &[4]), index, true, true).unwrap();
         assert_eq!((y[18], y[89], y[39]), (2.0, 4.0, 6.0));
     }
 }
@@ -221,7 +226,7 @@ fn reductions() {
         unsafe {
             let index = (bytes(&index), &[8isize][..], DType::I64);
             let dst = (bytes_mut(&mut dst), &[4isize][..]);
-            scatter_reduce(&[4], 0, dst, 3, (bytes(&src), &[4]), index, DType::F32, op, include_self, false).unwrap();
+            scatter(&[4], 0, dst, 3, (bytes(&src), &[4]), index, DType::F32, Some((op, include_self)), false).unwrap();
         }
         dst
     };
@@ -239,7 +244,7 @@ fn reductions() {
         let index = (bytes(&[0i64; 3]), &[8isize][..], DType::I64);
         let src = (bytes(&[1i64, 2, -20]), &[8isize][..]);
         let dst = (bytes_mut(&mut x), &[8isize][..]);
-        scatter_reduce(&[3], 0, dst, 2, src, index, DType::I64, ReduceOp::Mean, true, false).unwrap();
+        scatter(&[3], 0, dst, 2, src, index, DType::I64, Some((ReduceOp::Mean, true)), false).unwrap();
     }
     assert_eq!(x, [-3, 7]);
 }

@@ -277,10 +277,7 @@ fn index_put_inplace(x: &Tensor, indices: &[Option<Tensor>], values: &Tensor, ac
     let operands = p.operands(x, &strides);
     // SAFETY: as in `index_cpu`; the destination's elements are distinct and apart from the others.
     unsafe {
-        match accumulate {
-            true => flambeau_cpu::index::index_put_accumulate(&p.sizes, to, from, &operands, x.dtype(), true),
-            false => flambeau_cpu::index::index_put(&p.sizes, to, from, &operands, x.element_size(), true),
-        }
+        flambeau_cpu::index::index_put(&p.sizes, to, from, &operands, x.dtype(), accumulate, true)
     }
     .map_err(|e| p.out_of_bounds(e))?;
     Ok(x.clone())

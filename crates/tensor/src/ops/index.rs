@@ -139,8 +139,7 @@ fn scatter_into(
     dim: i64,
     index: &Tensor,
     source: Source<'_>,
-    reduce: Option<ReduceOp>,
-    include_self: bool,
+    reduce: Option<(ReduceOp, bool)>,
 ) -> Result<Tensor> {
     let src = match source {
         Source::Tensor(t) => t.clone(),
@@ -169,30 +168,17 @@ fn scatter_into(
     // SAFETY: sizes were checked, indices are checked by the kernel, the storages are locked, and the destination's
     // elements are distinct and apart from the others.
     unsafe {
-        match reduce {
-            None => flambeau_cpu::index::scatter(
-                index.sizes(),
-                d,
-                (dst.data_ptr(), &dst_strides),
-                dst.sizes()[d],
-                source,
-                indices,
-                dst.element_size(),
-                false,
-            ),
-            Some(op) => flambeau_cpu::index::scatter_reduce(
-                index.sizes(),
-                d,
-                (dst.data_ptr(), &dst_strides),
-                dst.sizes()[d],
-                source,
-                indices,
-                dst.dtype(),
-                op,
-                include_self,
-                false,
-            ),
-        }
+        flambeau_cpu::index::scatter(
+            index.sizes(),
+            d,
+            (dst.data_ptr(), &dst_strides),
+            dst.sizes()[d],
+            source,
+            indices,
+            dst.dtype(),
+            reduce,
+            false,
+        )
     }
     .map_err(|e| out_of_bounds(e, d))?;
     Ok(x.clone())
@@ -223,7 +209,7 @@ fn copy_of(x: &Tensor) -> Result<Tensor> {
 }
 
 fn scatter_inplace(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    scatter_into("scatter", x, dim, index, Source::Tensor(src), None, true)
+    scatter_into("scatter", x, dim, index, Source::Tensor(src), None)
 }
 fn scatter_any(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     scatter_check("scatter", x, dim, index, Some(src))?;
@@ -266,7 +252,7 @@ fn gathered(g: &Tensor, dim: i64, index: &Tensor, src: &Geometry) -> Result<Tens
 }
 
 fn scatter_value_inplace(x: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    scatter_into("scatter", x, dim, index, Source::Value(value), None, true)
+    scatter_into("scatter", x, dim, index, Source::Value(value), None)
 }
 fn scatter_value_any(x: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     scatter_check("scatter", x, dim, index, None)?;
@@ -291,7 +277,7 @@ op! {
 }
 
 fn scatter_add_inplace(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    scatter_into("scatter", x, dim, index, Source::Tensor(src), Some(ReduceOp::Sum), true)
+    scatter_into("scatter", x, dim, index, Source::Tensor(src), Some((ReduceOp::Sum, true)))
 }
 fn scatter_add_any(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     scatter_check("scatter", x, dim, index, Some(src))?;
@@ -505,21 +491,7 @@ fn index_write(op: &str, x: &Tensor, (d, index, source): Parts, add: bool) -> Re
     let to = (dst.data_ptr(), &dst_strides[..]);
     // SAFETY: as in `scatter_into`.
     unsafe {
-        match add {
-            true => {
-                flambeau_cpu::index::index_add(source.sizes(), d, to, dst.sizes()[d], from, indices, dst.dtype(), false)
-            }
-            false => flambeau_cpu::index::index_copy(
-                source.sizes(),
-                d,
-                to,
-                dst.sizes()[d],
-                from,
-                indices,
-                dst.element_size(),
-                false,
-            ),
-        }
+        flambeau_cpu::index::index_copy(source.sizes(), d, to, dst.sizes()[d], from, indices, dst.dtype(), add, false)
     }
     .map_err(|e| match add {
         true => out_of_bounds(e, d),
