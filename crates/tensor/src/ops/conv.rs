@@ -101,6 +101,10 @@ impl Convolution {
             n + 1,
             n + 2
         );
+        ensure!(padding.iter().all(|p| *p >= 0), "negative padding is not supported");
+        ensure!(output_padding.iter().all(|p| *p >= 0), "negative output_padding is not supported");
+        ensure!(stride.iter().all(|s| *s > 0), "non-positive stride is not supported");
+        ensure!(dilation.iter().all(|d| *d > 0), "dilation should be greater than zero");
         ensure!(groups > 0, "non-positive groups is not supported");
         let w = weight.sizes();
         let channels = if transposed { w[0] } else { w[1].saturating_mul(groups) };

@@ -187,7 +187,7 @@ fn to_any(
     copy: bool,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    let fits = format.is_none_or(|f| f == MemoryFormat::Preserve || x.is_contiguous_in(f));
+    let fits = format.is_none_or(|f| f == MemoryFormat::Preserve || x.suggested_memory_format() == f);
     let same_device = device.is_none_or(|d| d.kind == x.device().kind);
     if !copy && fits && dtype.is_none_or(|d| d == x.dtype()) && same_device {
         return Ok(x.clone());

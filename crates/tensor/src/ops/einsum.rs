@@ -80,7 +80,7 @@ impl Labelled {
     fn sum_out(mut self, keep: impl Fn(Index) -> bool) -> Result<Labelled> {
         let gone: Dims = (0..self.indices.len()).filter(|&d| !keep(self.indices[d])).map(|d| d as i64).collect();
         if !gone.is_empty() {
-            self.tensor = self.tensor.sum_dim_dtype(&gone, false, self.tensor.dtype())?;
+            self.tensor = self.tensor.sum_dim(&gone, false)?;
             self.indices.retain(|&i| keep(i));
         }
         Ok(self)

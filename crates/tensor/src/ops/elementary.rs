@@ -164,7 +164,11 @@ unary! {
     /// The inverse hyperbolic cosine.
     fn acosh, acosh_, acosh_out(x): Promotion::Float;
     { floats |x| x.acosh::<I>(); complexes |x| complex::acosh::<I, R>(x); }
-    derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sub(1)?.rsqrt()?.mul(&self_.add(1)?.rsqrt()?)?.conj()?)? };
+    derivative: backward! { self_(g, self_: Tensor) => match self_.dtype().is_complex() {
+            // Apart from the branch cuts the same, but PyTorch gives a real argument below -1 a slope too.
+            false => g.mul(&self_.mul(&self_)?.sub(1)?.rsqrt()?)?,
+            true => g.mul(&self_.sub(1)?.rsqrt()?.mul(&self_.add(1)?.rsqrt()?)?.conj()?)?,
+        } };
     samples: |m| super::examples(&OP, m, 1.2, 3.0, &[]);
 }
 unary! {

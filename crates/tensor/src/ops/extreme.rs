@@ -253,6 +253,10 @@ op! {
 }
 
 fn aminmax_any(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    ensure!(
+        dim.is_some() || x.numel() > 0,
+        "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+    );
     let dims: SmallVec<[i64; 1]> = dim.into_iter().collect();
     Ok((x.amin(&dims, keepdim)?, x.amax(&dims, keepdim)?))
 }

@@ -305,6 +305,68 @@ op! {
     fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor [self, dim, index, src];
 }
 
+fn reduce_of(reduce: &str) -> Result<Option<(ReduceOp, bool)>> {
+    match reduce {
+        "add" => Ok(Some((ReduceOp::Sum, true))),
+        "multiply" => Ok(Some((ReduceOp::Prod, true))),
+        _ => Err(Error::runtime("reduce argument must be either add or multiply.")),
+    }
+}
+
+fn scatter_reducing_inplace(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
+    scatter_into("scatter", x, dim, index, Source::Tensor(src), reduce_of(reduce)?)
+}
+fn scatter_reducing_any(x: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
+    scatter_check("scatter", x, dim, index, Some(src))?;
+    reduce_of(reduce)?;
+    let copy = copy_of(x)?;
+    let args = [(&copy).into(), dim.into(), index.into(), src.into(), reduce.into()];
+    scatter_reducing_::OP.call(&args)?.one()
+}
+
+op! {
+    /// A copy with `src[i][j]` combined by `reduce` (`add` or `multiply`) with `out[index[i][j]][j]` for `dim` 0, and
+    /// likewise for other dims.
+    scatter_reducing: "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+        Out OUT: "scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(scatter_reducing_any; x, dim, index, src, reduce));
+    derivative: crate::autograd::Derivative::NotImplemented("Use scatter_add.");
+    out_rule: OutRule::EXACT.apart(&[2, 3]);
+}
+op! {
+    /// Combines `src[i][j]` by `reduce` (`add` or `multiply`) with `self[index[i][j]][j]` for `dim` 0, and likewise for
+    /// other dims.
+    scatter_reducing_: "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)";
+    Body::InPlace(kernel!(scatter_reducing_inplace; x, dim, index, src, reduce), &scatter_reducing::OP);
+}
+
+fn scatter_value_reducing_inplace(x: &Tensor, dim: i64, index: &Tensor, value: Scalar, reduce: &str) -> Result<Tensor> {
+    scatter_into("scatter", x, dim, index, Source::Value(value), reduce_of(reduce)?)
+}
+fn scatter_value_reducing_any(x: &Tensor, dim: i64, index: &Tensor, value: Scalar, reduce: &str) -> Result<Tensor> {
+    scatter_check("scatter", x, dim, index, None)?;
+    reduce_of(reduce)?;
+    let copy = copy_of(x)?;
+    let args = [(&copy).into(), dim.into(), index.into(), value.into(), reduce.into()];
+    scatter_value_reducing_::OP.call(&args)?.one()
+}
+
+op! {
+    /// A copy with `value` combined by `reduce` (`add` or `multiply`) with `out[index[i][j]][j]` for `dim` 0, and likewise
+    /// for other dims.
+    scatter_value_reducing: "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+        Out OUT: "scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(scatter_value_reducing_any; x, dim, index, value, reduce));
+    derivative: crate::autograd::Derivative::NotImplemented("Use scatter_add.");
+    out_rule: OutRule::EXACT.apart(&[2]);
+}
+op! {
+    /// Combines `value` by `reduce` (`add` or `multiply`) with `self[index[i][j]][j]` for `dim` 0, and likewise for other
+    /// dims.
+    scatter_value_reducing_: "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)";
+    Body::InPlace(kernel!(scatter_value_reducing_inplace; x, dim, index, value, reduce), &scatter_value_reducing::OP);
+}
+
 // ---- one index vector ---------------------------------------------------------------------------
 
 fn vector_index(op: &str, index: &Tensor) -> Result<Tensor> {
@@ -576,6 +638,10 @@ pub static OPS: &[&[&Op]] = &[
     scatter_::ALL,
     scatter_add::ALL,
     scatter_add_::ALL,
+    scatter_reducing::ALL,
+    scatter_reducing_::ALL,
     scatter_value::ALL,
     scatter_value_::ALL,
+    scatter_value_reducing::ALL,
+    scatter_value_reducing_::ALL,
 ];

@@ -4,7 +4,7 @@ use super::copy::byte_strides;
 use super::ternary::{choose, element_bytes};
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims};
-use crate::{Body, DType, Error, Op, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::index::Mask;
 
@@ -198,6 +198,11 @@ unsafe fn mask_of(mask: &Tensor, sizes: &[i64]) -> Result<Mask> {
     Ok(unsafe { Mask::new(sizes, (mask.data_ptr().cast_const(), &byte_strides(&strides, mask.dtype()), mask.dtype())) })
 }
 
+fn masked_select_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(result == out, "masked_select(): self and result must have the same scalar type");
+    Ok(())
+}
+
 fn masked_select_cpu(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ensure!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
     let sizes = dims::broadcast(x.sizes(), mask.sizes())?;
@@ -234,6 +239,7 @@ op! {
         sample![m.any(&[2, 3]), m.mask(&[3])],
         sample![m.any(&[0, 3]), m.mask(&[3])],
     ];
+    out_rule: OutRule::dtype(masked_select_writes).apart(&[0, 1]);
     fn masked_select(&self, mask: &Tensor) -> Tensor [self, mask];
     out fn masked_select_out(&self, mask: &Tensor) [self, mask] in OUT;
 }

@@ -430,13 +430,14 @@ fn matmul_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (2, 2) => a.mm(b),
         // One right matrix for all: one tall product.
         (n, 1 | 2) if n >= 3 => {
-            let flat = a.reshape(&[-1, a.sizes()[n - 1]])?;
             let mut sizes = Dims::from_slice(&a.sizes()[..n - 1]);
             if a.sizes()[n - 1] != b.sizes()[0] {
                 return Err(mismatch(a, b));
             }
-            let folded = if a.numel() == 0 { None } else { Some(flat) };
-            let Some(flat) = folded else { return batched(a, b) };
+            if a.numel() == 0 {
+                return batched(a, b);
+            }
+            let flat = a.reshape(&[-1, a.sizes()[n - 1]])?;
             match b.dim() {
                 1 => flat.mv(b)?.reshape(&sizes),
                 _ => {

@@ -203,7 +203,7 @@ op! {
 
 fn unbind_any(x: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     if x.dim() == 0 {
-        return Err(Error::runtime("Dimension specified as 0 but tensor has no dimensions"));
+        return Err(Error::index(format!("Dimension specified as {dim} but tensor has no dimensions")));
     }
     let n = x.size(dim)?;
     Ok(several((0..n).map(|i| select_any(x, dim, i)).collect::<Result<_>>()?))

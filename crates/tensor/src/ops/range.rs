@@ -86,8 +86,8 @@ fn arange_any(
         if by > 0.0 { last >= first } else { last <= first },
         "upper bound and lower bound inconsistent with step sign"
     );
-    // As in PyTorch: integers count exactly for 64-bit results, all else is counted in double precision.
-    let n = if dtype == DType::I64 && whole {
+    // As in PyTorch: 64-bit integers count exactly, from ends and a step cut to integers; all else in double precision.
+    let n = if dtype == DType::I64 {
         let (a, b, s) = (i128::from(start.to_i64()), i128::from(end.to_i64()), i128::from(step.to_i64()));
         let span = b - a;
         ((span + s - s.signum()) / s) as f64

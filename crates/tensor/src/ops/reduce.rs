@@ -142,7 +142,7 @@ fn sum_to_size_any(x: &Tensor, size: &[i64]) -> Result<Tensor> {
     let lead = x.dim() - size.len();
     let over: Dims =
         (0..x.dim()).filter(|&d| d < lead || (size[d - lead] == 1 && x.sizes()[d] != 1)).map(|d| d as i64).collect();
-    let summed = if over.is_empty() { x.clone() } else { x.sum_dim_dtype(&over, true, x.dtype())? };
+    let summed = if over.is_empty() { x.clone() } else { x.sum_dim(&over, true)? };
     if lead > 0 { summed.view(size) } else { Ok(summed) }
 }
 

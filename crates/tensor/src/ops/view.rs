@@ -190,7 +190,7 @@ fn narrow_any(x: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     let size = x.size(dim)?;
     if start < -size || start > size {
         return Err(Error::index(format!(
-            "Dimension out of range (expected to be in range of [{}, {size}], but got {start})",
+            "start out of range (expected to be in range of [{}, {size}], but got {start})",
             -size
         )));
     }
@@ -326,6 +326,17 @@ op! {
     Body::Composite(kernel!(movedim_any; x, source, destination));
     samples: |m| vec![sample![m.any(&[2, 3, 4]), vec![0i64], vec![2i64]]];
     fn movedim(&self, source: &[i64], destination: &[i64]) -> Tensor [self, source, destination];
+}
+
+fn movedim_one(x: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
+    movedim_any(x, &[source], &[destination])
+}
+
+op! {
+    /// Moves one dim to another place; the rest keep their order.
+    movedim_int: "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)";
+    Body::Composite(kernel!(movedim_one; x, source, destination));
+    samples: |m| vec![sample![m.any(&[2, 3, 4]), 0, -1]];
 }
 
 // ---- shape --------------------------------------------------------------------------------------
@@ -711,6 +722,7 @@ pub static OPS: &[&[&Op]] = &[
     flatten::ALL,
     imag::ALL,
     movedim::ALL,
+    movedim_int::ALL,
     mt::ALL,
     narrow::ALL,
     permute::ALL,

@@ -150,18 +150,18 @@ const PYTHON_OPERATORS: &[(&str, &str, bool)] = &[
     ("pos", "positive", false),
     ("pow", "pow", false),
     ("radd", "add", false),
-    ("rand", "bitwise_and", true),
+    ("rand", "bitwise_and", false),
     ("rfloordiv", "floor_divide", true),
     ("rlshift", "bitwise_left_shift", true),
     ("rmatmul", "matmul", true),
     ("rmod", "remainder", true),
     ("rmul", "mul", false),
-    ("ror", "bitwise_or", true),
+    ("ror", "bitwise_or", false),
     ("rpow", "pow", true),
     ("rrshift", "bitwise_right_shift", true),
     ("rshift", "bitwise_right_shift", false),
     ("rsub", "rsub", false),
-    ("rxor", "bitwise_xor", true),
+    ("rxor", "bitwise_xor", false),
     ("sub", "sub", false),
     ("truediv", "div", false),
     ("xor", "bitwise_xor", false),
@@ -357,6 +357,13 @@ fn norm<T: Target>(target: &T, args: &mut Arguments<T::Tensor>) -> Outcome<Value
 /// Calls that were recorded with their arguments in another order, or as a short composition.
 fn adapted<T: Target>(target: &T, name: &str, args: &mut Arguments<T::Tensor>) -> Outcome<Value<T::Tensor>> {
     if args.positional.is_empty() {
+        return missing(name);
+    }
+    let names = ["polygamma", "special_polygamma"];
+    if let (true, 1, Some(n)) = (names.contains(&name), args.positional.len(), args.take("n")) {
+        args.positional.push(n);
+    }
+    if args.positional.len() < 2 && !name.starts_with("clone_") {
         return missing(name);
     }
     match name {
