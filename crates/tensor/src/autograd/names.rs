@@ -53,8 +53,12 @@ const NUMBERS: &[(&str, u8)] = &[
 /// of its other forms.
 pub(super) fn node_name(op: &Op) -> String {
     let (name, overload) = op.full_name().split_once('.').unwrap_or((op.full_name(), ""));
-    if matches!(name, "copy_" | "copy") {
-        return "CopyBackwards".into();
+    // What PyTorch has no operator of its own for takes the name of the one that a program calls.
+    match name.trim_end_matches('_') {
+        "copy" => return "CopyBackwards".into(),
+        "clamp_between" => return "ClampBackward1".into(),
+        "div_trunc" | "div_floor" => return "DivBackward2".into(),
+        _ => {}
     }
     let name = name.strip_suffix('_').unwrap_or(name);
     let full = if overload.is_empty() { name.to_string() } else { format!("{name}.{overload}") };
