@@ -73,12 +73,12 @@ impl Parts {
         let y = self.normalised(x, mean, rstd);
         let through = self.scaled(g, weight, &None);
         let mut input = vec![0.0; x.len()];
-        for part in 0..self.parts {
+        for (part, scale) in rstd.iter().enumerate().take(self.parts) {
             let members = self.members(part);
             let mean_of = |f: &dyn Fn(usize) -> f64| members.iter().map(|i| f(*i)).sum::<f64>() / members.len() as f64;
             let (level, slope) = (mean_of(&|i| through[i]), mean_of(&|i| through[i] * y[i]));
             for &i in &members {
-                input[i] = rstd[part] * if fixed { through[i] } else { through[i] - level - y[i] * slope };
+                input[i] = scale * if fixed { through[i] } else { through[i] - level - y[i] * slope };
             }
         }
         let (mut weights, mut biases) = (vec![0.0; self.weights], vec![0.0; self.weights]);
