@@ -27,8 +27,8 @@ fn none(what: &str, wrong: Vec<String>) {
 fn same_as_file(name: &str, found: BTreeSet<String>, why: &str) {
     let path = format!("{ROOT}/tests/data/{name}");
     if std::env::var_os("FLAMBEAU_UPDATE").is_some() {
-        let lines: Vec<String> = found.into_iter().collect();
-        return std::fs::write(path, lines.join("\n") + "\n").unwrap();
+        let lines: String = found.iter().map(|line| format!("{line}\n")).collect();
+        return std::fs::write(path, lines).unwrap();
     }
     let text = std::fs::read_to_string(&path).unwrap();
     let known: BTreeSet<String> = text.lines().map(str::to_string).collect();
