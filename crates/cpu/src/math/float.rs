@@ -130,6 +130,11 @@ pub trait Float:
     fn logaddexp2<I: Isa>(self, other: Self) -> Self;
     /// The exponential.
     fn exp<I: Isa>(self) -> Self;
+    /// The exponential of a number that is not positive (or NaN), at less cost.
+    #[inline(always)]
+    fn exp_not_positive<I: Isa>(self) -> Self {
+        self.exp::<I>()
+    }
     /// Two to the power.
     fn exp2<I: Isa>(self) -> Self;
     /// `exp(x) - 1`, accurate near zero.
@@ -548,7 +553,7 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
 
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
-    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
+    [exp exp_not_positive exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }
 float! {

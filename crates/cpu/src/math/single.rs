@@ -65,6 +65,14 @@ pub fn exp<I: Isa>(x: f32) -> f32 {
     scale(1.0 + p, n)
 }
 
+/// The exponential of a number that is not positive: the power of two is 64 too high, which keeps it a normal number, and
+/// a constant puts that right, so that only the last product rounds to a subnormal result.
+#[inline(always)]
+pub fn exp_not_positive<I: Isa>(x: f32) -> f32 {
+    let (p, n) = exp_parts::<I>(select(x < -104.0, -104.0, x));
+    (1.0 + p) * power(n.wrapping_add(64)) * f32::from_bits((127 - 64) << 23)
+}
+
 /// Two to the power.
 #[inline(always)]
 pub fn exp2<I: Isa>(x: f32) -> f32 {

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::copy::prefetch;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
 use crate::reduce::Operand;
@@ -103,11 +104,11 @@ impl RowFunction for Softmax {
     const SCALED_TERM: bool = true;
     #[inline(always)]
     fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
-        (a - max).exp::<I>()
+        (a - max).exp_not_positive::<I>()
     }
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
-        (a - max).exp::<I>() * scale
+        (a - max).exp_not_positive::<I>() * scale
     }
     #[inline(always)]
     fn scale(sum: f64) -> f64 {
@@ -120,7 +121,7 @@ impl RowFunction for LogSoftmax {
     const MAX: bool = true;
     #[inline(always)]
     fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
-        (a - max).exp::<I>()
+        (a - max).exp_not_positive::<I>()
     }
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
@@ -213,6 +214,13 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
             let end = full.min(at + BLOCK);
             let mut lanes = [<T as Number>::ZERO; LANES];
             while at < end {
+                // The next row, which usually follows: its first pass would wait for memory, while this one computes.
+                for line in (0..LANES).step_by(64 / size_of::<T>()) {
+                    prefetch(a.wrapping_add(n + at + line).cast());
+                    if KEEP {
+                        prefetch(out.wrapping_add(n + at + line).cast_const().cast());
+                    }
+                }
                 let mut block = [<T as Number>::ZERO; LANES];
                 for l in 0..LANES {
                     block[l] = F::term::<I, T>(*a.add(at + l), *b.add(at + l), max);
