@@ -10,13 +10,15 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("index_select", |op, args| pick(op, args, |index, dim, picks| picks.data[index.get(dim).copied().unwrap_or(0)])),
     ("index.Tensor", index),
     ("index_put_", index_put),
-    ("scatter_.src", |op, args| put(op, args, false, false, Scalar::Int(1))),
-    ("scatter_.value", |op, args| put(op, args, false, false, Scalar::Int(1))),
-    ("scatter_add_", |op, args| put(op, args, false, true, Scalar::Int(1))),
-    ("index_copy_", |op, args| put(op, args, true, false, Scalar::Int(1))),
+    ("scatter_.src", |op, args| put(op, args, false, Combine::Replace, Scalar::Int(1))),
+    ("scatter_.value", |op, args| put(op, args, false, Combine::Replace, Scalar::Int(1))),
+    ("scatter_.reduce", scatter_reducing),
+    ("scatter_.value_reduce", scatter_reducing),
+    ("scatter_add_", |op, args| put(op, args, false, Combine::Add, Scalar::Int(1))),
+    ("index_copy_", |op, args| put(op, args, true, Combine::Replace, Scalar::Int(1))),
     ("index_add_", |op, args| {
         let alpha = take::<Option<Scalar>>(op, args, 4)?.unwrap_or(Scalar::Int(1));
-        put(op, args, true, true, alpha)
+        put(op, args, true, Combine::Add, alpha)
     }),
     ("masked_select", masked_select),
     ("masked_scatter_", masked_scatter),
@@ -63,9 +65,22 @@ fn pick(op: &'static Op, args: &[Value<'_>], which: fn(&[usize], usize, &Array<i
     })
 }
 
+/// What becomes of the element that is written over.
+#[derive(Clone, Copy)]
+enum Combine {
+    Replace,
+    Add,
+    Multiply,
+}
+
+fn scatter_reducing(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let combine = if take::<&str>(op, args, 4)? == "add" { Combine::Add } else { Combine::Multiply };
+    put(op, args, false, combine, Scalar::Int(1))
+}
+
 /// Writes the elements of a source (or one value) where an index along a dim says: one index for each element, or one for
 /// each slice.
-fn put(op: &'static Op, args: &[Value<'_>], by_slice: bool, add: bool, factor: Scalar) -> Result<Outputs> {
+fn put(op: &'static Op, args: &[Value<'_>], by_slice: bool, combine: Combine, factor: Scalar) -> Result<Outputs> {
     let (x, places): (&Tensor, &Tensor) = (take(op, args, 0)?, take(op, args, 2)?);
     if x.numel() == 0 || places.numel() == 0 {
         return Ok(x.clone().into());
@@ -96,7 +111,11 @@ fn put(op: &'static Op, args: &[Value<'_>], by_slice: bool, add: bool, factor: S
             let mut to = index.clone();
             to[dim] = check(which, dim, sizes[dim])?;
             let (to, from) = (place(&sizes, &to), source.data[place(&source_sizes, &index)].times(factor));
-            target.data[to] = if add { target.data[to].plus(from) } else { from };
+            target.data[to] = match combine {
+                Combine::Replace => from,
+                Combine::Add => target.data[to].plus(from),
+                Combine::Multiply => target.data[to].times(from),
+            };
         }
         overwrite(x, &target.data)
     })

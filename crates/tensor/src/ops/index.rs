@@ -331,6 +331,7 @@ op! {
         Out OUT: "scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(scatter_reducing_any; x, dim, index, src, reduce));
     derivative: crate::autograd::Derivative::NotImplemented("Use scatter_add.");
+    samples: |m| ["add", "multiply"].map(|how| sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), m.any(&[2, 4]), how]).to_vec();
     out_rule: OutRule::EXACT.apart(&[2, 3]);
 }
 op! {
@@ -358,6 +359,7 @@ op! {
         Out OUT: "scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(scatter_value_reducing_any; x, dim, index, value, reduce));
     derivative: crate::autograd::Derivative::NotImplemented("Use scatter_add.");
+    samples: |m| ["add", "multiply"].map(|how| sample![m.any(&[3, 4]), -1, m.indices(&[3, 2], 4), Scalar::Int(2), how]).to_vec();
     out_rule: OutRule::EXACT.apart(&[2]);
 }
 op! {
