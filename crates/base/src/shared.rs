@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A shared pointer with an atomic count, as [`std::sync::Arc`], but cheaper where tensors need it: there are no weak
 /// pointers, so the last owner (which most results have as their only one) leaves without an atomic exchange, and memory
-/// comes from the [allocator](crate::allocator)'s lists of small blocks.
+/// comes from the [allocator]'s lists of small blocks.
 pub struct Shared<T>(NonNull<Counted<T>>);
 
 struct Counted<T> {
