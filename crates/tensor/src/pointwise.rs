@@ -151,7 +151,8 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
 }
 
 /// The commonest call by far, without the general one's bookkeeping: few elements, one dtype, one shape, all dense and on
-/// the CPU, at most one operand a number that does not promote, and a fresh result. `None` for any other call.
+/// the CPU, at most one operand a number that does not promote, and a fresh result. `None` for any other call. (It fills in
+/// the strip's arguments itself: sharing that with [`run`] was measured at 97 ns to 115 for `add` of two numbers.)
 #[inline]
 fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>]) -> Result<Option<Tensor>> {
     let (Some(Value::Tensor(first)), true) = (args.first(), args.len() >= pointwise.arity) else { return Ok(None) };

@@ -444,10 +444,10 @@ impl<'a, T: FromValue<'a>> Bind<'a> for T {
     fn bind(op: Option<&'static crate::Op>, args: &[Value<'a>], next: &mut usize) -> Result<T> {
         let i = *next;
         *next += 1;
-        T::from_value(args.get(i).copied().unwrap_or(Value::None)).map_err(|e| match op {
-            Some(op) => wrong_argument(op, i, e),
-            None => e,
-        })
+        match op {
+            Some(op) => take(op, args, i),
+            None => T::from_value(args.get(i).copied().unwrap_or(Value::None)),
+        }
     }
 }
 

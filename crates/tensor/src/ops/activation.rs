@@ -35,7 +35,7 @@ macro_rules! gradient {
 }
 
 /// Numbers from the arguments after the operands; absent ones have the given values.
-fn defaults<const N: usize>(args: &[Value<'_>], values: [f64; N]) -> Result<Params> {
+pub(super) fn defaults<const N: usize>(args: &[Value<'_>], values: [f64; N]) -> Result<Params> {
     let mut params = scalar_params(args)?;
     for (i, value) in values.into_iter().enumerate() {
         if matches!(args.get(i), None | Some(Value::None)) {
@@ -108,6 +108,8 @@ macro_rules! gradient_with {
         }
     };
 }
+
+pub(super) use {activation, gradient_with};
 
 // ---- tanh and sigmoid ---------------------------------------------------------------------------
 
@@ -445,60 +447,6 @@ gradient! {
     };
 }
 
-// ---- shrinking ----------------------------------------------------------------------------------
-
-activation! {
-    /// Zero where the element is within `[-lambd, lambd]`, itself elsewhere.
-    fn hardshrink; hardshrink_out: "Scalar lambd=0.5", "hardshrink_cpu";
-    (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
-    Promotion::Common, |args| defaults(args, [0.5]);
-    { floats |x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { x }; }
-    derivative: backward! { self_(g, self_: Tensor, lambd: Scalar) => g.hardshrink_backward(&self_, lambd)? };
-    samples: |m| examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
-}
-gradient_with! {
-    /// The gradient of [`Tensor::hardshrink`] at `x`, times `self`.
-    fn hardshrink_backward: "grad_out", "Scalar lambd", "shrink_backward_cpu";
-    (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
-    |args| scalar_params(args);
-    { floats |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
-    derivative: backward! {
-        grad_out(g, self_: Tensor, lambd: Scalar) => g.hardshrink_backward(&self_, lambd)?,
-        self_(g) => g.zeros_like()?,
-    };
-    samples: |m| gradient_examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
-}
-activation! {
-    /// The element moved towards zero by `lambd`, at most to zero.
-    fn softshrink; softshrink_out: "Scalar lambd=0.5", "softshrink_cpu";
-    (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
-    Promotion::Common, |args| {
-        let params = defaults(args, [0.5])?;
-        let lambda = params[0].to_f64();
-        ensure!(lambda >= 0.0, "lambda must be greater or equal to 0, but found to be {lambda}.");
-        Ok(params)
-    };
-    // NaN, and the sign of what becomes zero, pass through the product.
-    { floats |x; p| {
-        let outside = if x > p[0] { x - p[0] } else { x + p[0] };
-        if (x > p[0]) | (x < -p[0]) { outside } else { x * T::ZERO }
-    }; }
-    derivative: backward! { self_(g, self_: Tensor, lambd: Scalar) => g.softshrink_backward(&self_, lambd)? };
-    samples: |m| examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
-}
-gradient_with! {
-    /// The gradient of [`Tensor::softshrink`] at `x`, times `self`.
-    fn softshrink_backward: "grad_output", "Scalar lambd", "shrink_backward_cpu";
-    (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
-    |args| scalar_params(args);
-    { floats |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
-    derivative: backward! {
-        grad_output(g, self_: Tensor, lambd: Scalar) => g.softshrink_backward(&self_, lambd)?,
-        self_(g) => g.zeros_like()?,
-    };
-    samples: |m| gradient_examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
-}
-
 // ---- exponential pieces -------------------------------------------------------------------------
 
 activation! {
@@ -771,8 +719,6 @@ pub static OPS: &[&[&Op]] = &[
     elu_gradient::ALL,
     gelu::ALL,
     gelu_backward::ALL,
-    hardshrink::ALL,
-    hardshrink_backward::ALL,
     hardsigmoid::ALL,
     hardsigmoid_backward::ALL,
     hardswish::ALL,
@@ -798,8 +744,6 @@ pub static OPS: &[&[&Op]] = &[
     silu_backward::ALL,
     softplus::ALL,
     softplus_backward::ALL,
-    softshrink::ALL,
-    softshrink_backward::ALL,
     tanh::ALL,
     tanh_backward::ALL,
     threshold::ALL,

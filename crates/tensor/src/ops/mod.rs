@@ -48,6 +48,7 @@ families! {
     range
     reduce
     scan
+    shrink
     softmax
     sort
     special
