@@ -165,6 +165,20 @@ impl DType {
         }
     }
 
+    /// The C type of elements, as PyTorch's messages about numbers have it.
+    pub const fn c_name(self) -> &'static str {
+        match self {
+            U8 => "uint8_t",
+            U16 => "uint16_t",
+            U32 => "uint32_t",
+            U64 => "uint64_t",
+            I8 => "int8_t",
+            I16 => "int16_t",
+            I64 => "int64_t",
+            d => d.cpp_name(),
+        }
+    }
+
     /// The dtype called `name` (`float32`, also `torch.float32`, `float`, `long`, `half`, ...).
     pub fn by_name(name: &str) -> Option<DType> {
         let name = name.strip_prefix("torch.").unwrap_or(name);

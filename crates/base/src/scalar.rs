@@ -1,6 +1,7 @@
 //! One number of any category, as an operator argument.
 
-use crate::dtype::Category;
+use crate::dtype::{Category, DType};
+use crate::{Result, ensure};
 use num_complex::Complex;
 use std::fmt;
 
@@ -64,6 +65,47 @@ impl Scalar {
             Scalar::UInt(u) => u != 0,
             Scalar::Float(f) => f != 0.0,
             Scalar::Complex(c) => c.re != 0.0 || c.im != 0.0,
+        }
+    }
+    /// The number itself, if elements of `dtype` can stand for it: it is in their range (infinities and NaN only where the
+    /// dtype has them), or negative and of at most the magnitude of the largest unsigned one, when it wraps.
+    ///
+    /// # Errors
+    /// When they cannot.
+    #[inline]
+    pub fn fit(self, dtype: DType) -> Result<Scalar> {
+        match self {
+            Scalar::Bool(_) | Scalar::Int(0..=127) => Ok(self),
+            _ => {
+                ensure!(self.fits(dtype), "value cannot be converted to type {} without overflow", dtype.c_name());
+                Ok(self)
+            }
+        }
+    }
+    fn fits(self, dtype: DType) -> bool {
+        let (least, most) = match dtype {
+            DType::Bool => return true,
+            DType::F16 => (-65504.0, 65504.0),
+            DType::BF16 => (-half::bf16::MAX.to_f64(), half::bf16::MAX.to_f64()),
+            DType::F32 | DType::Complex64 => (-f64::from(f32::MAX), f64::from(f32::MAX)),
+            DType::F64 | DType::Complex128 => (f64::MIN, f64::MAX),
+            _ => {
+                let bits = 8 * dtype.size() as u32 - u32::from(dtype.is_signed());
+                let most = (1i128 << bits) - 1;
+                let least = if dtype.is_signed() { -most - 1 } else { 0 };
+                match self {
+                    Scalar::Int(i) if least == 0 => return i128::from(i).abs() <= most,
+                    Scalar::Int(i) => return (least..=most).contains(&i128::from(i)),
+                    Scalar::UInt(u) => return i128::from(u) <= most,
+                    _ => (least as f64, most as f64),
+                }
+            }
+        };
+        let special = !dtype.is_integral(true);
+        let inside = |x: f64| (x >= least && x <= most) || (special && !x.is_finite());
+        match self {
+            Scalar::Complex(c) => inside(c.re) && if dtype.is_complex() { inside(c.im) } else { c.im == 0.0 },
+            s => inside(s.to_f64()),
         }
     }
     /// Whether it is complex.

@@ -26,8 +26,8 @@ pub struct Pointwise {
     pub promotion: Promotion,
     /// The CPU strip for a compute dtype, or `None` where the operator is not defined.
     pub strips: fn(DType, Level) -> Option<Strip>,
-    /// Scalar parameters from the arguments after the operands.
-    pub params: fn(&[Value<'_>]) -> Result<Params>,
+    /// Scalar parameters from the arguments after the operands, for the dtype that the operands promote to.
+    pub params: fn(&[Value<'_>], DType) -> Result<Params>,
     /// The expression per group of dtypes, as text: for kernels that are compiled at run time.
     pub text: &'static [(&'static str, &'static str)],
     /// The name in PyTorch's "not implemented for" message, when it is not the operator's.
@@ -45,7 +45,7 @@ impl Pointwise {
 ///
 /// # Errors
 /// When one is not a number.
-pub fn scalar_params(args: &[Value<'_>]) -> Result<Params> {
+pub fn any_params(args: &[Value<'_>]) -> Result<Params> {
     let mut params = NO_PARAMS;
     for (p, a) in params.iter_mut().zip(args) {
         *p = match a {
@@ -58,6 +58,29 @@ pub fn scalar_params(args: &[Value<'_>]) -> Result<Params> {
         };
     }
     Ok(params)
+}
+
+/// As [`any_params`], for numbers that `dtype` must be able to hold.
+///
+/// # Errors
+/// When one is not a number, or outside the dtype's range.
+pub fn scalar_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
+    if args.is_empty() {
+        return Ok(NO_PARAMS);
+    }
+    let params = any_params(args)?;
+    for p in params {
+        p.fit(dtype)?;
+    }
+    Ok(params)
+}
+
+/// As [`scalar_params`], for numbers that are used in the dtype computed in: those of halves may be as large as an `f32`.
+///
+/// # Errors
+/// When one is not a number, or outside the dtype's range.
+pub fn compute_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
+    scalar_params(args, dtype.compute())
 }
 
 /// A number in a strip's dtype, with room for any.
@@ -104,8 +127,8 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
         Some(Value::Tensor(t)) => Some(t),
         Some(v) => return Err(Error::type_(format!("{}(): cannot write to {}", op.name(), v.kind_name()))),
     };
-    let params = (pointwise.params)(rest)?;
     let common = promotion::common_dtype(&pointwise.promotion, &operands)?;
+    let params = (pointwise.params)(rest, common)?;
     let strip = (pointwise.strips)(common.compute(), flambeau_cpu::math::level())
         .ok_or_else(|| unsupported(op, pointwise, common))?;
     let result_dtype = promotion::result_dtype(common, strip.out);
@@ -178,7 +201,7 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
         Promotion::Float if dtype.is_differentiable() => {}
         _ => return Ok(None),
     }
-    let params = (pointwise.params)(rest)?;
+    let params = (pointwise.params)(rest, dtype)?;
     let Some(strip) = (pointwise.strips)(dtype, flambeau_cpu::math::level()) else { return Ok(None) };
     let out = Tensor::fresh(Device::CPU, strip.out, dims::copy(&first.0.sizes))?;
     let tensors = operands.iter().filter_map(|o| match o {

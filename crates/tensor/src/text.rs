@@ -48,3 +48,21 @@ impl fmt::Debug for Tensor {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// A number with six significant digits at most, as C prints it with `%g`.
+pub(crate) fn general(x: f64) -> String {
+    if !x.is_finite() {
+        return format!("{x}").to_lowercase();
+    }
+    let text = format!("{x:.5e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |s: &str| match s.contains('.') {
+        true => s.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => s.to_string(),
+    };
+    match exponent {
+        -4..=5 => trimmed(&format!("{x:.*}", (5 - exponent) as usize)),
+        _ => format!("{}e{}{:02}", trimmed(digits), if exponent < 0 { '-' } else { '+' }, exponent.abs()),
+    }
+}

@@ -6,12 +6,11 @@
 use flambeau_testing::conformance::{Options, run};
 use regex::Regex;
 
-/// Cases that cannot hold, by a pattern of their names, with the reason. PyTorch does the same, where nothing else is said.
+/// Cases that cannot hold, by a pattern of their names, with the reason. PyTorch does the same.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("^abs(olute)?/complex(64|128)/./in-place$", "the result is real"),
     ("^embedding/float64/1/gradcheck$", "the row of padding_idx is kept as it is: it gets no gradient"),
     ("^float_power.Tensor_Tensor/(b?float16|float32|complex64)/0/in-place$", "it takes double precision only"),
-    ("^hardtanh/uint", "open: PyTorch refuses negative limits for unsigned dtypes, which here are taken modulo 2^n"),
     ("^native_(batch|group|layer)_norm_backward/float64/0/gradcheck$", SAVED),
     ("^normal.(Tensor_Tensor|Tensor_float|float_Tensor)/float64/0/gradcheck$", DRAWN),
     ("^_scaled_dot_product_flash_attention_for_cpu_backward/float64/0/gradcheck$", SAVED),

@@ -1,7 +1,7 @@
 //! Activation functions and their gradients.
 
 use super::unary::{examples, gradient_examples};
-use crate::pointwise::{Params, Pointwise, scalar_params};
+use crate::pointwise::{Params, Pointwise, compute_params, scalar_params};
 use crate::promotion::{Promotion, result_type};
 use crate::{Body, DType, Error, Op, Operand, Result, Scalar, Tensor, Value, backward, ensure, sample};
 use flambeau_cpu::math::complex;
@@ -35,8 +35,8 @@ macro_rules! gradient {
 }
 
 /// Numbers from the arguments after the operands; absent ones have the given values.
-pub(super) fn defaults<const N: usize>(args: &[Value<'_>], values: [f64; N]) -> Result<Params> {
-    let mut params = scalar_params(args)?;
+pub(super) fn defaults<const N: usize>(args: &[Value<'_>], dtype: DType, values: [f64; N]) -> Result<Params> {
+    let mut params = scalar_params(args, dtype)?;
     for (i, value) in values.into_iter().enumerate() {
         if matches!(args.get(i), None | Some(Value::None)) {
             params[i] = Scalar::Float(value);
@@ -51,7 +51,7 @@ macro_rules! activation {
         $(#[doc = $doc:expr])*
         fn $name:ident $(, $inplace:ident)?; $out:ident: $text:literal, $cpu_name:literal;
         $sig:tt $args:tt
-        $promotion:expr, |$values:ident| $params:expr;
+        $promotion:expr, |$values:ident, $dtype:ident| $params:expr;
         { $($strips:tt)* }
         derivative: $derivative:expr;
         samples: $samples:expr;
@@ -65,7 +65,7 @@ macro_rules! activation {
                 arity: 1,
                 promotion: $promotion,
                 strips: strips! { $($strips)* },
-                params: |$values| $params,
+                params: |$values, $dtype| $params,
                 text: strip_text! { $($strips)* },
                 cpu_name: $cpu_name,
             });
@@ -84,7 +84,7 @@ macro_rules! gradient_with {
         $(#[doc = $doc:expr])*
         fn $name:ident: $grad:literal, $text:literal, $cpu_name:literal;
         $sig:tt $args:tt
-        |$values:ident| $params:expr;
+        |$values:ident, $dtype:ident| $params:expr;
         { $($strips:tt)* }
         derivative: $derivative:expr;
         samples: $samples:expr;
@@ -98,7 +98,7 @@ macro_rules! gradient_with {
                 arity: 2,
                 promotion: Promotion::Common,
                 strips: strips! { $($strips)* },
-                params: |$values| $params,
+                params: |$values, $dtype| $params,
                 text: strip_text! { $($strips)* },
                 cpu_name: $cpu_name,
             });
@@ -181,7 +181,7 @@ op! {
             ints |g, x; p| if x <= p[0] { T::ZERO } else { g };
             floats |g, x; p| if x <= p[0] { T::ZERO } else { g };
         },
-        params: scalar_params,
+        params: compute_params,
         text: strip_text! { numbers |g, x; p| if x <= p[0] { 0 } else { g }; },
         cpu_name: "threshold_cpu",
     });
@@ -196,7 +196,7 @@ op! {
 // ---- gelu ---------------------------------------------------------------------------------------
 
 /// The form of gelu as a parameter: 0 for the error function, 1 for the hyperbolic tangent.
-fn gelu_params(args: &[Value<'_>]) -> Result<Params> {
+fn gelu_params(args: &[Value<'_>], _dtype: DType) -> Result<Params> {
     let mut params = crate::pointwise::NO_PARAMS;
     params[0] = Scalar::Int(match args.first() {
         None | Some(Value::None | Value::Str("none")) => 0,
@@ -325,7 +325,12 @@ activation! {
     /// The element where it is above `threshold`, `value` elsewhere.
     fn threshold, threshold_; threshold_out: "Scalar threshold, Scalar value", "threshold_cpu";
     (&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) [self, threshold.into(), value.into()]
-    Promotion::Common, |args| scalar_params(args);
+    Promotion::Common, |args, dtype| {
+        // What is compared with may be as large as the dtype computed in, what is written may not.
+        let params = compute_params(args, dtype)?;
+        params[1].fit(dtype)?;
+        Ok(params)
+    };
     { ints |x; p| if x <= p[0] { p[1] } else { x }; floats |x; p| if x <= p[0] { p[1] } else { x }; }
     derivative: backward! { self_(g, self_: Tensor, threshold: Scalar) => g.threshold_backward(&self_, threshold)? };
     samples: |m| examples(&OP, m, 0.5, 3.0, &[1.into(), 2.into()]);
@@ -334,7 +339,7 @@ activation! {
     /// The element, times `negative_slope` where it is negative.
     fn leaky_relu, leaky_relu_; leaky_relu_out: "Scalar negative_slope=0.01", "leaky_relu_cpu";
     (&self, negative_slope: impl Into<Scalar>) [self, negative_slope.into()]
-    Promotion::Common, |args| defaults(args, [0.01]);
+    Promotion::Common, |args, dtype| defaults(args, dtype.compute(), [0.01]);
     { floats |x; p| if x > T::ZERO { x } else { x * p[0] }; }
     derivative: backward! {
         self_(g, self_: Tensor, negative_slope: Scalar) => g.leaky_relu_backward(&self_, negative_slope, false)?
@@ -346,8 +351,8 @@ gradient_with! {
     /// `self`.
     fn leaky_relu_backward: "grad_output", "Scalar negative_slope, bool self_is_result", "leaky_relu_backward_cpu";
     (&self, x: &Tensor, negative_slope: impl Into<Scalar>, is_result: bool) [self, x, negative_slope.into(), is_result]
-    |args| {
-        let params = scalar_params(args)?;
+    |args, dtype| {
+        let params = compute_params(args, dtype)?;
         ensure!(
             !params[1].to_bool() || params[0].to_f64() >= 0.0,
             "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is \
@@ -373,7 +378,20 @@ activation! {
     /// The element clamped to `[min_val, max_val]`.
     fn hardtanh, hardtanh_; hardtanh_out: "Scalar min_val=-1, Scalar max_val=1", "clamp_scalar_cpu";
     (&self, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) [self, min_val.into(), max_val.into()]
-    Promotion::Custom(hardtanh_dtype), |args| defaults(args, [-1.0, 1.0]);
+    Promotion::Custom(hardtanh_dtype), |args, dtype| {
+        let mut params = defaults(args, DType::F64, [-1.0, 1.0])?;
+        if dtype.is_integral(false) {
+            params = params.map(|p| Scalar::Int(p.to_i64()));
+            ensure!(
+                dtype.is_signed() || params.iter().all(|p| p.to_i64() >= 0),
+                "cannot do hardtanh on an unsigned type with negative limits"
+            );
+        }
+        for p in params {
+            p.fit(dtype)?;
+        }
+        Ok(params)
+    };
     {
         ints |x; p| x.maximum(p[0]).minimum(p[1]);
         floats |x; p| {
@@ -384,13 +402,16 @@ activation! {
     derivative: backward! {
         self_(g, self_: Tensor, min_val: Scalar, max_val: Scalar) => g.hardtanh_backward(&self_, min_val, max_val)?
     };
-    samples: |m| examples(&OP, m, 0.1, 0.9, &[(-1).into(), 1.into()]);
+    samples: |m| {
+        let least = if m.dtype.is_differentiable() || m.dtype.is_signed() { -1 } else { 0 };
+        examples(&OP, m, 0.1, 0.9, &[least.into(), 1.into()])
+    };
 }
 gradient_with! {
     /// The gradient of [`Tensor::hardtanh`] at `x`, times `self`: zero at the limits and beyond.
     fn hardtanh_backward: "grad_output", "Scalar min_val, Scalar max_val", "hardtanh_backward_cpu";
     (&self, x: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) [self, x, min_val.into(), max_val.into()]
-    |args| scalar_params(args);
+    |args, dtype| compute_params(args, dtype);
     { floats |g, x; p| if (x <= p[0]) | (x >= p[1]) { T::ZERO } else { g }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, min_val: Scalar, max_val: Scalar) => g.hardtanh_backward(&self_, min_val, max_val)?,
@@ -454,7 +475,7 @@ activation! {
     fn elu, elu_; elu_out: "Scalar alpha=1, Scalar scale=1, Scalar input_scale=1", "elu_cpu";
     (&self, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>)
     [self, alpha.into(), scale.into(), input_scale.into()]
-    Promotion::Common, |args| defaults(args, [1.0, 1.0, 1.0]);
+    Promotion::Common, |args, dtype| defaults(args, dtype.compute(), [1.0, 1.0, 1.0]);
     { floats |x; p| {
         let below = (x * p[2]).expm1::<I>() * (p[0] * p[1]);
         if x <= T::ZERO { below } else { x * p[1] }
@@ -474,8 +495,8 @@ gradient_with! {
     fn elu_gradient: "grad_output", "Scalar alpha, Scalar scale, Scalar input_scale, bool is_result", "elu_backward_cpu";
     (&self, x: &Tensor, alpha: impl Into<Scalar>, scale: impl Into<Scalar>, input_scale: impl Into<Scalar>, is_result: bool)
     [self, x, alpha.into(), scale.into(), input_scale.into(), is_result]
-    |args| {
-        let params = scalar_params(args)?;
+    |args, dtype| {
+        let params = compute_params(args, dtype)?;
         ensure!(
             !params[3].to_bool() || params[0].to_f64() >= 0.0,
             "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused \
@@ -601,7 +622,7 @@ activation! {
     /// `log(1 + exp(beta * self)) / beta`, and the element itself where `beta * self` is above `threshold`.
     fn softplus; softplus_out: "Scalar beta=1, Scalar threshold=20", "softplus_cpu";
     (&self, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) [self, beta.into(), threshold.into()]
-    Promotion::Common, |args| defaults(args, [1.0, 20.0]);
+    Promotion::Common, |args, dtype| defaults(args, dtype.compute(), [1.0, 20.0]);
     { floats |x; p| {
         let scaled = x * p[0];
         let bent = scaled.exp::<I>().log1p::<I>() / p[0];
@@ -616,7 +637,7 @@ gradient_with! {
     /// The gradient of [`Tensor::softplus`] at `x`, times `self`.
     fn softplus_backward: "grad_output", "Scalar beta, Scalar threshold", "softplus_backward_cpu";
     (&self, x: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) [self, x, beta.into(), threshold.into()]
-    |args| scalar_params(args);
+    |args, dtype| compute_params(args, dtype);
     { floats |g, x; p| {
         let scaled = x * p[0];
         let bent = g * scaled.sigmoid::<I>();

@@ -11,11 +11,42 @@ use crate::{
 };
 
 /// `alpha` of add and sub: one when absent; it must not be wider than the result's category.
-fn alpha(args: &[Value<'_>]) -> Result<Params> {
+#[inline]
+fn alpha(args: &[Value<'_>], dtype: DType) -> Result<Params> {
+    let alpha = match args {
+        [] | [Value::None] => Scalar::Int(1),
+        [Value::Scalar(s)] => check_factor("alpha", *s, dtype)?.fit(dtype)?,
+        args => return scalar_params(args, dtype),
+    };
+    Ok([alpha, Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)])
+}
+
+/// `alpha` of sub, whose negative PyTorch multiplies by: that is what must be in range.
+fn alpha_to_subtract(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     match args {
-        [] | [Value::None] => Ok([Scalar::Int(1), Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)]),
-        args => scalar_params(args),
+        [Value::Scalar(s)] => {
+            check_factor("alpha", *s, dtype)?.negated().fit(dtype)?;
+            Ok([*s, Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)])
+        }
+        args => alpha(args, dtype),
     }
+}
+
+/// A factor called `name`, if its category is not above that of `dtype`, nor a boolean where the dtype is not.
+pub(super) fn check_factor(name: &str, factor: Scalar, dtype: DType) -> Result<Scalar> {
+    ensure!(
+        dtype == DType::Bool || !matches!(factor, Scalar::Bool(_)),
+        "Boolean {name} only supported for Boolean results."
+    );
+    ensure!(
+        !(dtype.is_integral(true) && matches!(factor, Scalar::Float(_) | Scalar::Complex(_))),
+        "For integral input tensors, argument {name} must not be a floating point number."
+    );
+    ensure!(
+        dtype.is_complex() || !factor.is_complex(),
+        "For non-complex input tensors, argument {name} must not be a complex number."
+    );
+    Ok(factor)
 }
 
 op! {
@@ -74,7 +105,7 @@ op! {
         arity: 2,
         promotion: Promotion::Custom(sub_dtype),
         strips: strips! { numbers |x, y; p| x.sub(y.mul(p[0])); },
-        params: alpha,
+        params: alpha_to_subtract,
         text: strip_text! { numbers |x, y; p| x - p[0] * y; },
         cpu_name: "sub_stub",
     });
@@ -283,7 +314,7 @@ fn whole_division(operands: &[Operand<'_>]) -> Result<DType> {
         return Ok(dtype);
     }
     let zero = match operands.get(1) {
-        Some(Operand::Scalar(s)) => super::ternary::element_bytes(*s, dtype) == [0; 16],
+        Some(Operand::Scalar(s)) => super::copy::element_bytes(*s, dtype) == [0; 16],
         // A divisor without elements in memory cannot be looked at.
         Some(Operand::Tensor(t)) if t.device().is_cpu() => !t.to_dtype(dtype)?.all()?.item()?.to_bool(),
         _ => false,

@@ -264,21 +264,25 @@ op! {
     samples: |m| vec![sample![m.any(&[2, 3]), m.uniform_of(m.wide(), &[2], 0.0, 1.0), false, false, ()]];
 }
 
+/// The bytes of a number as an element of a dtype.
+pub(super) fn element_bytes(value: Scalar, dtype: DType) -> [u8; 16] {
+    let mut bytes = [0u8; 16];
+    crate::dispatch_dtype!(dtype, T => {
+        let v = <T as crate::Element>::from_scalar(value);
+        // SAFETY: 16 bytes hold any element.
+        unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(v) }
+    });
+    bytes
+}
+
 fn fill_cpu(x: &Tensor, value: Scalar) -> Result<Tensor> {
-    ensure!(
-        x.dtype().is_complex() || !value.is_complex(),
-        "value cannot be converted to type {} without overflow",
-        x.dtype().scalar_type_name()
-    );
+    // PyTorch writes a half alone through double precision, and then one beyond its range is infinite.
+    let alone = x.numel() == 1 && x.dtype() != x.dtype().compute();
+    value.fit(if alone { DType::F64 } else { x.dtype() })?;
     if x.numel() == 0 {
         return Ok(x.clone());
     }
-    let mut bytes = [0u8; 16];
-    crate::dispatch_dtype!(x.dtype(), T => {
-        let v = <T as crate::Element>::from_scalar(value);
-        // SAFETY: 16 bytes hold any element.
-        unsafe { (bytes.as_mut_ptr() as *mut T).write_unaligned(v) }
-    });
+    let bytes = element_bytes(value, x.dtype());
     let _lock = LockSet::new([(x.storage(), true)])?;
     // SAFETY: the geometry fits the storage, which is locked.
     unsafe {

@@ -144,11 +144,7 @@ fn scatter_into(
     let src = match source {
         Source::Tensor(t) => t.clone(),
         Source::Value(v) => {
-            ensure!(
-                x.dtype().is_complex() || !v.is_complex(),
-                "{op}(): cannot scatter a complex value into {}",
-                x.dtype()
-            );
+            v.fit(x.dtype())?;
             Tensor::full(&[], v, (x.dtype(), x.device()))?.expand(index.sizes())?
         }
     };
@@ -568,7 +564,7 @@ fn index_add_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
     let (d, index, source) = index_add_parts(x, dim, index, source)?;
     let source = match alpha {
         None | Some(Scalar::Int(1)) => source,
-        Some(a) => source.mul(a)?.to_dtype(source.dtype())?,
+        Some(a) => source.mul(a.fit(x.dtype())?)?.to_dtype(source.dtype())?,
     };
     index_write("index_add", x, (d, index, source), true)
 }

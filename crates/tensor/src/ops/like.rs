@@ -59,11 +59,6 @@ fn scalar_tensor_any(
     options: TensorOptions,
 ) -> Result<Tensor> {
     let (dtype, device) = options.or_default();
-    ensure!(
-        dtype.is_complex() || !matches!(value, Scalar::Complex(c) if c.im != 0.0),
-        "value cannot be converted to type {} without overflow",
-        dtype.name()
-    );
     Tensor::full(&[], value, (dtype, device))
 }
 

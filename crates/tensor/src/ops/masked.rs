@@ -1,7 +1,7 @@
 //! What boolean masks select: filling, picking, scattering, listing.
 
-use super::copy::byte_strides;
-use super::ternary::{choose, element_bytes};
+use super::copy::{byte_strides, element_bytes};
+use super::ternary::choose;
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims};
 use crate::{Body, DType, Error, Op, OutRule, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
@@ -10,58 +10,11 @@ use flambeau_cpu::index::Mask;
 
 // ---- masked_fill --------------------------------------------------------------------------------
 
-/// C++'s name of an element type, as PyTorch's messages have it.
-fn element_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "bool",
-        DType::U8 => "uint8_t",
-        DType::U16 => "uint16_t",
-        DType::U32 => "uint32_t",
-        DType::U64 => "uint64_t",
-        DType::I8 => "int8_t",
-        DType::I16 => "int16_t",
-        DType::I32 => "int",
-        DType::I64 => "int64_t",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::Complex64 => "c10::complex<float>",
-        DType::Complex128 => "c10::complex<double>",
-    }
-}
-
-/// Whether a number has a place in the dtype's range; unsigned dtypes also take the negatives, which wrap.
-fn check_value(value: Scalar, dtype: DType) -> Result<()> {
-    let imaginary = matches!(value, Scalar::Complex(c) if c.im != 0.0);
-    let x = value.to_f64();
-    let limit = |bits: i32| 2f64.powi(bits);
-    let fits = match dtype {
-        DType::Bool | DType::F64 | DType::Complex128 => true,
-        DType::F16 => !x.is_finite() || x.abs() <= 65504.0,
-        DType::BF16 => !x.is_finite() || x.abs() <= 255.0 * limit(120),
-        DType::F32 | DType::Complex64 => !x.is_finite() || x.abs() <= f32::MAX as f64,
-        _ => {
-            let bits = dtype.size() as i32 * 8;
-            match dtype.is_signed() {
-                true => x.trunc() >= -limit(bits - 1) && x.trunc() < limit(bits - 1),
-                false => x.trunc().abs() < limit(bits),
-            }
-        }
-    };
-    ensure!(
-        fits && (dtype.is_complex() || !imaginary),
-        "value cannot be converted to type {} without overflow",
-        element_name(dtype)
-    );
-    Ok(())
-}
-
 fn check_mask(name: &str, mask: &Tensor) -> Result<()> {
     ensure!(
         mask.dtype() == DType::Bool,
         "{name} only supports boolean masks, but got mask with dtype {}",
-        element_name(mask.dtype())
+        mask.dtype().c_name()
     );
     Ok(())
 }
@@ -74,8 +27,7 @@ fn fill_value(x: &Tensor, value: Operand<'_>) -> Result<Scalar> {
             t.item()?
         }
     };
-    check_value(value, x.dtype())?;
-    Ok(value)
+    value.fit(x.dtype())
 }
 
 fn check_fill_tensor(t: &Tensor) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Matrix products.
 
+use super::binary::check_factor;
 use crate::autograd::Forward;
 use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
@@ -185,7 +186,8 @@ fn added(x: &Tensor, a: &Tensor, spec: &TensorSpec) -> Result<()> {
 }
 
 fn addmm_run(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>, outs: &[Tensor]) -> Result<()> {
-    let (alpha, beta) = (alpha.unwrap_or(ONE), beta.unwrap_or(ONE));
+    let dtype = a.dtype().compute();
+    let (alpha, beta) = (alpha.unwrap_or(ONE).fit(dtype)?, beta.unwrap_or(ONE).fit(dtype)?);
     if beta.to_complex() != Scalar::Int(0).to_complex() {
         outs[0].copy_(x)?;
     }
@@ -287,10 +289,16 @@ op! {
 }
 
 fn addr_any(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
-    let product = a.outer(b)?.mul(alpha.unwrap_or(ONE))?;
-    match beta.unwrap_or(ONE) {
-        b if !b.to_bool() => product.expand(&dims::broadcast(x.sizes(), product.sizes())?),
-        b => x.mul(b)?.add(&product),
+    let dtype = crate::promotion::result_type_of(&[x, a, b]);
+    let factor = |name: &str, s: Option<Scalar>| -> Result<Scalar> {
+        let s = check_factor(name, s.unwrap_or(if dtype == DType::Bool { Scalar::Bool(true) } else { ONE }), dtype)?;
+        Ok(if dtype == DType::Bool { Scalar::Bool(s.to_bool()) } else { s.fit(dtype)? })
+    };
+    let (beta, alpha) = (factor("beta", beta)?, factor("alpha", alpha)?);
+    let product = a.outer(b)?.mul(alpha)?;
+    match beta.to_bool() {
+        false => product.expand(&dims::broadcast(x.sizes(), product.sizes())?),
+        true => x.mul(beta)?.add(&product),
     }
 }
 

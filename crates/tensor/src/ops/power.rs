@@ -18,6 +18,10 @@ fn pow_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     }
     if let [Operand::Tensor(_), Operand::Scalar(exponent)] = operands {
         check_exponent(dtype, *exponent)?;
+        // Other powers of what is not a half are computed without writing the exponent as an element.
+        if dtype.is_integral(true) || dtype != dtype.compute() {
+            exponent.fit(dtype)?;
+        }
     }
     Ok(dtype)
 }

@@ -82,6 +82,9 @@ fn arange_any(
         return Err(Error::value("step must be nonzero"));
     }
     ensure!(first.is_finite() && last.is_finite(), "unsupported range: {first} -> {last}");
+    for s in all {
+        s.fit(if dtype.is_integral(false) { DType::I64 } else { dtype.compute() })?;
+    }
     ensure!(
         if by > 0.0 { last >= first } else { last <= first },
         "upper bound and lower bound inconsistent with step sign"
@@ -195,6 +198,8 @@ fn spaced(
     if dtype == DType::Bool {
         return Err(not_for(&format!("{op}_cpu"), dtype));
     }
+    start.fit(dtype)?;
+    end.fit(dtype)?;
     dims::checked_numel(&[n])?;
     place(options.device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
         let count = n as usize;

@@ -1,16 +1,17 @@
 //! Activations that move elements towards zero.
 
 use super::activation::{activation, defaults, gradient_with};
-use super::unary::{examples, gradient_examples};
+use super::unary::{examples, gradient_examples, largest};
 use crate::pointwise::{Pointwise, scalar_params};
 use crate::promotion::Promotion;
-use crate::{Body, Op, Scalar, Tensor, backward, ensure};
+use crate::text::general;
+use crate::{Body, DType, Error, Op, Scalar, Tensor, backward, ensure};
 
 activation! {
     /// Zero where the element is within `[-lambd, lambd]`, itself elsewhere.
     fn hardshrink; hardshrink_out: "Scalar lambd=0.5", "hardshrink_cpu";
     (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
-    Promotion::Common, |args| defaults(args, [0.5]);
+    Promotion::Common, |args, dtype| defaults(args, dtype, [0.5]);
     { floats |x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { x }; }
     derivative: backward! { self_(g, self_: Tensor, lambd: Scalar) => g.hardshrink_backward(&self_, lambd)? };
     samples: |m| examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
@@ -22,7 +23,7 @@ macro_rules! shrink_gradient {
             $(#[doc = $doc])*
             fn $name: $grad_text, "Scalar lambd", "shrink_backward_cpu";
             (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
-            |args| scalar_params(args);
+            |args, dtype| scalar_params(args, dtype);
             { floats |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
             derivative: backward! {
                 $grad(g, self_: Tensor, lambd: Scalar) => g.$name(&self_, lambd)?,
@@ -44,10 +45,22 @@ activation! {
     /// The element moved towards zero by `lambd`, at most to zero.
     fn softshrink; softshrink_out: "Scalar lambd=0.5", "softshrink_cpu";
     (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
-    Promotion::Common, |args| {
-        let params = defaults(args, [0.5])?;
-        let lambda = params[0].to_f64();
-        ensure!(lambda >= 0.0, "lambda must be greater or equal to 0, but found to be {lambda}.");
+    Promotion::Common, |args, dtype| {
+        let params = defaults(args, DType::F64, [0.5])?;
+        if !dtype.is_floating_point() {
+            return Err(Error::not_implemented(format!(
+                "\"softshrink_check\" not implemented for '{}'",
+                dtype.scalar_type_name()
+            )));
+        }
+        let (lambda, most) = (params[0].to_f64(), largest(dtype));
+        ensure!(
+            (0.0..=most).contains(&lambda),
+            "lambda must be in range [0, {}] for input dtype {}, but found {}",
+            general(most),
+            dtype.scalar_type_name(),
+            general(lambda)
+        );
         Ok(params)
     };
     // NaN, and the sign of what becomes zero, pass through the product.

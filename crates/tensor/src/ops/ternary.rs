@@ -1,8 +1,8 @@
 //! Functions of three operands: choosing, clamping, interpolating.
 
-use super::copy::byte_strides;
+use super::copy::{byte_strides, element_bytes};
 use crate::dims::{self, Dims};
-use crate::pointwise::{Params, operand_order, scalar_params};
+use crate::pointwise::{Params, compute_params, operand_order, scalar_params};
 use crate::promotion::{Promotion, result_type};
 use crate::value::Outputs;
 use crate::{
@@ -41,17 +41,6 @@ fn where_plan(condition: &Tensor, x: Operand<'_>, y: Operand<'_>) -> Result<Tens
     Ok(spec.strided(strides))
 }
 
-/// The bytes of a number as an element of a dtype.
-pub(super) fn element_bytes(value: Scalar, dtype: DType) -> [u8; 16] {
-    let mut bytes = [0u8; 16];
-    crate::dispatch_dtype!(dtype, T => {
-        let v = <T as crate::Element>::from_scalar(value);
-        // SAFETY: 16 bytes hold any element.
-        unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(v) }
-    });
-    bytes
-}
-
 /// Writes `x` where the condition holds and `y` elsewhere, both cast to the output's dtype and broadcast.
 pub(super) fn choose(condition: &Tensor, x: Operand<'_>, y: Operand<'_>, out: &Tensor) -> Result<()> {
     /// An operand in the output's dtype.
@@ -71,7 +60,11 @@ pub(super) fn choose(condition: &Tensor, x: Operand<'_>, y: Operand<'_>, out: &T
                 let strides = strides(&t)?;
                 Source::Tensor(t, strides)
             }
-            Operand::Scalar(s) => Source::Number(element_bytes(s, dtype), SmallVec::from_elem(0, out.dim())),
+            Operand::Scalar(s) => {
+                // Halves of numbers beyond their range are infinite.
+                s.fit(if dtype == dtype.compute() { dtype } else { DType::F64 })?;
+                Source::Number(element_bytes(s, dtype), SmallVec::from_elem(0, out.dim()))
+            }
         })
     };
     check_cpu(condition, out)?;
@@ -145,10 +138,21 @@ op! {
 
 fn clamp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     let dtype = result_type(operands);
-    match dtype.is_complex() {
-        true => Err(Error::not_implemented("clamp is not supported for complex types")),
-        false => Ok(dtype),
+    if dtype.is_complex() {
+        return Err(Error::not_implemented("clamp is not supported for complex types"));
     }
+    fit_numbers(operands, dtype)?;
+    Ok(dtype)
+}
+
+/// Checks that the operands that are numbers have a place in a dtype.
+pub(super) fn fit_numbers(operands: &[Operand<'_>], dtype: DType) -> Result<()> {
+    for o in operands {
+        if let Operand::Scalar(s) = o {
+            s.fit(dtype)?;
+        }
+    }
+    Ok(())
 }
 
 op! {
@@ -325,11 +329,7 @@ fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
             x.dtype(),
             w.dtype()
         ),
-        Operand::Scalar(w) => ensure!(
-            x.dtype().is_complex() || !w.is_complex(),
-            "value cannot be converted to type {} without overflow",
-            x.dtype()
-        ),
+        Operand::Scalar(w) => drop(w.fit(x.dtype().compute())?),
     }
     Ok(x.dtype())
 }
@@ -374,8 +374,8 @@ op! {
 }
 
 /// The factor `value`: one when absent.
-fn factor(args: &[Value<'_>]) -> Result<Params> {
-    let mut params = scalar_params(args)?;
+fn factor(args: &[Value<'_>], dtype: DType) -> Result<Params> {
+    let mut params = compute_params(args, dtype)?;
     if matches!(args.first(), None | Some(Value::None)) {
         params[0] = Scalar::Int(1);
     }

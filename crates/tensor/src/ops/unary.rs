@@ -1,7 +1,7 @@
 //! Functions of one element.
 
 use super::elementary::{acos, acosh, asin, asinh, atan, atanh};
-use crate::pointwise::{Params, Pointwise, scalar_params};
+use crate::pointwise::{Params, Pointwise, any_params, scalar_params};
 use crate::promotion::Promotion;
 use crate::samples::{Maker, Sample};
 use crate::value::OwnedValue;
@@ -281,7 +281,7 @@ predicate! {
 }
 
 /// The largest finite value of a dtype's (real parts').
-fn largest(dtype: DType) -> f64 {
+pub(super) fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 65504.0,
         DType::BF16 => f64::from(f32::from_bits(0x7f7f_0000)),
@@ -305,7 +305,8 @@ op! {
                 replaced(x.im, p[0].re, p[1].re, p[2].re),
             );
         },
-        params: scalar_params,
+        // What an element cannot hold becomes infinite.
+        params: |args, _| any_params(args),
         text: &[],
         cpu_name: "nan_to_num",
     });
@@ -392,8 +393,8 @@ unary! {
 }
 
 /// Ten to the power of the decimals' magnitude, and whether they are negative.
-fn decimals_params(args: &[Value<'_>]) -> Result<Params> {
-    let mut params = scalar_params(args)?;
+fn decimals_params(args: &[Value<'_>], _dtype: DType) -> Result<Params> {
+    let mut params = any_params(args)?;
     let decimals = params[0].to_f64();
     params[0] = Scalar::Float(10f64.powf(decimals.abs()));
     params[1] = Scalar::Bool(decimals < 0.0);
@@ -480,8 +481,8 @@ op! {
     out fn polygamma_out(&self, n: i64) [self, n] in OUT;
 }
 
-fn order_params(args: &[Value<'_>]) -> Result<Params> {
-    let params = scalar_params(args)?;
+fn order_params(args: &[Value<'_>], _dtype: DType) -> Result<Params> {
+    let params = any_params(args)?;
     ensure!(params[0].to_f64() >= 0.0, "polygamma(n, x) does not support negative n.");
     Ok(params)
 }
@@ -528,8 +529,8 @@ predicate! {
 }
 
 /// The bound of logit's arguments as a parameter: negative for none.
-fn logit_params(args: &[Value<'_>]) -> Result<Params> {
-    let mut params = scalar_params(args)?;
+fn logit_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
+    let mut params = scalar_params(args, dtype)?;
     if matches!(args.first(), None | Some(Value::None)) {
         params[0] = Scalar::Int(-1);
     }
