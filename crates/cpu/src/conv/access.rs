@@ -222,26 +222,37 @@ impl PlaneStage {
                                 let into =
                                     unsafe { into.add(di * st.residue[0] + hi * st.residue[1] + i * st.axis[0]) };
                                 let outside = z < 0 || z >= depth.source as isize || end == begin;
-                                for j in 0..places[1] {
-                                    let y = position(1, h) + (j * height.step) as isize;
-                                    // SAFETY: `places[2]` numbers from here are this row; the source run
-                                    // `begin..end` was clipped to the source's row.
-                                    unsafe {
-                                        let row = into.add(j * st.axis[1]);
-                                        if outside || y < 0 || y >= height.source as isize {
-                                            S::clear(row, places[2]);
-                                            continue;
-                                        }
-                                        if begin > 0 {
-                                            S::clear(row, begin);
-                                        }
-                                        let offset =
-                                            from + (z * height.source as isize + y) * width.source as isize + skip;
-                                        let run = source.offset(offset * access.size as isize);
+                                let top = position(1, h);
+                                let (first, last) = match outside {
+                                    true => (0, 0),
+                                    false => height.valid(top, height.step, places[1]),
+                                };
+                                // SAFETY: `places[2]` numbers from every row are its own; the source runs
+                                // `begin..end` of the rows `first..last` were clipped to the source.
+                                unsafe {
+                                    for j in (0..first).chain(last..places[1]) {
+                                        S::clear(into.add(j * st.axis[1]), places[2]);
+                                    }
+                                    if first == last {
+                                        continue;
+                                    }
+                                    let y = top + (first * height.step) as isize;
+                                    let offset = from + (z * height.source as isize + y) * width.source as isize + skip;
+                                    let run = source.offset(offset * access.size as isize);
+                                    let row = into.add(first * st.axis[1]);
+                                    let stride = height.step * width.source;
+                                    if access.same && width.step == 1 {
+                                        let from = run.cast::<S::Element>().wrapping_sub(begin);
+                                        let to = (row, st.axis[1]);
+                                        S::copy_between((from, stride), (begin, end), to, places[2], last - first);
+                                        continue;
+                                    }
+                                    for j in 0..last - first {
+                                        let row = row.add(j * st.axis[1]);
+                                        let run = run.add(j * stride * access.size);
+                                        S::clear(row, begin);
                                         load_run::<S>(access, run, width.step, end - begin, row.add(begin));
-                                        if end < places[2] {
-                                            S::clear(row.add(end), places[2] - end);
-                                        }
+                                        S::clear(row.add(end), places[2] - end);
                                     }
                                 }
                             }
@@ -294,6 +305,114 @@ impl PlaneStage {
                 taps[a].residue * st.residue[a] + place * st.axis[a]
             })
             .sum()
+    }
+}
+
+/// The staging of a gather's source, for either layout.
+#[derive(Clone, Copy)]
+pub(crate) enum Stage {
+    /// Contiguous planes.
+    Planes(PlaneStage),
+    /// Channels last.
+    Pixels(PixelStage),
+}
+
+impl Stage {
+    /// For tiles of at most `images` images and `size` positions, of which `channels` of `all` channels are read.
+    pub(crate) fn new(
+        axes: &[Axis; 3],
+        channels_last: bool,
+        images: usize,
+        size: [usize; 3],
+        same: bool,
+        channels: usize,
+        all: usize,
+    ) -> Stage {
+        if channels_last {
+            return Stage::Pixels(PixelStage::new(axes, images, size, same, channels, all));
+        }
+        let image_stride = all * axes.iter().map(|a| a.source).product::<usize>();
+        Stage::Planes(PlaneStage::new(axes, images, size, same, channels, image_stride))
+    }
+
+    /// The distances.
+    pub(crate) fn staged(&self) -> &Staged {
+        match self {
+            Stage::Planes(s) => &s.staged,
+            Stage::Pixels(s) => &s.staged,
+        }
+    }
+
+    /// The distance between neighbouring positions along each axis.
+    pub(crate) fn neighbours(&self, axes: &[Axis; 3]) -> [usize; 3] {
+        match self {
+            Stage::Planes(s) => s.staged.axis,
+            Stage::Pixels(s) => std::array::from_fn(|a| axes[a].step * s.staged.axis[a]),
+        }
+    }
+
+    /// The distance of each tap from a position.
+    pub(crate) fn tap(&self, taps: &[super::geometry::Tap; 3]) -> usize {
+        match self {
+            Stage::Planes(s) => s.tap(taps),
+            Stage::Pixels(s) => s.tap(taps),
+        }
+    }
+
+    /// Numbers that staging a tile takes.
+    pub(crate) fn len(&self, images: usize, channels: usize) -> usize {
+        match self {
+            Stage::Planes(s) => channels * s.staged.channel * usize::from(!s.in_place),
+            Stage::Pixels(s) => images * s.staged.image * usize::from(!s.in_place),
+        }
+    }
+
+    /// Stages `channels` of `all` channels of a tile, from channel `first` on. Returns where distances start from.
+    ///
+    /// # Safety
+    /// `source` is the whole tensor; `scratch` holds `self.len` numbers.
+    #[inline(always)]
+    pub(crate) unsafe fn fill<S: Simd>(
+        &self,
+        axes: &[Axis; 3],
+        tile: &TileRange,
+        access: &Access<S::Element>,
+        source: *const u8,
+        (first, channels, all): (usize, usize, usize),
+        scratch: *mut S::Element,
+    ) -> *const S::Element {
+        let plane = axes.iter().map(|a| a.source).product::<usize>();
+        // SAFETY: the caller's channels and images exist.
+        unsafe {
+            match *self {
+                Stage::Planes(s) => {
+                    let source = source.add((tile.image * all + first) * plane * access.size);
+                    s.fill::<S>(axes, tile, access, source, all * plane, channels, scratch)
+                }
+                Stage::Pixels(mut s) => {
+                    s.channels = channels;
+                    let source = source.add((tile.image * plane * all + first) * access.size);
+                    s.fill::<S>(axes, tile, access, source, all, scratch)
+                }
+            }
+        }
+    }
+
+    /// Asks for what `fill` with the same arguments will read, where it is scattered, to be in the cache by then.
+    #[inline(always)]
+    pub(crate) fn prefetch<E>(
+        &self,
+        axes: &[Axis; 3],
+        tile: &TileRange,
+        access: &Access<E>,
+        source: *const u8,
+        (first, channels, all): (usize, usize, usize),
+    ) {
+        if let Stage::Planes(s) = self {
+            let plane = axes.iter().map(|a| a.source).product::<usize>();
+            let source = source.wrapping_add((tile.image * all + first) * plane * access.size);
+            s.prefetch(axes, tile, access, source, all * plane, channels);
+        }
     }
 }
 

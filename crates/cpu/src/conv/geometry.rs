@@ -272,3 +272,71 @@ impl Tiling {
         }
     }
 }
+
+/// For every position of an axis, which of the ranges of taps it has in the source.
+pub(crate) struct Classes {
+    /// The ranges: empty ones begin at the largest number and end at zero.
+    pub ranges: Vec<(usize, usize)>,
+    /// For every position, an index of `ranges`.
+    pub of: Vec<usize>,
+}
+
+impl Classes {
+    fn new(axis: &Axis) -> Classes {
+        let (mut ranges, mut of) = (Vec::new(), Vec::with_capacity(axis.count));
+        for i in 0..axis.count {
+            let first = axis.low + (i * axis.step) as isize;
+            let inside = |t: &Tap| (0..axis.source as isize).contains(&(first + t.shift as isize));
+            // Shifts rise or fall from tap to tap, so that those inside are neighbours.
+            let begin = axis.taps.iter().position(inside).unwrap_or(usize::MAX);
+            let end = axis.taps.iter().rposition(inside).map_or(0, |t| t + 1);
+            let class = ranges.iter().position(|&r| r == (begin, end)).unwrap_or(ranges.len());
+            if class == ranges.len() {
+                ranges.push((begin, end));
+            }
+            of.push(class);
+        }
+        Classes { ranges, of }
+    }
+}
+
+/// The tiles that differ: in size, or in the taps that their positions have in the source.
+pub(crate) struct Kinds {
+    /// What positions have.
+    pub classes: [Classes; 3],
+    /// A tile of each kind.
+    pub tiles: Vec<TileRange>,
+    /// The kind of each tile of the first images, and of the last.
+    of: Vec<usize>,
+    count: usize,
+}
+
+impl Kinds {
+    /// The kinds of a tiling's tiles.
+    pub(crate) fn new(tiling: &Tiling, batch: usize, axes: &[Axis; 3]) -> Kinds {
+        let classes: [Classes; 3] = std::array::from_fn(|a| Classes::new(&axes[a]));
+        let (mut tiles, mut of) = (Vec::<TileRange>::new(), Vec::new());
+        let count = tiling.len();
+        let each = count / tiling.counts[0];
+        // The last images may be fewer than the first.
+        for i in (0..each).chain(count - each..count) {
+            let tile = tiling.get(i, batch, axes);
+            let of_tile = |t: &TileRange, a: usize| t.first[a]..t.first[a] + t.size[a];
+            let alike = |t: &TileRange| {
+                t.images == tile.images
+                    && (0..3).all(|a| classes[a].of[of_tile(t, a)] == classes[a].of[of_tile(&tile, a)])
+            };
+            of.push(tiles.iter().position(alike).unwrap_or(tiles.len()));
+            if of.last() == Some(&tiles.len()) {
+                tiles.push(tile);
+            }
+        }
+        Kinds { classes, tiles, of, count }
+    }
+
+    /// The kind of tile number `i`.
+    pub(crate) fn of(&self, i: usize) -> usize {
+        let each = self.of.len() / 2;
+        self.of[i % each + if i + each >= self.count { each } else { 0 }]
+    }
+}

@@ -1,8 +1,9 @@
 //! The micro-kernel behind every convolution: a register tile of `rows x (vectors * lanes)` sums of products.
 //!
-//! `C[i][j] (+)= sum over k of A[row(i) + offset(k)] * B[k][j]`. B is a packed panel; A is read in place through two
-//! tables of offsets, one number at a time. What plays A and B differs by driver: weights times packed pixels
-//! (planes), pixels times packed weights (channels last), pixels times packed output gradients (weight gradient).
+//! `C[i][j] (+)= sum over k of A[row(i) + a(k)] * B[b(k) + j]`. B is a packed panel, of which the table of terms names
+//! the rows that count; A is read in place, one number at a time. What plays A and B differs by driver: pixels times
+//! packed weights (`pixels`), weights times packed pixels (`planes`), pixels times packed output gradients
+//! (`weight_gradient`).
 
 use super::simd::Simd;
 
@@ -22,6 +23,15 @@ pub(crate) enum Start<E> {
 /// The largest number of rows of any instruction set.
 pub(crate) const MOST_ROWS: usize = 8;
 
+/// One term of the sums: where its factors lie, from the start of a row of A and from the start of B.
+#[derive(Clone, Copy)]
+pub(crate) struct Term {
+    /// In A.
+    pub a: u32,
+    /// In B.
+    pub b: u32,
+}
+
 /// The arguments of a micro-kernel.
 pub(crate) struct Call<E> {
     /// Length of the sums.
@@ -30,9 +40,9 @@ pub(crate) struct Call<E> {
     pub a: *const E,
     /// Where each row of A starts.
     pub a_rows: [usize; MOST_ROWS],
-    /// Where each of the `depth` terms lies, from the row's start.
-    pub a_offsets: *const u32,
-    /// `depth` rows of `vectors * LANES` numbers.
+    /// The `depth` terms.
+    pub terms: *const Term,
+    /// Rows of `vectors * LANES` numbers.
     pub b: *const E,
     /// C.
     pub c: *mut E,
@@ -58,17 +68,24 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
         let zero = S::splat(Default::default());
         let mut sums = [[zero; V]; R];
         let rows: [*const S::Element; R] = std::array::from_fn(|i| call.a.add(call.a_rows[i]));
-        let mut b = call.b;
+        if matches!(call.start, Start::Accumulate) {
+            // What the sums are added to arrives while they are computed.
+            for i in 0..R {
+                for v in 0..V {
+                    prefetch_near(call.c.wrapping_add(call.c_rows[i] + v * S::LANES));
+                }
+            }
+        }
         for k in 0..call.depth {
-            let offset = *call.a_offsets.add(k) as usize;
+            let term = *call.terms.add(k);
+            let b = call.b.add(term.b as usize);
             let right: [S::Vector; V] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
             for (row, sums) in rows.iter().zip(&mut sums) {
-                let left = S::splat(*row.add(offset));
+                let left = S::splat(*row.add(term.a as usize));
                 for (sum, right) in sums.iter_mut().zip(&right) {
                     *sum = S::multiply_add(left, *right, *sum);
                 }
             }
-            b = b.add(V * S::LANES);
         }
         let last = call.columns - (V - 1) * S::LANES;
         for (i, sums) in sums.into_iter().enumerate() {
@@ -86,6 +103,19 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
             }
         }
     }
+}
+
+/// Asks for the line at `place` to come into the first-level cache.
+#[inline(always)]
+fn prefetch_near<E>(place: *const E) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint that reads nothing and never faults; SSE is always there.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 /// The number of rows of the next tile when `left` remain: a power of two, at most `S::ROWS`.

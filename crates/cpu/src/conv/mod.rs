@@ -15,9 +15,10 @@
 //!
 //! Everything is a *gather* ([`geometry`]): each position of a result is a weighted sum of source positions at fixed
 //! distances. The transpose of a strided convolution is one gather per remainder by the stride, not a scatter, so no
-//! result is ever accumulated by two threads. Gathers are implicit matrix multiplications: [`planes`] for contiguous
-//! tensors, [`pixels`] for channels last, both on one micro-kernel ([`kernel`]); gathers with one result channel per
-//! group (depthwise) go without packing ([`depthwise`]). Halves are computed in `f32`; integers in `i64`, which wraps
+//! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
+//! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
+//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without packing
+//! ([`depthwise`]). Halves are computed in `f32`; integers in `i64`, which wraps
 //! to the same bits; complex numbers as twice as many real channels.
 
 mod access;
@@ -363,8 +364,8 @@ unsafe fn real_linear<E: Dispatch>(
         for gather in &gathers {
             if gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS {
                 depthwise::gather(gather, shape.channels_last, operands);
-            } else if shape.channels_last {
-                pixels::gather(gather, operands);
+            } else if shape.channels_last || pixels::suits::<E>(gather) {
+                pixels::gather(gather, shape.channels_last, operands);
             } else {
                 planes::gather(gather, operands);
             }

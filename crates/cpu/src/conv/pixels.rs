@@ -1,20 +1,32 @@
-//! Gathers with channels last (NHWC): implicit matrix multiplication, pixels times packed weights.
+//! Gathers as implicit matrix multiplication, pixels times packed weights.
 //!
-//! A pixel's channels are contiguous, so the micro-kernel reads pixels in place, at a table of distances, and its
-//! vectors run over result channels. Only padding (or a narrower dtype) makes a staged copy of a tile necessary.
+//! The micro-kernel reads pixels in place, at a table of distances, and its vectors run over result channels. Whether a
+//! source keeps its channels together (channels last) or in planes changes the distances only, and how finished sums are
+//! stored: those of planes are kept in working memory, and transposed at the end.
+//!
+//! Products with padding are left out as far as the pixels of a register tile agree on them: the positions of a tile
+//! are put together by the taps they have in the source ([`Kinds`]). Of 3 x 3 taps on 7 x 7 pixels a fifth is padding.
 
-use super::access::PixelStage;
-use super::access::store_run;
-use super::geometry::{Gather, Tiling};
-use super::kernel::{Call, Start, rows_of};
-use super::planes::{Operands, TASK_WORK};
+use super::access::{Stage, prefetch, store_run};
+use super::geometry::{Gather, Kinds, TileRange, Tiling};
+use super::kernel::{Call, MOST_ROWS, Start, Term};
+use super::planes::{Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
+use std::ops::Range;
 
-/// Positions of a tile.
+/// Positions of a tile, with channels last.
 const TILE_POSITIONS: usize = 256;
-/// Terms of a block: see `planes::BLOCK_TERMS`.
-const BLOCK_TERMS: usize = 192;
+/// Positions of a tile of planes, at least and at most: fewer read the weights too often, more are no gain.
+const PLANE_POSITIONS: [usize; 2] = [400, 800];
+/// Sums kept in working memory: half a second-level cache of `f32`.
+const MOST_SUMS: usize = 1 << 17;
+/// Bytes of a block of a panel: three quarters of a 48 KiB first-level cache.
+const PANEL_BYTES: usize = 36 << 10;
+/// Terms of a block at most.
+const BLOCK_TERMS: usize = 288;
+/// With at most this many tiles, tasks pack the weights they use, panel by panel.
+const FEW_TILES: usize = 2;
 
 /// Panels of result channels: their number, and the vectors and first channel of one.
 #[derive(Clone, Copy)]
@@ -41,25 +53,151 @@ impl Panels {
         ((p * each + p.min(more)) * self.lanes, each + usize::from(p < more))
     }
 
+    /// The fewest vectors of a panel; none has two more.
+    pub(crate) fn least(&self) -> usize {
+        self.columns.div_ceil(self.lanes) / self.count
+    }
+
     /// Columns with those that fill the last vector.
     pub(crate) fn padded(&self) -> usize {
         self.columns.next_multiple_of(self.lanes)
     }
 }
 
+/// The taps of a position along each axis: those that lie in the source.
+type Valid = [(usize, usize); 3];
+
+/// Taps of any of two positions, at least.
+fn either(a: Valid, b: Valid) -> Valid {
+    std::array::from_fn(|i| (a[i].0.min(b[i].0), a[i].1.max(b[i].1)))
+}
+
+/// The terms of a block for positions with certain taps, for panels of the fewest vectors and of one more.
+struct TermSet {
+    valid: Valid,
+    per_channel: usize,
+    terms: [Vec<Term>; 2],
+}
+
+/// Two to the power `log` positions that are computed together.
+struct RowTile {
+    log: usize,
+    set: usize,
+    reads: [usize; MOST_ROWS],
+    positions: [usize; MOST_ROWS],
+}
+
 struct Plan<'a, E> {
     gather: &'a Gather,
     operands: Operands<E>,
+    channels_last: bool,
     tiling: Tiling,
-    stage: PixelStage,
-    /// Offsets of the terms, taps outermost, from a position.
-    offsets: Vec<u32>,
+    stage: Stage,
+    sets: Vec<TermSet>,
+    kinds: Kinds,
+    /// For each kind of tile, its positions by the taps they have: whole register tiles of positions that have the same,
+    /// and then the rest.
+    row_tiles: Vec<Vec<RowTile>>,
+    /// Source channels of a block.
+    block: usize,
+    /// Offsets of the terms in a row of the weight.
+    weight_offsets: Vec<usize>,
+    /// Packed weights by group and panel, or null: then tasks pack them.
     packed: *const E,
     panels: Panels,
     panels_per_task: usize,
 }
 // SAFETY: its pointers are only read, except the result, of which each task writes its own part.
 unsafe impl<E> Sync for Plan<'_, E> {}
+
+impl<E: Dispatch> Plan<'_, E> {
+    /// Adds the register tiles of every kind of tile, and the sets of terms they need.
+    fn add_row_tiles(&mut self) {
+        for kind in 0..self.kinds.tiles.len() {
+            let row_tiles = self.row_tiles_of(&self.kinds.tiles[kind].clone());
+            self.row_tiles.push(row_tiles);
+        }
+    }
+
+    fn row_tiles_of(&mut self, tile: &TileRange) -> Vec<RowTile> {
+        let classes = &self.kinds.classes;
+        let most = E::rows();
+        let image_stride = self.stage.staged().image;
+        let neighbours = self.stage.neighbours(&self.gather.axes);
+        let counts: [usize; 3] = std::array::from_fn(|a| classes[a].ranges.len());
+        let mut buckets = vec![Vec::new(); counts.iter().product()];
+        let mut position = 0usize;
+        for image in 0..tile.images {
+            for d in 0..tile.size[0] {
+                for h in 0..tile.size[1] {
+                    for w in 0..tile.size[2] {
+                        let [cd, ch, cw] =
+                            [(0, d), (1, h), (2, w)].map(|(a, i): (usize, usize)| classes[a].of[tile.first[a] + i]);
+                        let read = image * image_stride + d * neighbours[0] + h * neighbours[1] + w * neighbours[2];
+                        buckets[(cd * counts[1] + ch) * counts[2] + cw].push((read, position));
+                        position += 1;
+                    }
+                }
+            }
+        }
+        let valid: Vec<Valid> = (0..buckets.len())
+            .map(|i| [i / (counts[1] * counts[2]), i / counts[2] % counts[1], i % counts[2]])
+            .map(|of| std::array::from_fn(|a| classes[a].ranges[of[a]]))
+            .collect();
+        let mut row_tiles = Vec::with_capacity(position.div_ceil(most) + 2);
+        let mut rest = Vec::new();
+        for (bucket, valid) in buckets.iter().zip(valid) {
+            let (whole, left) = bucket.split_at(bucket.len() / most * most);
+            for chunk in whole.chunks(most) {
+                row_tiles.push(self.row_tile(chunk.iter().copied(), valid));
+            }
+            rest.extend(left.iter().map(|&at| (at, valid)));
+        }
+        let mut rest = &rest[..];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(1 << rest.len().min(most).ilog2());
+            let valid = now.iter().map(|x| x.1).fold(now[0].1, either);
+            row_tiles.push(self.row_tile(now.iter().map(|x| x.0), valid));
+            rest = later;
+        }
+        row_tiles
+    }
+
+    fn row_tile(&mut self, at: impl ExactSizeIterator<Item = (usize, usize)>, valid: Valid) -> RowTile {
+        let set = self.sets.iter().position(|s| s.valid == valid).unwrap_or_else(|| {
+            self.sets.push(self.term_set(valid));
+            self.sets.len() - 1
+        });
+        let log = at.len().ilog2() as usize;
+        let (mut reads, mut positions) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+        for (i, (read, position)) in at.enumerate() {
+            (reads[i], positions[i]) = (read, position);
+        }
+        RowTile { log, set, reads, positions }
+    }
+
+    fn term_set(&self, valid: Valid) -> TermSet {
+        let g = self.gather;
+        let counts: [usize; 3] = std::array::from_fn(|a| g.axes[a].taps.len());
+        let mut taps = Vec::new();
+        for d in valid[0].0..valid[0].1 {
+            for h in valid[1].0..valid[1].1 {
+                taps.extend((valid[2].0..valid[2].1).map(|w| (d * counts[1] + h) * counts[2] + w));
+            }
+        }
+        let channel = self.stage.staged().channel;
+        let offsets: Vec<usize> = taps.iter().map(|&t| self.stage.tap(&g.taps[t].1)).collect();
+        let terms = [0, 1].map(|more| {
+            let width = (self.panels.least() + more) * self.panels.lanes;
+            let term = |c: usize, i: usize| Term {
+                a: (c * channel + offsets[i]) as u32,
+                b: ((c * g.taps.len() + taps[i]) * width) as u32,
+            };
+            (0..self.block).flat_map(|c| (0..taps.len()).map(move |i| term(c, i)).collect::<Vec<_>>()).collect()
+        });
+        TermSet { valid, per_channel: taps.len(), terms }
+    }
+}
 
 struct TileTask<'a, E> {
     plan: &'a Plan<'a, E>,
@@ -76,180 +214,341 @@ impl<E: Number> Task for TileTask<'_, E> {
         let g = plan.gather;
         let op = &plan.operands;
         let tile = plan.tiling.get(self.tile, g.batch, &g.axes);
+        let row_tiles = &plan.row_tiles[plan.kinds.of(self.tile)];
         let positions = tile.images * tile.size.iter().product::<usize>();
-        let depth = g.depth();
-        let st = &plan.stage.staged;
-        let stage_memory = Scratch::<E>::new(if plan.stage.in_place { 0 } else { tile.images * st.image });
+        let taps = g.taps.len();
         let all = g.groups * g.source_channels;
-        // SAFETY: the tile's first image and the group's first channel exist.
-        let base = unsafe {
-            let place = tile.image * g.source_positions() * all + self.group * g.source_channels;
-            let source = op.source.add(place * op.access.size);
-            plan.stage.fill::<S>(&g.axes, &tile, &op.access, source, all, stage_memory.get())
-        };
-
-        // Where each position is read and written.
-        let all_results = g.groups * g.result_channels;
-        let mut reads = Vec::with_capacity(positions);
-        let mut writes = Vec::with_capacity(positions);
-        for image in 0..tile.images {
-            for d in 0..tile.size[0] {
-                for h in 0..tile.size[1] {
-                    let read = image * st.image + d * g.axes[0].step * st.axis[0] + h * g.axes[1].step * st.axis[1];
-                    let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
-                    let plane = (tile.image + image) * g.result[0] + at(0, d);
-                    let write = (plane * g.result[1] + at(1, h)) * g.result[2];
-                    for w in 0..tile.size[2] {
-                        reads.push(read + w * g.axes[2].step * st.axis[2]);
-                        writes.push((write + at(2, w)) * all_results);
-                    }
-                }
-            }
-        }
+        let stage_memory = Scratch::<E>::new(plan.stage.len(tile.images, plan.block));
+        let few = plan.packed.is_null();
+        let panel_memory = Scratch::<E>::new(if few { plan.block * taps * 3 * S::LANES } else { 0 });
 
         let last_panel = (self.first_panel + plan.panels_per_task).min(plan.panels.count);
         let first_column = plan.panels.get(self.first_panel).0;
         let end_column = plan.panels.get(last_panel - 1).0 + plan.panels.get(last_panel - 1).1 * S::LANES;
         let columns = end_column.min(g.result_channels) - first_column;
-        let direct = op.access.same;
-        let sums_memory = Scratch::<E>::new(if direct { 0 } else { positions * columns });
-        let mut k0 = 0;
+        let first_result = self.group * g.result_channels + first_column;
+        let direct = plan.channels_last && op.access.same;
+        let writes = if plan.channels_last { pixel_places(g, &tile) } else { Vec::new() };
+        let stride = end_column - first_column;
+        let sums_memory = Scratch::<E>::new(if direct { 0 } else { positions * stride });
+        let mut c0 = 0;
         loop {
-            let k1 = (k0 + BLOCK_TERMS).min(depth);
+            let c1 = (c0 + plan.block).min(g.source_channels);
+            let read = (self.group * g.source_channels + c0, c1 - c0, all);
+            // SAFETY: the channels exist; the scratch memory was sized for a block of them.
+            let base = unsafe { plan.stage.fill::<S>(&g.axes, &tile, &op.access, op.source, read, stage_memory.get()) };
+            let next = (c1 + plan.block).min(g.source_channels);
+            if next > c1 {
+                let read = (self.group * g.source_channels + c1, next - c1, all);
+                plan.stage.prefetch(&g.axes, &tile, &op.access, op.source, read);
+            }
             for p in self.first_panel..last_panel {
                 let (column, vectors) = plan.panels.get(p);
-                let mut position = 0;
-                while position < positions {
-                    let (rows, log) = rows_of::<S>(positions - position);
-                    let row = |i: usize| position + i.min(rows - 1);
-                    let channel = self.group * g.result_channels + column;
-                    // SAFETY: reads stay in the staged tile, panels in the packed weights; the tile's positions and
-                    // these channels of the result are this task's alone.
+                // SAFETY: the panel's weights exist, and a panel's place.
+                let panel = unsafe {
+                    if few {
+                        plan.pack::<S>(self.group, p, c0..c1, panel_memory.get());
+                        panel_memory.get().cast_const()
+                    } else {
+                        plan.packed.add(plan.panel_start(self.group, p) + c0 * taps * vectors * S::LANES)
+                    }
+                };
+                let (after, block) = if p + 1 < last_panel { (p + 1, c0..c1) } else { (self.first_panel, c1..next) };
+                let mut ahead = plan.ahead(self.group, after, block, row_tiles.len());
+                for t in row_tiles {
+                    ahead.some();
+                    let set = &plan.sets[t.set];
+                    // SAFETY: reads stay in the staged tile, terms in the panel; the tile's positions and these
+                    // channels of the result are this task's alone.
                     unsafe {
-                        let panel = plan
-                            .packed
-                            .add((self.group * plan.panels.padded() + column) * depth + k0 * vectors * S::LANES);
+                        let c = if direct {
+                            op.result.cast::<E>().add(self.group * g.result_channels + column)
+                        } else {
+                            sums_memory.get().add(column - first_column)
+                        };
                         let call = Call {
-                            depth: k1 - k0,
+                            depth: (c1 - c0) * set.per_channel,
                             a: base,
-                            a_rows: std::array::from_fn(|i| reads[row(i)]),
-                            a_offsets: plan.offsets.as_ptr().add(k0),
+                            a_rows: t.reads,
+                            terms: set.terms[vectors - plan.panels.least()].as_ptr(),
                             b: panel,
-                            c: if direct {
-                                op.result.cast::<E>().add(channel)
-                            } else {
-                                sums_memory.get().add(column - first_column)
-                            },
-                            c_rows: std::array::from_fn(|i| if direct { writes[row(i)] } else { row(i) * columns }),
+                            c,
+                            c_rows: t.positions.map(|i| if direct { writes[i] } else { i * stride }),
                             columns: (vectors * S::LANES).min(g.result_channels - column),
-                            start: match (k0, op.bias.is_null()) {
+                            start: match (c0, op.bias.is_null()) {
                                 (0, true) => Start::Zero,
-                                (0, false) => Start::ColumnBias(op.bias.add(channel)),
+                                (0, false) => Start::ColumnBias(op.bias.add(first_result + column - first_column)),
                                 _ => Start::Accumulate,
                             },
                         };
-                        S::TILES[log][vectors - 1](&call);
+                        S::TILES[t.log][vectors - 1](&call);
                     }
-                    position += rows;
                 }
             }
-            k0 = k1;
-            if k0 >= depth {
+            c0 = c1;
+            if c0 >= g.source_channels {
                 break;
             }
         }
-        if !direct {
-            for (i, write) in writes.iter().enumerate() {
-                let place = write + self.group * g.result_channels + first_column;
-                // SAFETY: as above.
-                unsafe {
-                    let to = op.result.add(place * op.access.size);
-                    store_run::<S>(&op.access, sums_memory.get().add(i * columns), to, 1, columns);
+        // SAFETY: as above; the sums are complete.
+        unsafe {
+            if !plan.channels_last {
+                self.store_planes::<S>(&tile, first_result, columns, stride, sums_memory.get());
+            } else if !direct {
+                for (i, write) in writes.iter().enumerate() {
+                    let to = op.result.add((write + first_result) * op.access.size);
+                    store_run::<S>(&op.access, sums_memory.get().add(i * stride), to, 1, columns);
                 }
             }
         }
     }
 }
 
-/// Packs the weights into panels: terms (taps outermost) by columns of result channels, missing ones zero.
-unsafe fn pack_weights<E: Dispatch>(g: &Gather, weight: *const E, panels: Panels, packed: &Shared<E>) {
-    let depth = g.depth();
-    let lanes = panels.lanes;
-    let weight = Shared(weight.cast_mut());
-    let grain = (TASK_WORK / 4).div_ceil((depth * 3 * lanes).max(1));
-    parallel_for(g.groups * panels.count, grain, &|range| {
-        for i in range {
-            let (group, (first, vectors)) = (i / panels.count, panels.get(i % panels.count));
-            let width = vectors * lanes;
-            // SAFETY: rows and terms are inside the weight; the panel belongs to this piece.
-            unsafe {
-                let source = weight.get().add(group * g.weight_group_stride + first * g.weight_result_stride);
-                let target = packed.get().add((group * panels.padded() + first) * depth);
-                let columns = width.min(g.result_channels - first);
-                for c in 0..g.source_channels {
-                    for column in 0..width {
-                        let from = source.wrapping_add(column * g.weight_result_stride + c * g.weight_source_stride);
-                        for (t, tap) in g.taps.iter().enumerate() {
-                            let x = if column < columns { *from.add(tap.0) } else { E::default() };
-                            *target.add((t * g.source_channels + c) * width + column) = x;
+impl<E: Number> TileTask<'_, E> {
+    /// Stores the sums of a tile, position by position, into planes.
+    #[inline(always)]
+    unsafe fn store_planes<S: Simd<Element = E>>(
+        &self,
+        tile: &TileRange,
+        first_result: usize,
+        columns: usize,
+        stride: usize,
+        sums: *const E,
+    ) {
+        let g = self.plan.gather;
+        let op = &self.plan.operands;
+        let plane = g.result_positions();
+        let each = tile.size.iter().product::<usize>();
+        let straight = op.access.same && g.axes.iter().all(|a| a.spacing == 1);
+        let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
+        let place = |d: usize, h: usize| (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0);
+        let rows = Scratch::<E>::new(if straight { 0 } else { each * S::LANES });
+        for image in 0..tile.images {
+            let first = ((tile.image + image) * g.groups * g.result_channels + first_result) * plane;
+            for column in (0..columns).step_by(S::LANES) {
+                let n = (columns - column).min(S::LANES);
+                // SAFETY: the caller's: sums, and the places of these channels' positions, which follow one another if
+                // they are not spaced.
+                unsafe {
+                    let from = sums.add(image * each * stride + column);
+                    let to = first + column * plane;
+                    let (target, target_stride) = if straight {
+                        (op.result.cast::<E>().add(to + place(0, 0)), plane)
+                    } else {
+                        (rows.get(), each)
+                    };
+                    for position in (0..each).step_by(S::LANES) {
+                        let m = (each - position).min(S::LANES);
+                        S::transpose(from.add(position * stride), stride, m, n, target.add(position), target_stride);
+                    }
+                    if straight {
+                        continue;
+                    }
+                    for channel in 0..n {
+                        for row in 0..tile.size[0] * tile.size[1] {
+                            let (d, h) = (row / tile.size[1], row % tile.size[1]);
+                            let run = rows.get().add(channel * each + row * tile.size[2]);
+                            let to = op.result.add((to + channel * plane + place(d, h)) * op.access.size);
+                            store_run::<S>(&op.access, run, to, g.axes[2].spacing, tile.size[2]);
                         }
                     }
                 }
             }
         }
-    });
+    }
 }
 
-/// Computes a gather with channels last.
+/// Where each position of a tile is written with channels last.
+fn pixel_places(g: &Gather, tile: &TileRange) -> Vec<usize> {
+    let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
+    let mut places = Vec::with_capacity(tile.images * tile.size.iter().product::<usize>());
+    for image in tile.image..tile.image + tile.images {
+        for d in 0..tile.size[0] {
+            for h in 0..tile.size[1] {
+                let row = ((image * g.result[0] + at(0, d)) * g.result[1] + at(1, h)) * g.result[2];
+                places.extend((0..tile.size[2]).map(|w| (row + at(2, w)) * g.groups * g.result_channels));
+            }
+        }
+    }
+    places
+}
+
+impl<E: Number> Plan<'_, E> {
+    /// Where a panel begins in the packed weights.
+    #[inline(always)]
+    fn panel_start(&self, group: usize, panel: usize) -> usize {
+        (group * self.panels.padded() + self.panels.get(panel).0) * self.gather.depth()
+    }
+
+    /// Packs the weights of a panel and a block of source channels: terms by result channels, missing ones zero.
+    ///
+    /// # Safety
+    /// The weight is valid; `target` holds the block.
+    #[inline(always)]
+    unsafe fn pack<S: Simd<Element = E>>(&self, group: usize, panel: usize, block: Range<usize>, target: *mut E) {
+        let g = self.gather;
+        let (first, vectors) = self.panels.get(panel);
+        let width = vectors * S::LANES;
+        let offsets = &self.weight_offsets[block.start * g.taps.len()..block.end * g.taps.len()];
+        for column in (0..width).step_by(S::LANES) {
+            let n = (g.result_channels - first - column).min(S::LANES);
+            let place = group * g.weight_group_stride + (first + column) * g.weight_result_stride;
+            // SAFETY: the caller's; every panel's vector has a channel.
+            unsafe {
+                let (source, target) = (self.operands.weight.add(place), target.add(column));
+                pack_rows::<S>(source, g.weight_result_stride, n, offsets, target, width);
+                if n < S::LANES {
+                    for k in 0..offsets.len() {
+                        S::clear(target.add(k * width + n), S::LANES - n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What multiplying by a panel will read, to be asked for in `parts` parts: its packed weights, or what they are
+    /// packed from.
+    fn ahead(&self, group: usize, panel: usize, block: Range<usize>, parts: usize) -> Ahead<E> {
+        let g = self.gather;
+        let taps = g.taps.len();
+        let (first, vectors) = self.panels.get(panel);
+        let width = vectors * self.panels.lanes;
+        let (start, stride, each, left) = if !self.packed.is_null() {
+            let line = 64 / size_of::<E>();
+            let start = self.packed.wrapping_add(self.panel_start(group, panel) + block.start * taps * width);
+            (start, line, line, (block.len() * taps * width).div_ceil(line))
+        } else {
+            let place =
+                group * g.weight_group_stride + first * g.weight_result_stride + block.start * g.weight_source_stride;
+            let start = self.operands.weight.wrapping_add(place);
+            let columns = width.min(g.result_channels - first);
+            if g.weight_result_stride >= g.weight_source_stride {
+                (start, g.weight_result_stride, block.len() * g.weight_source_stride, columns)
+            } else {
+                (start, g.weight_source_stride, columns * g.weight_result_stride, block.len())
+            }
+        };
+        Ahead { start, stride, each, left, part: left.div_ceil(parts) }
+    }
+}
+
+/// `left` runs of `each` numbers to be asked for.
+struct Ahead<E> {
+    start: *const E,
+    stride: usize,
+    each: usize,
+    left: usize,
+    part: usize,
+}
+
+impl<E> Ahead<E> {
+    /// Asks for some of them.
+    #[inline(always)]
+    fn some(&mut self) {
+        let now = self.part.min(self.left);
+        for _ in 0..now {
+            prefetch(self.start.cast(), self.each * size_of::<E>());
+            self.start = self.start.wrapping_add(self.stride);
+        }
+        self.left -= now;
+    }
+}
+
+struct PackTask<'a, E> {
+    plan: &'a Plan<'a, E>,
+    packed: *mut E,
+    units: Range<usize>,
+}
+
+impl<E: Number> Task for PackTask<'_, E> {
+    type Element = E;
+    #[inline(always)]
+    unsafe fn run<S: Simd<Element = E>>(&self) {
+        let plan = self.plan;
+        let g = plan.gather;
+        let blocks = g.source_channels.div_ceil(plan.block);
+        for unit in self.units.clone() {
+            let (group, panel, block) =
+                (unit / blocks / plan.panels.count, unit / blocks % plan.panels.count, unit % blocks);
+            let channels = block * plan.block..((block + 1) * plan.block).min(g.source_channels);
+            let width = plan.panels.get(panel).1 * S::LANES;
+            // SAFETY: the packed weights have a place for every panel, which belongs to this unit.
+            unsafe {
+                let place = plan.panel_start(group, panel) + channels.start * g.taps.len() * width;
+                plan.pack::<S>(group, panel, channels, self.packed.add(place));
+            }
+        }
+    }
+}
+
+/// Whether this is the better way for a gather over planes: its sums must be worth storing twice, and its vectors not
+/// too empty.
+pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
+    let padded = g.result_channels.next_multiple_of(E::lanes());
+    g.depth() >= g.result_channels && g.depth() >= 64 && 5 * g.result_channels >= 4 * padded
+}
+
+/// Computes a gather.
 ///
 /// # Safety
 /// The operands are valid for the gather's sizes, the result is nobody else's.
-pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
+pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) {
     let positions = g.positions();
     if g.batch * g.groups * g.result_channels * positions == 0 {
         return;
     }
     let depth = g.depth();
-    let tiling = Tiling::new(g.batch, &g.axes, TILE_POSITIONS);
-    let stage = PixelStage::new(
-        &g.axes,
-        tiling.images,
-        tiling.size,
-        operands.access.same,
-        g.source_channels,
-        g.groups * g.source_channels,
-    );
+    let taps = g.taps.len();
     let panels = Panels::new(g.result_channels, E::lanes(), 3);
-    let memory = Scratch::<E>::new(g.groups * panels.padded() * depth);
-    // SAFETY: the weight is valid; the memory was sized for its panels.
-    unsafe { pack_weights(g, operands.weight, panels, &Shared(memory.get())) };
+    let [least, most] = PLANE_POSITIONS;
+    let target = if channels_last { TILE_POSITIONS } else { (MOST_SUMS / panels.padded()).clamp(least, most) };
+    let tiling = Tiling::new(g.batch, &g.axes, target);
+    let block = {
+        let widest = panels.get(0).1 * panels.lanes;
+        let terms = (PANEL_BYTES / (widest * size_of::<E>())).min(BLOCK_TERMS);
+        let most = (terms / taps.max(1)).max(1);
+        g.source_channels.div_ceil(g.source_channels.div_ceil(most).max(1)).max(1)
+    };
+    let all = g.groups * g.source_channels;
+    let same = operands.access.same;
+    let stage = Stage::new(&g.axes, channels_last, tiling.images, tiling.size, same, block, all);
     let units = tiling.len() * g.groups;
     let width = 3 * panels.lanes;
-    let block = super::planes::channel_block(
-        g.result_channels,
-        units,
-        tiling.positions() * depth.max(1),
-        usize::MAX / 2,
-        width,
-    );
-    let panels_per_task = (block / width).min(panels.count);
+    let most = if channels_last { usize::MAX / 2 } else { MOST_SUMS / tiling.positions() };
+    let channels =
+        channel_block(g.result_channels, units, tiling.positions() * depth.max(1), most, 1).next_multiple_of(width);
+    let panels_per_task = (channels / width).min(panels.count);
     let blocks = panels.count.div_ceil(panels_per_task);
-    let plan = Plan {
+    let mut plan = Plan {
         gather: g,
         operands,
+        channels_last,
         tiling,
         stage,
-        offsets: g
-            .taps
-            .iter()
-            .flat_map(|t| (0..g.source_channels).map(move |c| (stage.tap(&t.1) + c) as u32))
+        sets: Vec::new(),
+        kinds: Kinds::new(&tiling, g.batch, &g.axes),
+        row_tiles: Vec::new(),
+        block,
+        weight_offsets: (0..g.source_channels)
+            .flat_map(|c| g.taps.iter().map(move |t| c * g.weight_source_stride + t.0))
             .collect(),
-        packed: memory.get(),
+        packed: std::ptr::null(),
         panels,
         panels_per_task,
     };
+    plan.add_row_tiles();
+    let memory = (tiling.len() > FEW_TILES && depth > 0).then(|| Scratch::<E>::new(g.groups * panels.padded() * depth));
+    if let Some(memory) = &memory {
+        let packed = Shared(memory.get());
+        let units = g.groups * panels.count * g.source_channels.div_ceil(block);
+        parallel_for(units, (TASK_WORK / 4).div_ceil(block * taps * width), &|units| {
+            // SAFETY: the weight is valid; the memory was sized for its panels.
+            unsafe { E::dispatch(&PackTask { plan: &plan, packed: packed.get(), units }) };
+        });
+        plan.packed = memory.get();
+    }
     let plan = &plan;
-    let grain = TASK_WORK.div_ceil(block.min(g.result_channels) * tiling.positions() * depth.max(1));
+    let grain = TASK_WORK.div_ceil(channels.min(g.result_channels) * tiling.positions() * depth.max(1));
     parallel_for(units * blocks, grain, &|range| {
         for i in range {
             let (unit, block) = (i / blocks, i % blocks);

@@ -6,7 +6,7 @@
 
 use super::access::{Access, PlaneStage, prefetch, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, rows_of};
+use super::kernel::{Call, MOST_ROWS, Start, Term, rows_of};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
@@ -94,8 +94,8 @@ struct Plan<'a, E> {
     packed: *const E,
     /// Offsets of the terms in a row of the weight.
     weight_offsets: Vec<usize>,
-    /// Multiples of 1, 2, 4 and 8: offsets of the terms in packed rows.
-    multiples: [Vec<u32>; 4],
+    /// The terms of packed tiles of 1, 2, 4 and 8 rows and panels of 1 to 3 vectors.
+    terms: [[Vec<Term>; 3]; 4],
     block: usize,
     channel_block: usize,
     /// Whether sums go straight to the result.
@@ -170,7 +170,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                         depth: k.len(),
                         a,
                         a_rows: std::array::from_fn(|i| i),
-                        a_offsets: plan.multiples[log].as_ptr(),
+                        terms: plan.terms[log][width / lanes - 1].as_ptr(),
                         b,
                         c,
                         c_rows: std::array::from_fn(|i| i * stride),
@@ -235,7 +235,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                 unsafe {
                     let source = op.weight.add(self.group * g.weight_group_stride + row * g.weight_result_stride);
                     let terms_of = &plan.weight_offsets[k0..k1];
-                    pack_rows::<S>(source, g.weight_result_stride, rows, terms_of, row_memory.get());
+                    pack_rows::<S>(source, g.weight_result_stride, rows, terms_of, row_memory.get(), rows);
                     if row + rows < channels.end {
                         prefetch_rows(source.wrapping_add(rows * g.weight_result_stride), g, rows, terms_of);
                     }
@@ -349,14 +349,15 @@ unsafe fn pack<S: Simd>(
     }
 }
 
-/// Packs `rows` rows of the weight term by term.
+/// Packs `rows` rows of the weight term by term; terms are `width` numbers apart.
 #[inline(always)]
-unsafe fn pack_rows<S: Simd>(
+pub(crate) unsafe fn pack_rows<S: Simd>(
     source: *const S::Element,
     stride: usize,
     rows: usize,
     offsets: &[usize],
     target: *mut S::Element,
+    width: usize,
 ) {
     let mut k = 0;
     while k < offsets.len() {
@@ -365,11 +366,11 @@ unsafe fn pack_rows<S: Simd>(
         let n = (1..most).find(|&n| offsets[k + n] != offsets[k] + n).unwrap_or(most);
         // SAFETY: rows and terms are inside the weight; the target holds `rows` numbers per term.
         unsafe {
-            let (from, to) = (source.add(offsets[k]), target.add(k * rows));
+            let (from, to) = (source.add(offsets[k]), target.add(k * width));
             if stride == 1 && n == 1 {
                 S::copy(from, to, rows);
             } else {
-                S::transpose(from, stride, rows, n, to, rows);
+                S::transpose(from, stride, rows, n, to, width);
             }
         }
         k += n;
@@ -415,7 +416,7 @@ impl<E: Number> Task for PackTask<'_, E> {
                 unsafe {
                     let source = self.weight.add(group * g.weight_group_stride + row * g.weight_result_stride);
                     let target = self.packed.add((group * g.result_channels + row) * self.offsets.len());
-                    pack_rows::<S>(source, g.weight_result_stride, rows, self.offsets, target);
+                    pack_rows::<S>(source, g.weight_result_stride, rows, self.offsets, target, rows);
                 }
                 row += rows;
             }
@@ -485,7 +486,12 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         tap_offsets: g.taps.iter().map(|t| stage.tap(&t.1)).collect(),
         packed: packed_memory.as_ref().map_or(std::ptr::null(), |m| m.get()),
         weight_offsets,
-        multiples: std::array::from_fn(|log| (0..block as u32).map(|k| k << log).collect()),
+        terms: std::array::from_fn(|log| {
+            std::array::from_fn(|v| {
+                let width = (v + 1) * E::lanes();
+                (0..block).map(|k| Term { a: (k << log) as u32, b: (k * width) as u32 }).collect()
+            })
+        }),
         block,
         channel_block,
         direct,

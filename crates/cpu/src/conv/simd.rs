@@ -95,6 +95,43 @@ pub(crate) unsafe trait Simd: Copy + 'static {
         }
     }
 
+    /// Reads the lanes from `begin` to `end`, at most `LANES`; the others are zero.
+    #[inline(always)]
+    unsafe fn load_between(p: *const Self::Element, begin: usize, end: usize) -> Self::Vector {
+        // SAFETY: the caller's; a vector may be read as its lanes.
+        unsafe {
+            let mut v = Self::splat(Self::Element::default());
+            let lanes = (&raw mut v).cast::<Self::Element>();
+            for i in begin..end {
+                *lanes.add(i) = *p.wrapping_add(i);
+            }
+            v
+        }
+    }
+
+    /// Copies elements `begin..end` of each of `rows` rows to their places among `n`; the others become zero.
+    #[inline(always)]
+    unsafe fn copy_between(
+        (source, source_stride): (*const Self::Element, usize),
+        (begin, end): (usize, usize),
+        (target, target_stride): (*mut Self::Element, usize),
+        n: usize,
+        rows: usize,
+    ) {
+        for i in (0..n).step_by(Self::LANES) {
+            let (first, last) = (begin.saturating_sub(i).min(Self::LANES), end.saturating_sub(i).min(Self::LANES));
+            let width = (n - i).min(Self::LANES);
+            for row in 0..rows {
+                // SAFETY: the named elements of the source and `n` of the target exist in every row.
+                unsafe {
+                    let v = Self::load_between(source.wrapping_add(row * source_stride + i), first, last);
+                    let to = target.add(row * target_stride + i);
+                    if width == Self::LANES { Self::store(to, v) } else { Self::store_first(to, v, width) }
+                }
+            }
+        }
+    }
+
     /// Copies `n` elements.
     #[inline(always)]
     unsafe fn copy(source: *const Self::Element, target: *mut Self::Element, n: usize) {
@@ -266,44 +303,64 @@ mod x86 {
             unsafe { _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p) }
         }
         #[inline(always)]
+        unsafe fn load_between(p: *const f32, begin: usize, end: usize) -> __m512 {
+            // SAFETY: the caller's.
+            unsafe { _mm512_maskz_loadu_ps(((1u32 << end) - (1u32 << begin)) as u16, p) }
+        }
+        #[inline(always)]
         unsafe fn store_first(p: *mut f32, v: __m512, n: usize) {
             // SAFETY: the caller's.
             unsafe { _mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as u16, v) }
         }
         #[inline(always)]
         unsafe fn transpose(s: *const f32, ss: usize, rows: usize, columns: usize, t: *mut f32, ts: usize) {
-            // SAFETY: the caller's; rows and columns past the end are neither read nor written.
+            // SAFETY: the caller's. The usual case is compiled apart.
             unsafe {
-                let mask = ((1u32 << columns) - 1) as u16;
-                let zero = _mm512_setzero_ps();
-                let r: [__m512; 16] =
-                    std::array::from_fn(|i| if i < rows { _mm512_maskz_loadu_ps(mask, s.add(i * ss)) } else { zero });
-                // 4x4 blocks inside 128-bit lanes, then the lanes.
-                let mut u = [zero; 16];
-                for q in 0..4 {
-                    let (a, b, c, d) = (r[4 * q], r[4 * q + 1], r[4 * q + 2], r[4 * q + 3]);
-                    let (ab, ab2) = (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-                    let (cd, cd2) = (_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-                    u[4 * q] = _mm512_shuffle_ps::<0x44>(ab, cd);
-                    u[4 * q + 1] = _mm512_shuffle_ps::<0xee>(ab, cd);
-                    u[4 * q + 2] = _mm512_shuffle_ps::<0x44>(ab2, cd2);
-                    u[4 * q + 3] = _mm512_shuffle_ps::<0xee>(ab2, cd2);
+                if rows == 16 && columns == 16 {
+                    transpose_16(s, ss, 16, 16, t, ts);
+                } else {
+                    transpose_16(s, ss, rows, columns, t, ts);
                 }
-                let mut w = [zero; 16];
-                for k in 0..4 {
-                    // Lane l of u[4 q + k] is column 4 l + k of rows 4 q .. 4 q + 4.
-                    let x = _mm512_shuffle_f32x4::<0x88>(u[k], u[4 + k]);
-                    let y = _mm512_shuffle_f32x4::<0xdd>(u[k], u[4 + k]);
-                    let z = _mm512_shuffle_f32x4::<0x88>(u[8 + k], u[12 + k]);
-                    let v = _mm512_shuffle_f32x4::<0xdd>(u[8 + k], u[12 + k]);
-                    w[k] = _mm512_shuffle_f32x4::<0x88>(x, z);
-                    w[8 + k] = _mm512_shuffle_f32x4::<0xdd>(x, z);
-                    w[4 + k] = _mm512_shuffle_f32x4::<0x88>(y, v);
-                    w[12 + k] = _mm512_shuffle_f32x4::<0xdd>(y, v);
-                }
-                let mask = ((1u32 << rows) - 1) as u16;
-                for (i, &x) in w.iter().enumerate().take(columns) {
-                    _mm512_mask_storeu_ps(t.add(i * ts), mask, x);
+            }
+        }
+    }
+
+    /// [`Simd::transpose`] of at most 16 rows and columns.
+    #[inline(always)]
+    unsafe fn transpose_16(s: *const f32, ss: usize, rows: usize, columns: usize, t: *mut f32, ts: usize) {
+        // SAFETY: the caller's; rows and columns past the end are neither read nor written.
+        unsafe {
+            let mask = ((1u32 << columns) - 1) as u16;
+            let r: [__m512; 16] =
+                std::array::from_fn(|i| _mm512_maskz_loadu_ps(if i < rows { mask } else { 0 }, s.wrapping_add(i * ss)));
+            // 4x4 blocks inside 128-bit lanes, then the lanes.
+            let mut u = r;
+            for q in 0..4 {
+                let (a, b, c, d) = (r[4 * q], r[4 * q + 1], r[4 * q + 2], r[4 * q + 3]);
+                let (ab, ab2) = (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+                let (cd, cd2) = (_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+                u[4 * q] = _mm512_shuffle_ps::<0x44>(ab, cd);
+                u[4 * q + 1] = _mm512_shuffle_ps::<0xee>(ab, cd);
+                u[4 * q + 2] = _mm512_shuffle_ps::<0x44>(ab2, cd2);
+                u[4 * q + 3] = _mm512_shuffle_ps::<0xee>(ab2, cd2);
+            }
+            let mask = ((1u32 << rows) - 1) as u16;
+            for k in 0..4 {
+                // Lane l of u[4 q + k] is column 4 l + k of rows 4 q .. 4 q + 4.
+                let x = _mm512_shuffle_f32x4::<0x88>(u[k], u[4 + k]);
+                let y = _mm512_shuffle_f32x4::<0xdd>(u[k], u[4 + k]);
+                let z = _mm512_shuffle_f32x4::<0x88>(u[8 + k], u[12 + k]);
+                let v = _mm512_shuffle_f32x4::<0xdd>(u[8 + k], u[12 + k]);
+                let w = [
+                    _mm512_shuffle_f32x4::<0x88>(x, z),
+                    _mm512_shuffle_f32x4::<0x88>(y, v),
+                    _mm512_shuffle_f32x4::<0xdd>(x, z),
+                    _mm512_shuffle_f32x4::<0xdd>(y, v),
+                ];
+                for (l, w) in w.into_iter().enumerate() {
+                    if 4 * l + k < columns {
+                        _mm512_mask_storeu_ps(t.add((4 * l + k) * ts), mask, w);
+                    }
                 }
             }
         }
@@ -323,6 +380,11 @@ mod x86 {
         unsafe fn load_first(p: *const f64, n: usize) -> __m512d {
             // SAFETY: the caller's.
             unsafe { _mm512_maskz_loadu_pd(((1u32 << n) - 1) as u8, p) }
+        }
+        #[inline(always)]
+        unsafe fn load_between(p: *const f64, begin: usize, end: usize) -> __m512d {
+            // SAFETY: the caller's.
+            unsafe { _mm512_maskz_loadu_pd(((1u32 << end) - (1u32 << begin)) as u8, p) }
         }
         #[inline(always)]
         unsafe fn store_first(p: *mut f64, v: __m512d, n: usize) {

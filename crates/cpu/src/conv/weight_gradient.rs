@@ -2,30 +2,28 @@
 //! summed over all positions.
 //!
 //! The same micro-kernel: its rows are (channel, tap) pairs, read in place from staged tiles of the input; its columns
-//! are output channels, packed position by position; its sums run over the positions of a tile.
+//! are output channels, packed position by position; its sums run over the positions of a tile, but for those whose
+//! product with the tap is padding.
 
-use super::access::{Access, PixelStage, PlaneStage, load_run, prefetch};
-use super::geometry::{Gather, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, rows_of};
+use super::access::{Access, Stage, load_run, prefetch};
+use super::geometry::{Gather, Kinds, TileRange, Tiling};
+use super::kernel::{Call, MOST_ROWS, Start, Term, rows_of};
 use super::pixels::Panels;
 use super::planes::TASK_WORK;
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
 
-/// Positions of a tile: 48 packed columns of `f32` then take half of a 48 KiB first-level cache.
-const TILE_POSITIONS: usize = 144;
-/// Rows of a task: its sums, 48 columns wide, share the caches with a tile (more rows were measured slower).
-const TASK_ROWS: usize = 192;
+/// Positions of a tile: a panel of 48 `f32` columns and what is staged are in the second-level cache then. (Measured:
+/// the fewer positions, the more the sums' way to the caches costs.)
+const TILE_POSITIONS: usize = 800;
+/// Rows of a task: its sums, 48 columns wide, share the second-level cache with a tile.
+const TASK_ROWS: usize = 576;
+/// With more taps than this, products with padding are not left out.
+const MOST_TAPS: usize = 64;
 /// Tasks to aim for when the weight alone gives fewer.
 const WANTED_TASKS: usize = 16;
 /// Partial weights are kept to this many numbers in all.
 const MOST_PARTIAL: usize = 1 << 20;
-
-#[derive(Clone, Copy)]
-enum Stage {
-    Planes(PlaneStage),
-    Pixels(PixelStage),
-}
 
 struct Plan<'a, E> {
     gather: &'a Gather,
@@ -38,6 +36,9 @@ struct Plan<'a, E> {
     channels: usize,
     panels: Panels,
     tap_offsets: Vec<usize>,
+    kinds: Kinds,
+    /// For each kind of tile, the fewest vectors of a panel and one more: the terms of each tap, and then all.
+    terms: Vec<[Vec<Vec<Term>>; 2]>,
     /// Sums by part, group, output channel, and term.
     partial: *mut E,
     parts: usize,
@@ -66,41 +67,19 @@ impl<E: Number> Task for BlockTask<'_, E> {
         let (column, vectors) = plan.panels.get(self.panel);
         let width = vectors * S::LANES;
         let columns = width.min(g.result_channels - column);
-        let st = match plan.stage {
-            Stage::Planes(s) => s.staged,
-            Stage::Pixels(s) => s.staged,
-        };
-        let stage_len = match plan.stage {
-            Stage::Planes(s) => plan.channels * s.staged.channel * usize::from(!s.in_place),
-            Stage::Pixels(s) => plan.tiling.images * s.staged.image * usize::from(!s.in_place),
-        };
+        let st = plan.stage.staged();
+        let stage_len = plan.stage.len(plan.tiling.images, plan.channels);
         let stage_memory = Scratch::<E>::new(stage_len);
         let panel_memory = Scratch::<E>::new(plan.tiling.positions() * width);
         let row_memory = Scratch::<E>::new(plan.tiling.positions() * S::LANES);
         let sums = Scratch::<E>::new(rows * width);
-        let term_offsets: Vec<usize> =
-            (0..plan.channels * taps).map(|r| r / taps * st.channel + plan.tap_offsets[r % taps]).collect();
         // SAFETY: the sums were sized for it.
         unsafe { S::clear(sums.get(), rows * width) };
 
         let tiles = plan.tiling.len();
-        let mut offsets: Vec<u32> = Vec::with_capacity(plan.tiling.positions());
         for t in self.part * tiles / plan.parts..(self.part + 1) * tiles / plan.parts {
             let tile = plan.tiling.get(t, g.batch, &g.axes);
-            let positions = tile.images * tile.size.iter().product::<usize>();
-            let step: [usize; 3] = match plan.stage {
-                Stage::Planes(_) => [1; 3],
-                Stage::Pixels(_) => std::array::from_fn(|a| g.axes[a].step),
-            };
-            offsets.clear();
-            for image in 0..tile.images {
-                for d in 0..tile.size[0] {
-                    for h in 0..tile.size[1] {
-                        let row = image * st.image + d * step[0] * st.axis[0] + h * step[1] * st.axis[1];
-                        offsets.extend((0..tile.size[2]).map(|w| (row + w * step[2] * st.axis[2]) as u32));
-                    }
-                }
-            }
+            let terms = &plan.terms[plan.kinds.of(t)][vectors - plan.panels.least()];
             // SAFETY: the tile's positions of these channels exist; the panel was sized for them.
             unsafe {
                 match plan.stage {
@@ -110,30 +89,14 @@ impl<E: Number> Task for BlockTask<'_, E> {
                     Stage::Pixels(_) => self.pack_pixels::<S>(&tile, column, columns, width, panel_memory.get()),
                 }
             }
-            let all = g.groups * g.source_channels;
-            let first = self.group * g.source_channels + c0;
+            let read = (self.group * g.source_channels + c0, channels, g.groups * g.source_channels);
             // SAFETY: channels and images exist; scratch memory was sized for them.
-            let base = unsafe {
-                match plan.stage {
-                    Stage::Planes(s) => {
-                        let plane = g.source_positions();
-                        let source = plan.input.add((tile.image * all + first) * plane * plan.access.size);
-                        s.fill::<S>(&g.axes, &tile, &plan.access, source, all * plane, channels, stage_memory.get())
-                    }
-                    Stage::Pixels(mut s) => {
-                        s.channels = channels;
-                        let place = tile.image * g.source_positions() * all + first;
-                        let source = plan.input.add(place * plan.access.size);
-                        s.fill::<S>(&g.axes, &tile, &plan.access, source, all, stage_memory.get())
-                    }
-                }
-            };
-            if let (Stage::Planes(s), true) = (plan.stage, t + 1 < tiles) {
+            let base =
+                unsafe { plan.stage.fill::<S>(&g.axes, &tile, &plan.access, plan.input, read, stage_memory.get()) };
+            if let (Stage::Planes(_), true) = (plan.stage, t + 1 < tiles) {
                 // While this tile is multiplied, the next one comes nearer.
                 let next = plan.tiling.get(t + 1, g.batch, &g.axes);
-                let plane = g.source_positions();
-                let source = plan.input.wrapping_add((next.image * all + first) * plane * plan.access.size);
-                s.prefetch(&g.axes, &next, &plan.access, source, all * plane, channels);
+                plan.stage.prefetch(&g.axes, &next, &plan.access, plan.input, read);
                 let place = (next.first[0] * g.result[1] + next.first[1]) * g.result[2] + next.first[2];
                 let each = next.size.iter().product::<usize>();
                 for image in next.image..next.image + next.images {
@@ -144,36 +107,48 @@ impl<E: Number> Task for BlockTask<'_, E> {
                     }
                 }
             }
-            let mut row = 0;
-            while row < rows {
-                let (n, log) = rows_of::<S>(rows - row);
-                // SAFETY: every offset plus every term's offset is a staged position.
+            // Rows of several channels and one tap have its terms; what channels are left over go row by row with all.
+            let together = if terms.len() > 1 { channels / S::ROWS * S::ROWS } else { 0 };
+            let tile_rows = |rows: &[(usize, usize); MOST_ROWS], n: usize, terms: &[Term]| {
+                let at = |i: usize| rows[i.min(n - 1)];
+                // SAFETY: every row's start plus every term's offset is a staged position.
                 unsafe {
                     let call = Call {
-                        depth: positions,
+                        depth: terms.len(),
                         a: base,
-                        a_rows: std::array::from_fn(|i| term_offsets[row + i.min(n - 1)]),
-                        a_offsets: offsets.as_ptr(),
+                        a_rows: std::array::from_fn(|i| at(i).0 * st.channel + plan.tap_offsets[at(i).1]),
+                        terms: terms.as_ptr(),
                         b: panel_memory.get(),
-                        c: sums.get().add(row * width),
-                        c_rows: std::array::from_fn::<_, MOST_ROWS, _>(|i| i * width),
+                        c: sums.get(),
+                        c_rows: std::array::from_fn(|i| (at(i).0 * taps + at(i).1) * width),
                         columns: width,
                         start: Start::Accumulate,
                     };
-                    S::TILES[log][vectors - 1](&call);
+                    S::TILES[n.ilog2() as usize][vectors - 1](&call);
                 }
+            };
+            for c in (0..together).step_by(S::ROWS) {
+                for (tap, terms) in terms[..taps].iter().enumerate() {
+                    tile_rows(&std::array::from_fn(|i| (c + i, tap)), S::ROWS, terms);
+                }
+            }
+            let mut row = together * taps;
+            while row < rows {
+                let (n, _) = rows_of::<S>(rows - row);
+                tile_rows(&std::array::from_fn(|i| ((row + i) / taps, (row + i) % taps)), n, &terms[terms.len() - 1]);
                 row += n;
             }
         }
 
         let depth = g.depth();
-        for o in 0..columns {
-            let channel = (self.part * g.groups + self.group) * g.result_channels + column + o;
-            // SAFETY: this output channel's terms `c0 * taps ..` in this part are this task's.
-            unsafe {
-                let to = plan.partial.add(channel * depth + c0 * taps);
-                for r in 0..rows {
-                    *to.add(r) = *sums.get().add(r * width + o);
+        let channel = (self.part * g.groups + self.group) * g.result_channels + column;
+        for o in (0..columns).step_by(S::LANES) {
+            for row in (0..rows).step_by(S::LANES) {
+                let (n, m) = ((rows - row).min(S::LANES), (columns - o).min(S::LANES));
+                // SAFETY: these output channels' terms `c0 * taps ..` in this part are this task's.
+                unsafe {
+                    let to = plan.partial.add((channel + o) * depth + c0 * taps + row);
+                    S::transpose(sums.get().add(row * width + o), width, n, m, to, depth);
                 }
             }
         }
@@ -263,6 +238,38 @@ impl<E: Number> BlockTask<'_, E> {
     }
 }
 
+/// The terms of each tap, if they are few, and then of all, for a kind of tile.
+fn terms(g: &Gather, stage: &Stage, kinds: &Kinds, tile: &TileRange, width: usize) -> Vec<Vec<Term>> {
+    let neighbours = stage.neighbours(&g.axes);
+    let counts: [usize; 3] = std::array::from_fn(|a| g.axes[a].taps.len());
+    let taps = if g.taps.len() <= MOST_TAPS { g.taps.len() } else { 0 };
+    let mut terms = vec![Vec::new(); taps + 1];
+    let mut position = 0;
+    for image in 0..tile.images {
+        for d in 0..tile.size[0] {
+            for h in 0..tile.size[1] {
+                for w in 0..tile.size[2] {
+                    let a = image * stage.staged().image + d * neighbours[0] + h * neighbours[1] + w * neighbours[2];
+                    let term = Term { a: a as u32, b: (position * width) as u32 };
+                    position += 1;
+                    let valid = [(0, d), (1, h), (2, w)].map(|(a, i): (usize, usize)| {
+                        let classes = &kinds.classes[a];
+                        classes.ranges[classes.of[tile.first[a] + i]]
+                    });
+                    for (t, terms) in terms[..taps].iter_mut().enumerate() {
+                        let tap = [t / (counts[1] * counts[2]), t / counts[2] % counts[1], t % counts[2]];
+                        if (0..3).all(|a| (valid[a].0..valid[a].1).contains(&tap[a])) {
+                            terms.push(term);
+                        }
+                    }
+                    terms[taps].push(term);
+                }
+            }
+        }
+    }
+    terms
+}
+
 /// Computes the gradient of the weight. `gather` is the forward one; `weight` receives numbers.
 ///
 /// # Safety
@@ -290,19 +297,18 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
     let tiles = tiling.len();
     let panels = Panels::new(g.result_channels, E::lanes(), 3);
     let most = (TASK_ROWS / taps).max(1);
-    let channels = g.source_channels.div_ceil(g.source_channels.div_ceil(most));
+    let mut channels = g.source_channels.div_ceil(g.source_channels.div_ceil(most));
+    if channels < g.source_channels && channels > E::rows() {
+        channels = channels.next_multiple_of(E::rows());
+    }
     let blocks = g.source_channels.div_ceil(channels);
     let all = g.groups * g.source_channels;
-    let stage = if channels_last {
-        Stage::Pixels(PixelStage::new(&g.axes, tiling.images, tiling.size, access.same, channels, all))
-    } else {
-        let image_stride = all * g.source_positions();
-        Stage::Planes(PlaneStage::new(&g.axes, tiling.images, tiling.size, access.same, channels, image_stride))
-    };
+    let stage = Stage::new(&g.axes, channels_last, tiling.images, tiling.size, access.same, channels, all);
     let units = g.groups * panels.count * blocks;
     let work = channels * taps * panels.columns.min(3 * panels.lanes) * tiling.positions();
     let parts = WANTED_TASKS.div_ceil(units).min(MOST_PARTIAL / len).min(tiles * work / TASK_WORK).clamp(1, tiles);
     let memory = Scratch::<E>::new(if parts > 1 { parts * len } else { 0 });
+    let kinds = Kinds::new(&tiling, g.batch, &g.axes);
     let plan = Plan {
         gather: g,
         access,
@@ -312,14 +318,11 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
         stage,
         channels,
         panels,
-        tap_offsets: g
-            .taps
-            .iter()
-            .map(|t| match &stage {
-                Stage::Planes(s) => s.tap(&t.1),
-                Stage::Pixels(s) => s.tap(&t.1),
-            })
+        tap_offsets: g.taps.iter().map(|t| stage.tap(&t.1)).collect(),
+        terms: (kinds.tiles.iter())
+            .map(|tile| [0, 1].map(|more| terms(g, &stage, &kinds, tile, (panels.least() + more) * panels.lanes)))
             .collect(),
+        kinds,
         partial: if parts > 1 { memory.get() } else { weight },
         parts,
     };
