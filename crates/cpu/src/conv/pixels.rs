@@ -10,7 +10,7 @@
 use super::access::{Stage, prefetch, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, Term};
-use super::planes::{Operands, TASK_WORK, channel_block, pack_rows};
+use super::planes::{LEAST_CHANNELS, Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Positions of a tile, with channels last.
 const TILE_POSITIONS: usize = 256;
 /// Positions of a tile of planes, at least and at most: fewer read the weights too often, more are no gain.
-const PLANE_POSITIONS: [usize; 2] = [400, 800];
+const PLANE_POSITIONS: [usize; 2] = [392, 800];
 /// Sums kept in working memory: half a second-level cache of `f32`.
 const MOST_SUMS: usize = 1 << 17;
 /// Bytes of a block of a panel: three quarters of a 48 KiB first-level cache.
@@ -501,7 +501,14 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     let taps = g.taps.len();
     let panels = Panels::new(g.result_channels, E::lanes(), 3);
     let [least, most] = PLANE_POSITIONS;
-    let target = if channels_last { TILE_POSITIONS } else { (MOST_SUMS / panels.padded()).clamp(least, most) };
+    let target = if channels_last {
+        TILE_POSITIONS
+    } else {
+        // Smaller ones where else there would be hardly a task for each of a few cores.
+        let tiles = 4usize.div_ceil(g.groups * g.result_channels.div_ceil(LEAST_CHANNELS));
+        let each = (g.batch * positions).div_ceil(tiles).max(least / 2);
+        (MOST_SUMS / panels.padded()).clamp(least, most).min(each)
+    };
     let tiling = Tiling::new(g.batch, &g.axes, target);
     let block = {
         let widest = panels.get(0).1 * panels.lanes;

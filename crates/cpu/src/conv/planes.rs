@@ -36,8 +36,8 @@ const BLOCK_TERMS: usize = 192;
 const MOST_TERMS: usize = 1024;
 /// Result channels of a task at most.
 const MOST_CHANNELS: usize = 256;
-/// Result channels of a task at least: every task packs its panels anew.
-const LEAST_CHANNELS: usize = 128;
+/// Result channels of a task at least: every task stages or packs its pixels anew.
+pub(crate) const LEAST_CHANNELS: usize = 128;
 /// With at most this many tiles, tasks pack the weights they use, block by block: all of them are used only once or
 /// twice, and packing them beforehand would write and read them once more.
 const FEW_TILES: usize = 3;
