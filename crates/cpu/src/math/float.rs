@@ -135,6 +135,16 @@ pub trait Float:
     fn exp_not_positive<I: Isa>(self) -> Self {
         self.exp::<I>()
     }
+    /// Whether [`exp_common`](Float::exp_common) takes it.
+    #[inline(always)]
+    fn is_common_exponent(self) -> bool {
+        true
+    }
+    /// The exponential of a number for which [`is_common_exponent`](Float::is_common_exponent) holds, at less cost.
+    #[inline(always)]
+    fn exp_common<I: Isa>(self) -> Self {
+        self.exp::<I>()
+    }
     /// Two to the power.
     fn exp2<I: Isa>(self) -> Self;
     /// `exp(x) - 1`, accurate near zero.
@@ -276,8 +286,9 @@ pub trait Float:
 }
 
 macro_rules! float {
-    ($t:ident, $module:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, [$($unary:ident)*], [$($binary:ident)*]) => {
+    ($t:ident, $module:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, { $($more:item)* } [$($unary:ident)*], [$($binary:ident)*]) => {
         impl Float for $t {
+            $($more)*
             const HALF: Self = 0.5;
             const TWO: Self = 2.0;
             const NAN: Self = <$t>::NAN;
@@ -553,11 +564,22 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
 
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
+    {
+        #[inline(always)]
+        fn is_common_exponent(self) -> bool {
+            super::single::is_common_exponent(self)
+        }
+        #[inline(always)]
+        fn exp_common<I: Isa>(self) -> f32 {
+            super::single::exp_common::<I>(self)
+        }
+    }
     [exp exp_not_positive exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }
 float! {
     f64, double, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
+    {}
     [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }

@@ -65,6 +65,19 @@ pub fn exp<I: Isa>(x: f32) -> f32 {
     scale(1.0 + p, n)
 }
 
+/// Whether the exponential is a normal number; false for NaN.
+#[inline(always)]
+pub fn is_common_exponent(x: f32) -> bool {
+    x.abs() <= 87.0
+}
+
+/// The exponential of a common exponent: the power of two goes straight into the exponent's field.
+#[inline(always)]
+pub fn exp_common<I: Isa>(x: f32) -> f32 {
+    let (p, n) = exp_parts::<I>(x);
+    f32::from_bits((1.0 + p).to_bits().wrapping_add((n as u32) << 23))
+}
+
 /// The exponential of a number that is not positive: the power of two is 64 too high, which keeps it a normal number, and
 /// a constant puts that right, so that only the last product rounds to a subnormal result.
 #[inline(always)]

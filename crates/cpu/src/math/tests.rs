@@ -407,6 +407,41 @@ fn common_angles_agree_with_any() {
 }
 
 #[test]
+fn common_exponents_agree_with_any() {
+    macro_rules! function {
+        ($($name:ident)*) => { $(
+            pub(super) struct $name;
+            impl Function for $name {
+                const NAME: &'static str = stringify!($name);
+                #[inline(always)]
+                fn call<I: Isa, T: Float>(x: T) -> T {
+                    x.$name::<I>()
+                }
+                fn reference(x: f64) -> f64 {
+                    x.exp()
+                }
+            }
+        )* };
+    }
+    #[allow(non_camel_case_types)]
+    mod functions {
+        use super::*;
+        function!(exp exp_common exp_not_positive);
+    }
+    use functions as f;
+    let x: Vec<f32> = (0..400_001).map(|i| (i as f32 - 2e5) * (87.0 / 2e5)).collect();
+    assert!(x.iter().all(|&x| Float::is_common_exponent(x)) && !Float::is_common_exponent(f32::NAN));
+    let (mut any, mut common, mut not_positive) = (x.clone(), x.clone(), x.clone());
+    for level in Level::available() {
+        map::<f::exp, f32>(level, &x, &mut any);
+        map::<f::exp_common, f32>(level, &x, &mut common);
+        map::<f::exp_not_positive, f32>(level, &x, &mut not_positive);
+        assert_eq!(any, common, "{level:?}");
+        assert_eq!(any[..200_000], not_positive[..200_000], "{level:?}");
+    }
+}
+
+#[test]
 fn special_values() {
     fn check<I: Isa, T: Float>() {
         let of = T::from_f64;

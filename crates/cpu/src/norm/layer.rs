@@ -107,10 +107,11 @@ pub unsafe fn rms_norm_backward(
 /// `x` must be valid for `len` elements.
 #[inline(always)]
 pub(super) unsafe fn moments<T: Float, const CENTRE: bool>(x: *const T, len: usize, eps: f64) -> (f64, f64) {
-    let n = len as f64;
+    // Divisions of doubles are a good part of a short row.
+    let share = 1.0 / len as f64;
     // SAFETY: `i < len`.
     let at = |i: usize| unsafe { *x.add(i) };
-    let mean = if CENTRE { sums(len, |i| [at(i)])[0] / n } else { 0.0 };
+    let mean = if CENTRE { sums(len, |i| [at(i)])[0] * share } else { 0.0 };
     let centre = T::from_f64(mean);
     let [squares, rest] = sums(len, |i| {
         let d = at(i) - centre;
@@ -118,11 +119,11 @@ pub(super) unsafe fn moments<T: Float, const CENTRE: bool>(x: *const T, len: usi
     });
     // What rounding left of the mean corrects it and the squares (Chan, Golub & LeVeque, 1983, "corrected two-pass").
     let (mean, squares) = if CENTRE && rest.is_finite() {
-        (centre.to_f64() + rest / n, squares - rest * rest / n)
+        (centre.to_f64() + rest * share, squares - rest * rest * share)
     } else {
         (mean, squares)
     };
-    (mean, 1.0 / (squares / n + eps).sqrt())
+    (mean, 1.0 / (squares * share + eps).sqrt())
 }
 
 struct ForwardRow<T, const CENTRE: bool>(PhantomData<T>);

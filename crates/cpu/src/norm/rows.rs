@@ -183,10 +183,21 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
             i += LANES;
         }
         let mut rest = [[<T as Number>::ZERO; LANES]; K];
-        for l in 0..end - i {
-            let terms = term(i + l);
-            for k in 0..K {
-                rest[k][l] = terms[k];
+        let (first, left) = (end - end.min(LANES), end - i);
+        if left > 0 && end >= LANES {
+            // A whole set of terms, of which those count that were not added yet.
+            for l in 0..LANES {
+                let terms = term(first + l);
+                for k in 0..K {
+                    rest[k][l] = select(l + left >= LANES, terms[k], <T as Number>::ZERO);
+                }
+            }
+        } else {
+            for l in 0..left {
+                let terms = term(i + l);
+                for k in 0..K {
+                    rest[k][l] = terms[k];
+                }
             }
         }
         i = end;
@@ -216,8 +227,15 @@ pub(crate) unsafe fn largest<T: Float>(x: *const T, n: usize) -> T {
         i += LANES;
     }
     let mut rest = const { [T::NEG_INFINITY; LANES] };
-    for l in 0..n - i {
-        rest[l] = at(i + l);
+    if n >= LANES {
+        // Some are looked at twice, which is cheaper than to look at a few one by one.
+        for l in 0..LANES {
+            rest[l] = at(n - LANES + l);
+        }
+    } else {
+        for l in 0..n {
+            rest[l] = at(l);
+        }
     }
     let mut all = const { [T::NEG_INFINITY; LANES] };
     for l in 0..LANES {

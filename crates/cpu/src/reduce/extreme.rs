@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 const TILE: usize = 256;
 
 /// Elements of a block where columns are few.
-const NARROW_BLOCK: usize = 2048;
+const NARROW_BLOCK: usize = 8192;
 
 /// Rows of a block where columns are many.
 const WIDE_ROWS: usize = 16;

@@ -27,6 +27,23 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     fn step<I: Isa>(self, state: Self::State, x: Self::In, param: Self::Param) -> Self::State;
     /// The accumulator of both.
     fn merge(self, a: Self::State, b: Self::State) -> Self::State;
+    /// Whether there is a cheaper `quick_step` for elements that are not `rare`.
+    const QUICK: bool = false;
+    /// Whether `quick_step` may not stand for `step`.
+    #[inline(always)]
+    fn is_rare(_: Self::In) -> bool {
+        false
+    }
+    /// The cheaper step, of the same value.
+    #[inline(always)]
+    fn quick_step<I: Isa>(self, state: Self::State, x: Self::In, param: Self::Param) -> Self::State {
+        self.step::<I>(state, x, param)
+    }
+    /// `merge` for accumulators of elements that are not rare.
+    #[inline(always)]
+    fn quick_merge(self, a: Self::State, b: Self::State) -> Self::State {
+        self.merge(a, b)
+    }
 }
 
 /// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`.
@@ -98,7 +115,8 @@ impl Value for i64 {
 /// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, the step and the merge.
 macro_rules! fold {
     ($(#[$doc:meta])* $name:ident<$T:ident>: $State:ty = $identity:expr,
-     |$s:ident, $x:ident| $step:expr, |$a:ident, $b:ident| $merge:expr) => {
+     |$s:ident, $x:ident| $step:expr, |$a:ident, $b:ident| $merge:expr
+     $(; unless $e:ident $rare:expr, |$qs:ident, $qx:ident| $quick:expr)?) => {
         $(#[$doc])*
         pub(super) struct $name<T>(PhantomData<T>);
         impl<T> $name<T> {
@@ -124,6 +142,21 @@ macro_rules! fold {
             fn merge(self, $a: Self::State, $b: Self::State) -> Self::State {
                 $merge
             }
+            $(
+                const QUICK: bool = true;
+                #[inline(always)]
+                fn is_rare($e: $T) -> bool {
+                    $rare
+                }
+                #[inline(always)]
+                fn quick_step<I: Isa>(self, $qs: Self::State, $qx: $T, _: ()) -> Self::State {
+                    $quick
+                }
+                #[inline(always)]
+                fn quick_merge(self, $qs: Self::State, $qx: Self::State) -> Self::State {
+                    $quick
+                }
+            )?
         }
     };
 }
@@ -156,11 +189,13 @@ fold! {
 }
 fold! {
     /// The largest; NaN if there is one.
-    Max<T>: T = T::LOWEST, |s, x| larger(s, x), |a, b| larger(a, b)
+    Max<T>: T = T::LOWEST, |s, x| larger(s, x), |a, b| larger(a, b);
+    unless e e.nan(), |s, x| select(x > s, x, s)
 }
 fold! {
     /// The smallest; NaN if there is one.
-    Min<T>: T = T::HIGHEST, |s, x| smaller(s, x), |a, b| smaller(a, b)
+    Min<T>: T = T::HIGHEST, |s, x| smaller(s, x), |a, b| smaller(a, b);
+    unless e e.nan(), |s, x| select(x < s, x, s)
 }
 fold! {
     /// The largest magnitude; NaN if there is one. Its accumulator never falls below zero, as PyTorch's.
@@ -222,11 +257,71 @@ impl Fold for ComplexProduct {
     }
 }
 
+/// Bytes of the accumulators of a tile.
+const STATE_BYTES: usize = 1 << 14;
+
 /// Bytes between what is folded and what is asked for: they stay in the first-level cache.
 const AHEAD: usize = 1 << 14;
 
-/// Columns folded between two looks ahead.
+/// Columns folded together: few enough for their accumulators to stay in registers (Note [Lanes]).
 const LOOK: usize = 64;
+
+/// Rows folded together: an accumulator is loaded and stored once for that many elements.
+const ROWS: usize = 8;
+
+/// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns. Gives up, having changed nothing, if it is to be
+/// `QUICK` and there are rare elements.
+///
+/// # Safety
+/// `x` must be valid for the rows, `row_stride` elements apart.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
+unsafe fn fold_tile<I: Isa, F: Fold, const QUICK: bool>(
+    f: F,
+    x: *const F::In,
+    row_stride: isize,
+    skip: usize,
+    params: &[F::Param; LOOK],
+    states: &mut [F::State; LOOK],
+) -> bool {
+    let mut s = *states;
+    let mut rare = const { [0u32; LOOK] };
+    for r in (0..ROWS).step_by(2) {
+        let (a, b) = (x.wrapping_offset(r as isize * row_stride), x.wrapping_offset((r + 1) as isize * row_stride));
+        // SAFETY: rows `r` and `r + 1` of the caller's.
+        let at = |l: usize| unsafe { (*a.add(l), *b.add(l)) };
+        for l in 0..LOOK {
+            let (a, b) = at(l);
+            s[l] = match QUICK {
+                true => f.quick_step::<I>(f.quick_step::<I>(s[l], a, params[l]), b, params[l]),
+                false => f.step::<I>(f.step::<I>(s[l], a, params[l]), b, params[l]),
+            };
+        }
+        if QUICK {
+            for l in 0..LOOK {
+                let (a, b) = at(l);
+                rare[l] = select(F::is_rare(a) | F::is_rare(b), 1, rare[l]);
+            }
+        }
+    }
+    if QUICK {
+        let mut any = 0;
+        for l in 0..LOOK {
+            any |= rare[l];
+        }
+        if any != 0 {
+            return false;
+        }
+    }
+    if skip == 0 {
+        *states = s;
+    } else {
+        for l in 0..LOOK {
+            states[l] = select(l >= skip, s[l], states[l]);
+        }
+    }
+    true
+}
 
 /// Folds row by row into one accumulator per column.
 ///
@@ -245,28 +340,48 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     let (params, states) = (&params[..cols], &mut states[..cols]);
     // Short stretches of many rows are too many streams for the hardware to see them coming: rows are asked for while
     // those before them, `AHEAD` bytes of them, are folded.
-    let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(4);
+    let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS);
     let mut r = 0;
-    // Four rows per pass: an accumulator is loaded and stored once for four elements.
+    while cols >= LOOK && r + ROWS <= rows {
+        let x = x.wrapping_offset(r as isize * row_stride);
+        let mut done = 0;
+        while done < cols {
+            // The last columns are folded with some before them, whose accumulators are left alone.
+            let start = done.min(cols - LOOK);
+            let from = x.wrapping_add(start);
+            for row in 0..ROWS {
+                let next = from.wrapping_offset((ahead + row) as isize * row_stride);
+                for byte in (0..LOOK * size_of::<F::In>()).step_by(64) {
+                    prefetch(next.cast::<u8>().wrapping_add(byte));
+                }
+            }
+            let (params, states) = (&params[start..], &mut states[start..]);
+            let (Some(params), Some(states)) = (params.first_chunk(), states.first_chunk_mut()) else { break };
+            let skip = done - start;
+            // SAFETY: rows `r..r + ROWS` and these columns exist.
+            unsafe {
+                if !F::QUICK || !fold_tile::<I, F, true>(f, from, row_stride, skip, params, states) {
+                    fold_tile::<I, F, false>(f, from, row_stride, skip, params, states);
+                }
+            }
+            done = start + LOOK;
+        }
+        r += ROWS;
+    }
+    // Few columns, four rows at a time.
     while r + 4 <= rows {
         // SAFETY: rows `r..r + 4` exist by the contract.
         let [a, b, c, d] =
             [0, 1, 2, 3].map(|i| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) });
-        for start in (0..cols).step_by(LOOK) {
-            let end = cols.min(start + LOOK);
-            for row in [a, b, c, d] {
-                let next = row.as_ptr().wrapping_offset(ahead as isize * row_stride).wrapping_add(start);
-                for byte in (0..(end - start) * size_of::<F::In>()).step_by(64) {
-                    prefetch(next.cast::<u8>().wrapping_add(byte));
-                }
-            }
-            for j in start..end {
-                let (mut s, p) = (states[j], params[j]);
-                s = f.step::<I>(s, a[j], p);
-                s = f.step::<I>(s, b[j], p);
-                s = f.step::<I>(s, c[j], p);
-                states[j] = f.step::<I>(s, d[j], p);
-            }
+        for row in [a, b, c, d] {
+            prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
+        }
+        for j in 0..cols {
+            let (mut s, p) = (states[j], params[j]);
+            s = f.step::<I>(s, a[j], p);
+            s = f.step::<I>(s, b[j], p);
+            s = f.step::<I>(s, c[j], p);
+            states[j] = f.step::<I>(s, d[j], p);
         }
         r += 4;
     }
@@ -280,40 +395,85 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     }
 }
 
-/// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]).
+/// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]). Gives
+/// up if it is to be `QUICK` and there are rare elements.
 ///
 /// # Safety
 /// `x` must be valid for `n` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
-unsafe fn fold_run<I: Isa, F: Fold>(f: F, x: *const F::In, n: usize, param: F::Param) -> F::State {
+unsafe fn fold_run<I: Isa, F: Fold, const QUICK: bool>(
+    f: F,
+    x: *const F::In,
+    n: usize,
+    param: F::Param,
+) -> Option<F::State> {
     const N: usize = 64;
     let mut lanes = const { [F::IDENTITY; N] };
+    let mut rare = const { [0u32; N] };
     let mut at = 0;
+    // SAFETY: every index is below `n`.
+    let element = |i: usize| unsafe { *x.add(i) };
+    let step = |s: F::State, x: F::In| if QUICK { f.quick_step::<I>(s, x, param) } else { f.step::<I>(s, x, param) };
+    let merge = |a: F::State, b: F::State| if QUICK { f.quick_merge(a, b) } else { f.merge(a, b) };
+    // Two elements for one look at whether they are rare. (A loop for each array, else they leave the registers.)
+    while QUICK && at + 2 * N <= n {
+        for l in 0..N {
+            lanes[l] = step(step(lanes[l], element(at + l)), element(at + N + l));
+        }
+        for l in 0..N {
+            let (a, b) = (element(at + l), element(at + N + l));
+            rare[l] = select(F::is_rare(a) | F::is_rare(b), 1, rare[l]);
+        }
+        at += 2 * N;
+    }
     while at + N <= n {
         for l in 0..N {
-            // SAFETY: `at + N` elements exist.
-            lanes[l] = f.step::<I>(lanes[l], unsafe { *x.add(at + l) }, param);
+            lanes[l] = step(lanes[l], element(at + l));
+        }
+        for l in 0..N {
+            rare[l] = select(QUICK && F::is_rare(element(at + l)), 1, rare[l]);
         }
         at += N;
     }
     let mut rest = const { [F::IDENTITY; N] };
-    for l in 0..n - at {
-        // SAFETY: the last of the `n` elements.
-        rest[l] = f.step::<I>(rest[l], unsafe { *x.add(at + l) }, param);
+    let left = n - at;
+    if left > 0 && n >= N {
+        // A whole set, of which those count that were not folded yet.
+        for l in 0..N {
+            let folded = step(F::IDENTITY, element(n - N + l));
+            rest[l] = select(l + left >= N, folded, F::IDENTITY);
+        }
+        for l in 0..N {
+            rare[l] = select(QUICK && F::is_rare(element(n - N + l)), 1, rare[l]);
+        }
+    } else {
+        for l in 0..left {
+            rest[l] = step(rest[l], element(at + l));
+            rare[l] = select(QUICK && F::is_rare(element(at + l)), 1, rare[l]);
+        }
+    }
+    if QUICK {
+        let mut any = 0;
+        for l in 0..N {
+            any |= rare[l];
+        }
+        if any != 0 {
+            return None;
+        }
     }
     let mut joined = const { [F::IDENTITY; N] };
     for l in 0..N {
-        joined[l] = f.merge(lanes[l], rest[l]);
+        joined[l] = merge(lanes[l], rest[l]);
     }
     let mut half = N;
     while half > 1 {
         half /= 2;
         for l in 0..half {
-            joined[l] = f.merge(joined[l], joined[l + half]);
+            joined[l] = merge(joined[l], joined[l + half]);
         }
     }
-    joined[0]
+    Some(joined[0])
 }
 
 /// Folds a block into the accumulators of its columns. Where rows lie end to end, the elements of a single column are
@@ -332,8 +492,16 @@ pub(super) unsafe fn fold_block<I: Isa, F: Fold>(
     states: &mut [F::State],
 ) {
     if cols == 1 && row_stride == 1 {
-        // SAFETY: `rows` contiguous elements.
-        states[0] = f.merge(states[0], unsafe { fold_run::<I, F>(f, x, rows, params[0]) });
+        // SAFETY: `rows` contiguous elements. (No closures: they need not be inlined, and then lose the instruction set.)
+        unsafe {
+            if F::QUICK
+                && let Some(all) = fold_run::<I, F, true>(f, x, rows, params[0])
+            {
+                states[0] = f.merge(states[0], all);
+            } else if let Some(all) = fold_run::<I, F, false>(f, x, rows, params[0]) {
+                states[0] = f.merge(states[0], all);
+            }
+        }
         return;
     }
     let mut deal = 1;
@@ -419,7 +587,8 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
         size_of::<F::State>()
     }
     fn tile(&self) -> usize {
-        1024
+        // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
+        (STATE_BYTES / size_of::<F::State>()).max(512)
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.

@@ -349,6 +349,46 @@ fn special_values() {
 }
 
 #[test]
+fn a_nan_anywhere_is_found() {
+    // Columns and rows of lengths about those that loops are made of.
+    for (rows, cols) in [(1, 64), (7, 65), (8, 64), (9, 127), (17, 190), (20, 40)] {
+        for at in [0, 1, cols - 1, cols, rows * cols / 2, rows * cols - 1].into_iter().filter(|&i| i < rows * cols) {
+            let mut values: Vec<f32> = (0..rows * cols).map(|i| (i * 7919 % 1009) as f32).collect();
+            values[at] = f32::NAN;
+            let mut input = Array::of(&values);
+            for (down, across) in [(true, false), (false, true), (true, true)] {
+                let dims = [(rows, cols as isize, down), (cols, 1, across)];
+                for op in [Reduction::Max, Reduction::Min] {
+                    check(op, &dims, &mut input, &[DType::F32], 0.0);
+                }
+                check(Reduction::MaxWithIndex, &dims, &mut input, &[DType::F32, DType::I64], 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn variance_keeps_its_digits() {
+    // The first element, from which distances are taken, far from the others; a mean far from zero; infinities.
+    let spread = |i: usize| (i * 7919 % 1009) as f64 / 1009.0;
+    for (first, offset) in [(1e9, 0.0), (-1e6, 1e6), (0.5, 1e8), (1e15, 1e15)] {
+        let mut values: Vec<f64> = (0..5000).map(|i| offset + spread(i)).collect();
+        values[0] = first;
+        let mean = values.iter().map(|x| x - offset).sum::<f64>() / 5000.0;
+        let want = values.iter().map(|x| (x - offset - mean).powi(2)).sum::<f64>() / 4999.0;
+        let got = run(VARIANCE, &[(5000, 1, true)], &mut Array::of(&values), &[DType::F64, DType::F64]);
+        assert!(
+            (got[0].at::<f64>(0) / want - 1.0).abs() < 1e-9,
+            "{first} {offset}: {} for {want}",
+            got[0].at::<f64>(0)
+        );
+        assert!((got[1].at::<f64>(0) - offset - mean).abs() <= 1e-15 * (offset + mean).abs());
+    }
+    let got = run(VARIANCE, &[(100, 1, true)], &mut Array::of(&[f32::INFINITY; 100]), &[DType::F32, DType::F32]);
+    assert!(got[0].at::<f32>(0).is_nan() && got[1].at::<f32>(0) == f32::INFINITY);
+}
+
+#[test]
 fn dtypes_wrap_and_convert() {
     let all = |op, mut x: Array, n, out| run(op, &[(n, 1, true)], &mut x, &[out]).remove(0);
     assert_eq!(all(Reduction::Sum, Array::of(&[200u8, 100]), 2, DType::U8).at::<u8>(0), 44);

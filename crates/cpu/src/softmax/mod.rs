@@ -90,6 +90,18 @@ trait RowFunction: 'static {
     const MAX: bool;
     /// The term of the sum.
     fn term<I: Isa, T: Float>(a: T, b: T, max: T) -> T;
+    /// Whether there is a cheaper form of `term` for elements that are `common`.
+    const CHOICE: bool = false;
+    /// Whether `term_common` may stand for `term`.
+    #[inline(always)]
+    fn is_common<T: Float>(_: T, _: T) -> bool {
+        false
+    }
+    /// The cheaper form, of the same value.
+    #[inline(always)]
+    fn term_common<I: Isa, T: Float>(a: T, b: T, max: T) -> T {
+        Self::term::<I, T>(a, b, max)
+    }
     /// The result, given the maximum and [`RowFunction::scale`] of the sum.
     fn apply<I: Isa, T: Float>(a: T, b: T, max: T, scale: T) -> T;
     /// What the results need of the sum.
@@ -101,6 +113,15 @@ trait RowFunction: 'static {
 struct Softmax;
 impl RowFunction for Softmax {
     const MAX: bool = true;
+    const CHOICE: bool = true;
+    #[inline(always)]
+    fn is_common<T: Float>(a: T, max: T) -> bool {
+        (a - max).is_common_exponent()
+    }
+    #[inline(always)]
+    fn term_common<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
+        (a - max).exp_common::<I>()
+    }
     const SCALED_TERM: bool = true;
     #[inline(always)]
     fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
@@ -119,6 +140,15 @@ impl RowFunction for Softmax {
 struct LogSoftmax;
 impl RowFunction for LogSoftmax {
     const MAX: bool = true;
+    const CHOICE: bool = true;
+    #[inline(always)]
+    fn is_common<T: Float>(a: T, max: T) -> bool {
+        (a - max).is_common_exponent()
+    }
+    #[inline(always)]
+    fn term_common<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
+        (a - max).exp_common::<I>()
+    }
     #[inline(always)]
     fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
         (a - max).exp_not_positive::<I>()
@@ -198,8 +228,20 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 std::ptr::copy_nonoverlapping(b, y.as_mut_ptr(), n);
                 (from, from_b) = (x.as_ptr(), y.as_ptr());
             }
-            for l in 0..LANES {
-                last[l] = F::term::<I, T>(*from.add(l), *from_b.add(l), max);
+            let mut rare = 0u32;
+            if F::CHOICE {
+                for l in 0..LANES {
+                    rare |= !F::is_common::<T>(*from.add(l), max) as u32;
+                }
+            }
+            if F::CHOICE && rare == 0 {
+                for l in 0..LANES {
+                    last[l] = F::term_common::<I, T>(*from.add(l), *from_b.add(l), max);
+                }
+            } else {
+                for l in 0..LANES {
+                    last[l] = F::term::<I, T>(*from.add(l), *from_b.add(l), max);
+                }
             }
             // Those that are not part of the rest are counted below.
             let skip = if full == 0 { 0 } else { LANES - rest };
@@ -222,8 +264,20 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                     }
                 }
                 let mut block = [<T as Number>::ZERO; LANES];
-                for l in 0..LANES {
-                    block[l] = F::term::<I, T>(*a.add(at + l), *b.add(at + l), max);
+                let mut rare = 0u32;
+                if F::CHOICE {
+                    for l in 0..LANES {
+                        rare |= !F::is_common::<T>(*a.add(at + l), max) as u32;
+                    }
+                }
+                if F::CHOICE && rare == 0 {
+                    for l in 0..LANES {
+                        block[l] = F::term_common::<I, T>(*a.add(at + l), *b.add(at + l), max);
+                    }
+                } else {
+                    for l in 0..LANES {
+                        block[l] = F::term::<I, T>(*a.add(at + l), *b.add(at + l), max);
+                    }
                 }
                 for l in 0..LANES {
                     lanes[l] += block[l];
