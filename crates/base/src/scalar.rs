@@ -1,6 +1,6 @@
 //! One number of any category, as an operator argument.
 
-use crate::dtype::{Category, DType};
+use crate::dtype::{Category, DType, Element};
 use crate::{Result, ensure};
 use num_complex::Complex;
 use std::fmt;
@@ -80,6 +80,16 @@ impl Scalar {
                 ensure!(self.fits(dtype), "value cannot be converted to type {} without overflow", dtype.c_name());
                 Ok(self)
             }
+        }
+    }
+    /// The number as a half holds it; other dtypes leave it alone.
+    #[inline]
+    #[must_use]
+    pub fn rounded(self, dtype: DType) -> Scalar {
+        match dtype {
+            DType::F16 => Scalar::Float(half::f16::from_scalar(self).to_f64()),
+            DType::BF16 => Scalar::Float(half::bf16::from_scalar(self).to_f64()),
+            _ => self,
         }
     }
     fn fits(self, dtype: DType) -> bool {

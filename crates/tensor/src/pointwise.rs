@@ -6,7 +6,7 @@ use crate::dispatch::{Overlap, check_writable, overlap, overlaps, resize_output}
 use crate::keys::{Key, KeySet};
 use crate::op::{Body, Form, Op};
 use crate::promotion::{self, Promotion};
-use crate::value::{Operand, Outputs, Value};
+use crate::value::{Operand, Outputs, OwnedOperand, Value};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::math::Level;
@@ -60,7 +60,7 @@ pub fn any_params(args: &[Value<'_>]) -> Result<Params> {
     Ok(params)
 }
 
-/// As [`any_params`], for numbers that `dtype` must be able to hold.
+/// As [`any_params`], for numbers that `dtype` must be able to hold; halves round them.
 ///
 /// # Errors
 /// When one is not a number, or outside the dtype's range.
@@ -68,9 +68,9 @@ pub fn scalar_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     if args.is_empty() {
         return Ok(NO_PARAMS);
     }
-    let params = any_params(args)?;
-    for p in params {
-        p.fit(dtype)?;
+    let mut params = any_params(args)?;
+    for p in &mut params {
+        *p = p.fit(dtype)?.rounded(dtype);
     }
     Ok(params)
 }
@@ -108,6 +108,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     }
     let arity = pointwise.arity;
     ensure!(args.len() >= arity, "{}() takes at least {arity} arguments", op.name());
+    let narrowed: SmallVec<[OwnedOperand; MAX_OPERANDS]>;
     let mut operands: SmallVec<[Operand<'_>; MAX_OPERANDS]> = SmallVec::new();
     for a in &args[..arity] {
         operands.push(crate::value::FromValue::from_value(*a).map_err(|e: Error| e.context(op.name()))?);
@@ -128,9 +129,19 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
         Some(v) => return Err(Error::type_(format!("{}(): cannot write to {}", op.name(), v.kind_name()))),
     };
     let common = promotion::common_dtype(&pointwise.promotion, &operands)?;
-    let params = (pointwise.params)(rest, common)?;
     let strip = (pointwise.strips)(common.compute(), flambeau_cpu::math::level())
         .ok_or_else(|| unsupported(op, pointwise, common))?;
+    let params = (pointwise.params)(rest, common)?;
+    if common != common.compute() && !operands.iter().all(|o| matches!(o, Operand::Tensor(t) if t.dtype() == common)) {
+        narrowed = narrow(&pointwise.promotion, &operands, common)?;
+        operands.clear();
+        for o in &narrowed {
+            operands.push(match o {
+                OwnedOperand::Tensor(t) => Operand::Tensor(t),
+                OwnedOperand::Scalar(s) => Operand::Scalar(*s),
+            });
+        }
+    }
     let result_dtype = promotion::result_dtype(common, strip.out);
     ensure!(
         !(form == Some(Form::InPlace) && common.is_complex() && result_dtype.is_floating_point()),
@@ -197,8 +208,8 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
         }
     }
     match pointwise.promotion {
-        Promotion::Common => {}
-        Promotion::Float if dtype.is_differentiable() => {}
+        Promotion::Common | Promotion::KeepNumbers(Promotion::Common) => {}
+        Promotion::Float | Promotion::KeepNumbers(Promotion::Float) if dtype.is_differentiable() => {}
         _ => return Ok(None),
     }
     let params = (pointwise.params)(rest, dtype)?;
@@ -229,6 +240,26 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
     // SAFETY: every operand is dense with `n` elements of the strip's dtype, or one such number; all are locked or ours.
     unsafe { (strip.run)(strip_args) };
     Ok(Some(out))
+}
+
+/// The operands of a computation in halves as its dtype holds them.
+fn narrow(
+    promotion: &Promotion,
+    operands: &[Operand<'_>],
+    dtype: DType,
+) -> Result<SmallVec<[OwnedOperand; MAX_OPERANDS]>> {
+    let keep = matches!(promotion, Promotion::KeepNumbers(_));
+    let one = |(i, o): (usize, &Operand<'_>)| {
+        Ok(match *o {
+            Operand::Tensor(t) if t.dtype() == dtype || (keep && i > 0 && t.dim() == 0) => {
+                OwnedOperand::Tensor(t.clone())
+            }
+            Operand::Tensor(t) => OwnedOperand::Tensor(t.to_dtype(dtype)?),
+            Operand::Scalar(s) if keep && i > 0 => OwnedOperand::Scalar(s),
+            Operand::Scalar(s) => OwnedOperand::Scalar(s.rounded(dtype)),
+        })
+    };
+    operands.iter().enumerate().map(one).collect()
 }
 
 #[cold]

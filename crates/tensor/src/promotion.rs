@@ -36,6 +36,9 @@ pub enum Promotion {
     Float,
     /// Whatever the function says.
     Custom(fn(&[Operand<'_>]) -> Result<DType>),
+    /// As the rule says, but numbers and 0-d tensors after the first operand keep their values, where others are rounded
+    /// to the common dtype before anything is computed. (That shows beside halves, which are computed in `f32`.)
+    KeepNumbers(&'static Promotion),
 }
 
 /// The dtype a pointwise call is computed in.
@@ -51,6 +54,7 @@ pub fn common_dtype(promotion: &Promotion, operands: &[Operand<'_>]) -> Result<D
             Ok(if d.is_differentiable() { d } else { default_dtype() })
         }
         Promotion::Custom(rule) => rule(operands),
+        Promotion::KeepNumbers(rule) => common_dtype(rule, operands),
     }
 }
 

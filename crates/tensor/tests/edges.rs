@@ -160,3 +160,159 @@ fn limits_of_activations() {
     );
     assert!(shrink(DType::I32, 0.5).starts_with("\"softshrink_check\" not implemented for 'Int'"));
 }
+
+/// What a call on one list of numbers gives, by dtype; NaN stands for NaN, and zeros have their signs.
+type Row = (&'static str, DType, fn(&Tensor) -> Result<Tensor>, &'static [f64], &'static [f64]);
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+const THIRD: f64 = 1.0 / 3.0;
+
+fn tensor(x: &[f64], dtype: DType) -> Tensor {
+    Tensor::from_slice(x).unwrap().to_dtype(dtype).unwrap()
+}
+fn whole() -> Tensor {
+    Tensor::from_slice(&[2049i32, 4097, 3]).unwrap()
+}
+fn third() -> Tensor {
+    Tensor::scalar(THIRD as f32).unwrap()
+}
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    // Halves round where PyTorch computes in steps ...
+    ("logit", DType::F16, |x| x.logit(None), &[0.284912109375, 0.439208984375, 0.5078125], &[-0.91943359375, -0.2437744140625, 0.031707763671875]),
+    ("logit", DType::BF16, |x| x.logit(None), &[0.284912109375, 0.439208984375, 0.5078125], &[-0.921875, -0.2470703125, 0.03076171875]),
+    ("ndtr", DType::F16, |x| x.special_ndtr(), &[-3.375, -1.5625, 0.75], &[0.00048828125, 0.05908203125, 0.7734375]),
+    ("ndtr", DType::BF16, |x| x.special_ndtr(), &[-3.375, -1.5625, 0.75], &[0.0, 0.060546875, 0.7734375]),
+    ("log_softmax", DType::F16, |x| x.log_softmax(0, None), &[8.375, 2.5, -1.25], &[-0.002925872802734375, -5.87890625, -9.625]),
+    ("log_softmax", DType::BF16, |x| x.log_softmax(0, None), &[8.375, 2.5, -1.25], &[0.0, -5.875, -9.625]),
+    ("log_softmax across", DType::F16, |x| x.view(&[3, 1])?.log_softmax(0, None)?.view(&[3]), &[8.375, 2.5, -1.25], &[-0.0028705596923828125, -5.87890625, -9.625]),
+    ("div trunc", DType::F16, |x| x.div_mode(&tensor(&[0.1258544921875, -0.216796875, 3.0], DType::F16), Some("trunc")), &[-8.5546875, -3.890625, 10.0], &[-68.0, 17.0, 3.0]),
+    ("div trunc", DType::BF16, |x| x.div_mode(&tensor(&[0.1258544921875, -0.216796875, 3.0], DType::BF16), Some("trunc")), &[-8.5546875, -3.890625, 10.0], &[-68.0, 18.0, 3.0]),
+    ("div trunc number", DType::F16, |x| x.div_mode(0.1258544921875, Some("trunc")), &[-8.5546875, -3.890625, 10.0], &[-67.0, -30.0, 79.0]),
+    ("linspace", DType::F16, |_| Tensor::linspace(-3.0, 5.3, 6, DType::F16), &[], &[-3.0, -1.3408203125, 0.318359375, 1.982421875, 3.640625, 5.30078125]),
+    ("linspace", DType::BF16, |_| Tensor::linspace(-3.0, 5.3, 6, DType::BF16), &[], &[-3.0, -1.3359375, 0.328125, 1.984375, 3.65625, 5.3125]),
+    // ... and take other operands as halves hold them, products and quotients by numbers excepted.
+    ("add", DType::F16, |x| x.add(THIRD), &[0.271, -0.302, 100.0], &[0.6044921875, 0.03125, 100.3125]),
+    ("add", DType::BF16, |x| x.add(THIRD), &[0.271, -0.302, 100.0], &[0.60546875, 0.03125, 100.5]),
+    ("mul", DType::F16, |x| x.mul(THIRD), &[0.271, -0.302, 100.0], &[0.09033203125, -0.10064697265625, 33.34375]),
+    ("mul 0-d", DType::BF16, |x| x.mul(&third()), &[0.271, -0.302, 100.0], &[0.09033203125, -0.10107421875, 33.25]),
+    ("div", DType::F16, |x| x.div(3.3), &[0.271, -0.302, 100.0], &[0.08209228515625, -0.09149169921875, 30.296875]),
+    ("fmod", DType::F16, |x| x.fmod(THIRD), &[0.271, -0.302, 100.0], &[0.27099609375, -0.302001953125, 0.0244140625]),
+    ("sub 0-d", DType::F16, |x| x.sub(&third()), &[0.271, -0.302, 100.0], &[-0.062255859375, -0.63525390625, 99.6875]),
+    ("add whole", DType::F16, |x| x.add(&whole()), &[0.271, -0.302, 100.0], &[2048.0, 4096.0, 103.0]),
+    ("mul whole", DType::BF16, |x| x.mul(&whole()), &[0.271, -0.302, 100.0], &[556.0, -1240.0, 300.0]),
+    ("alpha", DType::F16, |x| x.add_scaled(x, THIRD), &[0.271, -0.302], &[0.361328125, -0.402587890625]),
+    ("pow", DType::F16, |x| x.pow(THIRD), &[0.271, 0.302, 100.0], &[0.64697265625, 0.6708984375, 4.640625]),
+    ("eq", DType::F16, |x| x.eq(THIRD), &[THIRD], &[1.0]),
+    // Special arguments.
+    ("i0", DType::F32, |x| x.i0(), &[INF, -INF], &[NAN, NAN]),
+    ("i1", DType::F64, |x| x.special_i1(), &[INF, -INF, -0.0], &[NAN, NAN, 0.0]),
+    ("i1e", DType::F64, |x| x.special_i1e(), &[-0.0, INF, -INF], &[0.0, 0.0, -0.0]),
+    ("lgamma", DType::F64, |x| x.lgamma(), &[-1e-200, 1e-300], &[460.51701859880916, 690.7755278982137]),
+    ("ndtri", DType::F64, |x| x.special_ndtri(), &[5e-324], &[-38.467405617144344]),
+    ("erfcx", DType::F32, |x| x.special_erfcx(), &[-6.068276882171631, -8.25], &[1.9655492628381696e16, 7.247665937788977e29]),
+    ("pow", DType::F32, |x| x.pow(-0.5), &[-0.0, -INF, 4.0], &[-INF, NAN, 0.5]),
+    ("elu", DType::F32, |x| x.elu(-INF, 1.0, 1.0), &[0.0, -0.0], &[0.0, -0.0]),
+    ("gcd", DType::I8, |x| x.gcd(&tensor(&[-127.0, -128.0, 100.0], DType::I8)), &[-128.0, 127.0, -128.0], &[-1.0, -1.0, 4.0]),
+];
+
+fn agree(got: f64, wanted: f64, digits: f64) -> bool {
+    match wanted == 0.0 {
+        true => got == 0.0 && got.is_sign_negative() == wanted.is_sign_negative(),
+        false => (got.is_nan() && wanted.is_nan()) || got == wanted || (got - wanted).abs() <= digits * wanted.abs(),
+    }
+}
+
+#[test]
+fn values_at_the_edges() {
+    for (name, dtype, call, x, wanted) in ROWS {
+        let result = call(&tensor(x, *dtype)).unwrap().to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+        let digits = match dtype {
+            DType::F16 | DType::BF16 => 0.0,
+            DType::F32 => 4e-7,
+            _ => 1e-14,
+        };
+        assert_eq!(result.len(), wanted.len(), "{name} {dtype}");
+        assert!(
+            result.iter().zip(*wanted).all(|(g, w)| agree(*g, *w, digits)),
+            "{name} {dtype}: {result:?}, not {wanted:?}"
+        );
+    }
+}
+
+#[test]
+fn complex_values_at_the_edges() {
+    type C = Complex32;
+    let c = |re: f64, im: f64| C::new(re as f32, im as f32);
+    let of = |z: &[C]| Tensor::from_slice(z).unwrap();
+    let one = |z: C, call: fn(&Tensor) -> Result<Tensor>| call(&of(&[z])).unwrap();
+    let power = |z: C, w: C| of(&[z]).pow(&of(&[w])).unwrap();
+    let rows = [
+        (
+            power(c(-5.3954973220825195, -4.704184532165527), c(-7.112513542175293, 1.3271846771240234)),
+            c(1.1100371011707466e-05, 1.7566702808835544e-05),
+        ),
+        (one(c(-7.950586795806885, 3.611605167388916), |z| z.sinc()), c(413.19317626953125, -1486.30517578125)),
+        (power(c(INF, NAN), c(1.0, 2.0)), c(INF, NAN)),
+        (power(c(NAN, INF), c(1.0, 2.0)), c(INF, NAN)),
+        (of(&[c(INF, NAN)]).float_power(&of(&[c(1.0, 2.0)])).unwrap(), c(INF, NAN)),
+        (one(c(INF, NAN), |z| z.acos()), c(NAN, -INF)),
+        (one(c(-INF, NAN), |z| z.asin()), c(NAN, INF)),
+        (one(c(-INF, INF), |z| z.sinh()), c(INF, NAN)),
+        (one(c(INF, -INF), |z| z.sin()), c(NAN, INF)),
+        (one(c(INF, NAN), |z| z.log1p()), c(NAN, NAN)),
+        (of(&[c(INF, INF)]).logaddexp(&of(&[c(INF, NAN)])).unwrap(), c(NAN, NAN)),
+    ];
+    for (i, (got, wanted)) in rows.iter().enumerate() {
+        let got = got.to_dtype(DType::Complex64).unwrap().to_vec::<C>().unwrap()[0];
+        let close = agree(got.re as f64, wanted.re as f64, 4e-7) && agree(got.im as f64, wanted.im as f64, 4e-7);
+        assert!(close, "row {i}: {got:?}, not {wanted:?}");
+    }
+}
+
+#[test]
+fn gradients_at_the_edges() {
+    let leaf = |x: &[f64]| tensor(x, DType::F32).requires_grad_(true).unwrap();
+    let grad = |x: &Tensor| x.grad().unwrap().to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+    let check = |name: &str, got: Vec<f64>, wanted: &[f64]| {
+        assert!(got.iter().zip(wanted).all(|(g, w)| agree(*g, *w, 4e-7)), "{name}: {got:?}, not {wanted:?}");
+    };
+    let (y, x) = (leaf(&[0.0, 0.0, INF, 3.0]), leaf(&[0.0, -1.0, 1.0, 4.0]));
+    y.atan2(&x).unwrap().sum().unwrap().backward().unwrap();
+    check("atan2", grad(&y), &[0.0, -1.0, 0.0, 0.16]);
+    check("atan2", grad(&x), &[-0.0, -0.0, NAN, -0.12]);
+    let (x, y) = (leaf(&[1.0, 1.0, INF]), leaf(&[2.0, 1.0, INF]));
+    x.nextafter(&y).unwrap().sum().unwrap().backward().unwrap();
+    check("nextafter", grad(&x), &[1.0, 0.0, 0.0]);
+    check("nextafter", grad(&y), &[0.0; 3]);
+    type Slopes = (&'static str, fn(&Tensor) -> Result<Tensor>, [f64; 3], [f64; 3]);
+    let rows: [Slopes; 3] = [
+        ("mish", |x| x.mish(), [INF, 1e30, 50.0], [NAN, 1.0, 1.0]),
+        ("i1", |x| x.special_i1(), [NAN, 1e-45, 0.0], [0.5, 0.5, 0.5]),
+        ("i1e", |x| x.special_i1e(), [NAN, 1e-45, 0.0], [0.5, 0.5, 0.5]),
+    ];
+    for (name, call, x, wanted) in rows {
+        let x = leaf(&x);
+        call(&x).unwrap().sum().unwrap().backward().unwrap();
+        check(name, grad(&x), &wanted);
+    }
+    // A power of zero does not depend on a real exponent, but on a complex one.
+    let e = Tensor::from_slice(&[Complex64::new(1.0, 1.0), Complex64::new(2.0, 0.0)])
+        .unwrap()
+        .requires_grad_(true)
+        .unwrap();
+    let zero = Tensor::zeros(&[1], DType::Complex128).unwrap();
+    zero.pow(&e).unwrap().real().unwrap().sum().unwrap().backward().unwrap();
+    let g = e.grad().unwrap().to_vec::<Complex64>().unwrap();
+    assert!(g[0].re.is_nan() && g[1] == Complex64::new(0.0, 0.0), "{g:?}");
+}
+
+#[test]
+fn results_keep_the_order_of_dims() {
+    for dtype in [DType::F16, DType::BF16, DType::F32] {
+        let x = Tensor::ones(&[3, 4], dtype).unwrap().transpose(0, 1).unwrap();
+        assert_eq!(x.nextafter(&x.add(1).unwrap()).unwrap().strides(), [1, 4], "{dtype}");
+    }
+}

@@ -1,12 +1,13 @@
 //! The complex functions, with the branch cuts and special values of C99's Annex G.
 //!
 //! All are computed in `f64`, whatever the type, and branch: loops over them do not vectorise, except over [`abs`],
-//! [`angle`], [`sgn`] and [`reciprocal`]. Where one part's sign is unspecified by the standard, so it is here.
+//! [`angle`], [`sgn`] and [`reciprocal`]. Where the standard leaves one part's sign open, it is what PyTorch gives.
 //!
 //! The inverse functions are Kahan's ("Branch Cuts for Complex Elementary Functions", 1987), which get the cuts right
 //! through signed zeros; the trigonometric ones are the hyperbolic ones of `iz`.
 
 use super::{Baseline, Float, Isa, Number, double};
+use flambeau_base::DType;
 use num_complex::Complex;
 use std::f64::consts::{FRAC_PI_2, LN_2, LN_10, PI};
 
@@ -62,8 +63,6 @@ unary! {
     acosh;
     /// The inverse hyperbolic tangent, cut along the real axis beyond -1 and 1.
     atanh;
-    /// `sin(pi z) / (pi z)`, 1 at 0.
-    sinc;
 }
 
 /// The binary logarithm: the natural one, rounded, over that of 2.
@@ -89,11 +88,38 @@ pub fn sigmoid<I: Isa, T: Float>(z: Complex<T>) -> Complex<T> {
     Complex::new(T::from_f64(w.re), T::from_f64(w.im))
 }
 
-/// `z` to the power `w`, as `exp(w log(z))`: NaN for zero to the power zero, as PyTorch has it.
+fn widened<T: Float>(z: Complex<T>) -> C {
+    Complex::new(z.re.to_f64(), z.im.to_f64())
+}
+fn narrowed<T: Float>(z: C) -> Complex<T> {
+    Complex::new(T::from_f64(z.re), T::from_f64(z.im))
+}
+
+/// `z` to the power `w`, as `exp(w log(z))`: NaN for zero to the power zero, as PyTorch has it. In single precision, as
+/// there, the magnitude, the logarithm and the product are rounded, which the exponential magnifies.
 #[inline]
 pub fn pow<I: Isa, T: Float>(z: Complex<T>, w: Complex<T>) -> Complex<T> {
-    let power = functions::pow(Complex::new(z.re.to_f64(), z.im.to_f64()), Complex::new(w.re.to_f64(), w.im.to_f64()));
-    Complex::new(T::from_f64(power.re), T::from_f64(power.im))
+    let (z, w) = (widened(z), widened(w));
+    if T::DTYPE == DType::F64 {
+        return narrowed(functions::exp(functions::times(w, functions::log(z))));
+    }
+    let single = |x: f64| T::from_f64(x).to_f64();
+    let log = functions::log(z);
+    let magnitude = single((z.re * z.re + z.im * z.im).sqrt());
+    let re = if log.re.is_finite() { single(magnitude.ln()) } else { log.re };
+    let product = functions::times_in::<T>(w, C::new(re, single(log.im)));
+    narrowed(functions::exp(product))
+}
+
+/// `sin(pi z) / (pi z)`, 1 at 0; the product is rounded, as PyTorch has it.
+#[inline]
+pub fn sinc<I: Isa, T: Float>(z: Complex<T>) -> Complex<T> {
+    let pi = T::from_f64(PI);
+    if z.re == T::ZERO && z.im == T::ZERO {
+        return Complex::new(T::ONE, T::ZERO);
+    }
+    let t = widened(Complex::new(z.re * pi, z.im * pi));
+    narrowed(Number::div(functions::sin(t), t))
 }
 
 /// The magnitude.
@@ -204,6 +230,9 @@ mod functions {
     }
 
     pub fn log1p(z: C) -> C {
+        if z.re.is_nan() || z.im.is_nan() {
+            return C::new(f64::NAN, f64::NAN);
+        }
         let re = if z.re.abs() < 1.0 && z.im.abs() < 1.0 {
             log_abs1p(z.re, z.im)
         } else {
@@ -267,7 +296,7 @@ mod functions {
             return C::new(double::sinh::<I>(x), y);
         }
         if x.is_infinite() && !y.is_finite() {
-            return C::new(x, f64::NAN);
+            return C::new(f64::INFINITY, f64::NAN);
         }
         let (s, c) = (double::sin::<I>(y), double::cos::<I>(y));
         if x.abs() > 700.0 {
@@ -323,6 +352,9 @@ mod functions {
     }
 
     pub fn sin(z: C) -> C {
+        if z.im.is_infinite() && !z.re.is_finite() {
+            return C::new(f64::NAN, f64::INFINITY);
+        }
         over_i(sinh(times_i(z)))
     }
 
@@ -351,6 +383,9 @@ mod functions {
     }
 
     pub fn asin(z: C) -> C {
+        if z.re.is_infinite() && z.im.is_nan() {
+            return C::new(f64::NAN, f64::INFINITY);
+        }
         over_i(asinh(times_i(z)))
     }
 
@@ -358,7 +393,7 @@ mod functions {
         let (x, y) = (z.re, z.im);
         if x.is_nan() || y.is_nan() {
             if x.is_infinite() {
-                return C::new(f64::NAN, f64::INFINITY);
+                return C::new(f64::NAN, f64::NEG_INFINITY);
             }
             if y.is_infinite() {
                 return C::new(f64::NAN, -y);
@@ -459,16 +494,39 @@ mod functions {
         C::new(re.copysign(x), im.copysign(y))
     }
 
-    pub fn sinc(z: C) -> C {
-        if z.re == 0.0 && z.im == 0.0 {
-            return C::new(1.0, 0.0);
-        }
-        let t = C::new(z.re * PI, z.im * PI);
-        Number::div(sin(t), t)
+    /// The product, with the infinities that the plain one loses to NaN (C11, Annex G.5.1, example 1).
+    pub fn times(z: C, w: C) -> C {
+        recovered(z, w, Number::mul(z, w))
     }
 
-    pub fn pow(z: C, w: C) -> C {
-        exp(Number::mul(w, log(z)))
+    /// [`times`] with all of it rounded to `T`.
+    pub fn times_in<T: Float>(z: C, w: C) -> C {
+        let (a, b): (Complex<T>, Complex<T>) = (narrowed(z), narrowed(w));
+        let product = Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
+        recovered(z, w, widened(product))
+    }
+
+    fn recovered(z: C, w: C, product: C) -> C {
+        if !(product.re.is_nan() && product.im.is_nan()) {
+            return product;
+        }
+        let infinite = |z: C| z.re.is_infinite() || z.im.is_infinite();
+        let boxed = |z: C| {
+            let part = |x: f64| (if x.is_infinite() { 1.0f64 } else { 0.0 }).copysign(x);
+            C::new(part(z.re), part(z.im))
+        };
+        let zeroed = |z: C| {
+            let part = |x: f64| if x.is_nan() { 0f64.copysign(x) } else { x };
+            C::new(part(z.re), part(z.im))
+        };
+        let (z, w) = match (infinite(z), infinite(w)) {
+            (true, true) => (boxed(z), boxed(w)),
+            (true, false) => (boxed(z), zeroed(w)),
+            (false, true) => (zeroed(z), boxed(w)),
+            (false, false) => return product,
+        };
+        let product: C = Number::mul(z, w);
+        C::new(f64::INFINITY * product.re, f64::INFINITY * product.im)
     }
 }
 
@@ -538,7 +596,7 @@ mod tests {
                 }
                 let root = sqrt(z);
                 assert!((root * root - z).norm() < 1e-15 * z.norm());
-                let power = pow(z, c(2.0, 0.0));
+                let power = super::pow::<Baseline, f64>(z, c(2.0, 0.0));
                 assert!((power - z * z).norm() < 1e-14 * (z * z).norm());
             }
         }

@@ -183,6 +183,14 @@ macro_rules! integer {
             }
             #[inline]
             fn gcd(self, other: Self) -> Self {
+                if self == Self::MIN || other == Self::MIN {
+                    // The smallest number has no magnitude in its type: Euclid's algorithm on what C's `abs` gives.
+                    let (mut a, mut b) = (Integer::abs(self), Integer::abs(other));
+                    while a != 0 {
+                        (a, b) = (b.wrapping_rem(a), a);
+                    }
+                    return b;
+                }
                 // Stein's algorithm on the magnitudes.
                 let mut a = Integer::abs(self) as $unsigned;
                 let mut b = Integer::abs(other) as $unsigned;

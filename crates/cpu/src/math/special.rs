@@ -41,6 +41,9 @@ pub fn lgamma(x: f64) -> f64 {
     if x.is_infinite() || (x <= 0.0 && x.floor() == x) {
         return f64::INFINITY;
     }
+    if x.abs() < 1e-20 {
+        return -log(x.abs());
+    }
     if x < 0.0 {
         // Reflection: gamma(x) gamma(-x) = -pi / (x sin(pi x)).
         return log(PI / (x * sin_pi(x)).abs()) - lgamma(-x);
@@ -204,7 +207,8 @@ fn erfc_inverse(y: f64) -> f64 {
     let mut t = if w < 16.0 { p * (1.0 - y) } else { (w + LN_2 - 0.5 * log(PI * w)).sqrt() };
     for _ in 0..4 {
         // erfc(t) / erfc'(t) without underflow.
-        let excess = erfcx(t) - y * exp(t * t);
+        let scaled = if y < 1e-290 { exp(t * t + log(y)) } else { y * exp(t * t) };
+        let excess = erfcx(t) - scaled;
         let step = excess * (0.5 * PI.sqrt());
         t += step / (1.0 + t * step);
     }
@@ -281,7 +285,8 @@ pub fn i1e(x: f64) -> f64 {
         horner!(I, t; 0.38939845902587233, -0.009749577193235758, -0.00021923576383438729, -1.5038547198351201e-05, -1.8349101048965518e-06, -3.483856445811428e-07, -1.000134929730233e-07, -4.312819645562664e-08, -2.336697227282623e-08, -8.435630024967513e-09, 6.687257309165881e-09, 1.4073201407347145e-08, 6.180080050252965e-09, -7.768471997806944e-09, -8.488549054437278e-09, 3.7003762012994875e-09, 7.441519822394391e-09, -1.842354234931444e-09, -5.438072168110142e-09, 9.265252428334351e-10, 3.2055586346236238e-09, -3.8986710944632543e-10, -1.3834389708637022e-09, 1.0940884042721056e-10, 3.784510012514866e-10, -1.4553819054184817e-11, -4.848238653363404e-11)
             / a.sqrt()
     };
-    y.copysign(x)
+    // Zero for both zeros, as PyTorch has it.
+    if x < 0.0 { -y } else { y }
 }
 
 /// The modified Bessel function of the first kind, order 1.
@@ -296,7 +301,8 @@ fn grow(x: f64, y: f64) -> f64 {
         return y * exp(a);
     }
     if a == f64::INFINITY {
-        return a.copysign(y);
+        // As PyTorch has it: the product of an infinity with what it grows from.
+        return f64::NAN;
     }
     y * exp(a - 32.0) * 7.896296018268069e13
 }

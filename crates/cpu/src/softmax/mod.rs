@@ -12,6 +12,8 @@ use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
 use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
+use flambeau_base::{DType, Element};
+use half::{bf16, f16};
 use std::marker::PhantomData;
 
 /// The sizes before, of, and after the dimension.
@@ -58,6 +60,22 @@ pub unsafe fn softmax(log: bool, shape: SoftmaxShape, x: Operand, out: Operand) 
             }
         }
     })
+}
+
+/// The logarithm of [`softmax`] as PyTorch has it along the last dimension of halves: their sum and its logarithm are
+/// rounded to halves.
+///
+/// # Safety
+/// As [`softmax`].
+pub unsafe fn log_softmax_of_halves(shape: SoftmaxShape, x: Operand, out: Operand) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match x.dtype {
+            DType::F16 => run::<f32, LogSoftmaxOf<f16>>(shape, x, x, out),
+            DType::BF16 => run::<f32, LogSoftmaxOf<bf16>>(shape, x, x, out),
+            _ => softmax(true, shape, x, out),
+        }
+    }
 }
 
 /// The gradient of [`softmax`]'s input from its output and the output's gradient.
@@ -160,6 +178,24 @@ impl RowFunction for LogSoftmax {
     #[inline(always)]
     fn scale(sum: f64) -> f64 {
         sum.ln()
+    }
+}
+
+/// With the sum and its logarithm rounded to `H`.
+struct LogSoftmaxOf<H>(PhantomData<H>);
+impl<H: Element> RowFunction for LogSoftmaxOf<H> {
+    const MAX: bool = true;
+    #[inline(always)]
+    fn term<I: Isa, T: Float>(a: T, b: T, max: T) -> T {
+        LogSoftmax::term::<I, T>(a, b, max)
+    }
+    #[inline(always)]
+    fn apply<I: Isa, T: Float>(a: T, b: T, max: T, scale: T) -> T {
+        LogSoftmax::apply::<I, T>(a, b, max, scale)
+    }
+    #[inline(always)]
+    fn scale(sum: f64) -> f64 {
+        H::from_f64(H::from_f64(sum).to_f64().ln()).to_f64()
     }
 }
 

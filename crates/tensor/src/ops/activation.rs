@@ -478,7 +478,7 @@ activation! {
     Promotion::Common, |args, dtype| defaults(args, dtype.compute(), [1.0, 1.0, 1.0]);
     { floats |x; p| {
         let below = (x * p[2]).expm1::<I>() * (p[0] * p[1]);
-        if x <= T::ZERO { below } else { x * p[1] }
+        if x < T::ZERO { below } else { x * p[1] }
     }; }
     derivative: backward! {
         self_(g, self_: Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
@@ -718,6 +718,8 @@ gradient! {
         let rest = T::TWO / (n + T::TWO);
         // 1 - tanh^2, times the sigmoid.
         let slope = rest * (T::TWO - rest) * (e / (T::ONE + e));
+        // Beyond the bound of the exponential the slope is nothing.
+        let slope = if x > T::from_f64(40.0) { T::ZERO } else { slope };
         g * (n / (n + T::TWO) + x * slope)
     }; }
     derivative: backward! {

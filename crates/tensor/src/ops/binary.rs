@@ -1,6 +1,7 @@
 //! Arithmetic of two operands.
 
 use crate::autograd::Forward;
+use super::rounding::{format_of, rounded_to};
 use crate::pointwise::{Params, Pointwise, scalar_params};
 use crate::promotion::Promotion;
 use crate::samples::{Maker, Sample};
@@ -15,7 +16,7 @@ use crate::{
 fn alpha(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     let alpha = match args {
         [] | [Value::None] => Scalar::Int(1),
-        [Value::Scalar(s)] => check_factor("alpha", *s, dtype)?.fit(dtype)?,
+        [Value::Scalar(s)] => check_factor("alpha", *s, dtype)?.fit(dtype)?.rounded(dtype),
         args => return scalar_params(args, dtype),
     };
     Ok([alpha, Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)])
@@ -26,7 +27,7 @@ fn alpha_to_subtract(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     match args {
         [Value::Scalar(s)] => {
             check_factor("alpha", *s, dtype)?.negated().fit(dtype)?;
-            Ok([*s, Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)])
+            Ok([s.rounded(dtype), Scalar::Int(0), Scalar::Int(0), Scalar::Int(0)])
         }
         args => alpha(args, dtype),
     }
@@ -143,7 +144,7 @@ fn sub_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 
 binary! {
     /// `self * other`.
-    fn mul, mul_, mul_out(x, y): Promotion::Common;
+    fn mul, mul_, mul_out(x, y): Promotion::KeepNumbers(&Promotion::Common);
     { numbers |x, y| x.mul(y); bools |x, y| x.mul(y); }
     derivative: backward! {
         self_(g, other: OwnedOperand) => g.mul(&other.conj()?)?,
@@ -155,7 +156,7 @@ binary! {
 
 binary! {
     /// `self / other`, a real or complex number also for integers.
-    fn div, div_, div_out(x, y): Promotion::Float;
+    fn div, div_, div_out(x, y): Promotion::KeepNumbers(&Promotion::Float);
     { floats |x, y| x / y; complexes |x, y| x.div(y); }
     derivative: backward! {
         self_(g, other: OwnedOperand) => g.div(&other.conj()?)?,
@@ -335,14 +336,24 @@ fn division_samples(m: &mut crate::samples::Maker) -> Vec<crate::samples::Sample
     }
 }
 
+/// The format that quotients are rounded to before they are cut: none where the divisor is a number.
+fn quotient_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
+    let mut params = crate::pointwise::NO_PARAMS;
+    if !matches!(args, [Value::Bool(true), ..]) {
+        params[0] = format_of(dtype);
+    }
+    Ok(params)
+}
+
 op! {
-    /// `self / other` rounded towards zero. Dividing integers by zero is an error.
-    div_trunc: "div_trunc.Tensor(Tensor self, Tensor other) -> Tensor",
-        InPlace INPLACE: "div_trunc_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-        Out OUT: "div_trunc.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Custom(whole_division), scalar_params, "div_trunc_cpu";
+    /// `self / other` rounded towards zero. Dividing integers by zero is an error. Quotients of halves are rounded to halves
+    /// first, unless the divisor is a number.
+    div_trunc: "div_trunc.Tensor(Tensor self, Tensor other, bool number=False) -> Tensor",
+        InPlace INPLACE: "div_trunc_.Tensor(Tensor(a!) self, Tensor other, bool number=False) -> Tensor(a!)",
+        Out OUT: "div_trunc.out(Tensor self, Tensor other, bool number=False, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(2, Promotion::KeepNumbers(&Promotion::Custom(whole_division)), quotient_params, "div_trunc_cpu";
         ints |x, y| x.div_trunc(y);
-        floats |x, y| (x / y).trunc::<I>();
+        floats |x, y; p| => (x / y).trunc::<I>(), if p[0] == T::ZERO, else rounded_to(x / y, p[0]).trunc::<I>();
     );
     derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
     samples: division_samples;
@@ -356,7 +367,7 @@ op! {
         Overload SCALAR: "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
         InPlace SCALAR_INPLACE: "floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         Out SCALAR_OUT: "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Custom(whole_division), scalar_params, "div_floor_cpu";
+    pointwise!(2, Promotion::KeepNumbers(&Promotion::Custom(whole_division)), scalar_params, "div_floor_cpu";
         ints |x, y| x.floor_divide(y);
         floats |x, y| x.floor_divide::<I>(y);
     );
@@ -432,7 +443,13 @@ fn div_by_mode(args: &[Value<'_>], ops: [&'static Op; 3]) -> Result<Outputs> {
         }
         Some(v) => return Err(Error::type_(format!("div(): rounding_mode must be str, not {}", v.kind_name()))),
     };
-    let call: smallvec::SmallVec<[Value<'_>; 3]> = args.iter().take(2).chain(args.iter().skip(3)).copied().collect();
+    let number = match args.get(1) {
+        Some(Value::Tensor(t)) => t.dim() == 0,
+        _ => true,
+    };
+    let number = std::ptr::eq(op, ops[1]).then_some(Value::Bool(number));
+    let call: smallvec::SmallVec<[Value<'_>; 4]> =
+        args.iter().take(2).copied().chain(number).chain(args.iter().skip(3).copied()).collect();
     op.call(&call)
 }
 

@@ -16,6 +16,8 @@ macro_rules! families {
     };
 }
 
+mod rounding;
+
 families! {
     activation
     advanced

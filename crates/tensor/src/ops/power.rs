@@ -45,8 +45,11 @@ fn decremented(exponent: Scalar) -> Scalar {
 
 /// Where a base is zero and the exponent not negative: the power does not depend on the exponent there.
 fn flat(base: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let real = if exponent.dtype().is_complex() { exponent.real()? } else { exponent.clone() };
-    base.eq(0)?.logical_and(&real.ge(0)?)
+    let at_zero = base.eq(0)?;
+    match exponent.dtype().is_complex() {
+        true => at_zero.logical_and(&exponent.real()?.ge(0)?)?.logical_and(&exponent.imag()?.eq(0)?),
+        false => at_zero.logical_and(&exponent.ge(0)?),
+    }
 }
 
 op! {
@@ -96,6 +99,8 @@ fn pow_scalar_any(x: &Tensor, exponent: Scalar) -> Result<Tensor> {
             return x.mul(x);
         } else if e == 3.0 && dtype.compute() == dtype {
             return x.mul(x)?.mul(x);
+        } else if e == -0.5 && dtype.is_floating_point() && dtype != DType::F16 {
+            return x.rsqrt();
         }
     }
     pow::OP.call(&[x.into(), exponent.into()])?.one()
@@ -255,6 +260,12 @@ fn float_samples(m: &mut Maker) -> Vec<Sample> {
     if m.dtype.is_floating_point() { real_samples(m) } else { vec![] }
 }
 
+/// One over the squared distance from the origin, and zero there.
+fn inverse_square(y: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let inverse = y.mul(y)?.add(&x.mul(x)?)?.reciprocal()?;
+    inverse.masked_fill(&inverse.isinf()?, 0)
+}
+
 op! {
     /// The angle, in radians, of the point with ordinate `self` and abscissa `other`.
     atan2: "atan2(Tensor self, Tensor other) -> Tensor",
@@ -266,11 +277,11 @@ op! {
     derivative: backward! {
         self_(g, self_: OwnedOperand, other: OwnedOperand) => {
             let (y, x) = (self_.to_tensor(g)?, other.to_tensor(g)?);
-            g.mul(&x.div(&y.mul(&y)?.add(&x.mul(&x)?)?)?)?
+            g.mul(&x.mul(&inverse_square(&y, &x)?)?)?
         },
         other(g, self_: OwnedOperand, other: OwnedOperand) => {
             let (y, x) = (self_.to_tensor(g)?, other.to_tensor(g)?);
-            g.mul(&y.neg()?.div(&y.mul(&y)?.add(&x.mul(&x)?)?)?)?
+            g.mul(&y.neg()?.mul(&inverse_square(&y, &x)?)?)?
         },
     };
     samples: real_samples;
@@ -308,7 +319,9 @@ op! {
         complexes |x, y| {
             // The one with the larger real part goes out of the exponential.
             let (high, low) = if x.re < y.re { (y, x) } else { (x, y) };
-            if high.re == low.re && high.re.is_inf() {
+            if [x.re, x.im, y.re, y.im].into_iter().any(|part| part.is_nan()) {
+                crate::Complex::new(R::NAN, R::NAN)
+            } else if high.re == low.re && high.re.is_inf() {
                 match high.re < R::ZERO {
                     true => low,
                     false => complex::log::<I, R>(complex::exp::<I, R>(high).add(complex::exp::<I, R>(low))),
@@ -422,6 +435,9 @@ op! {
 /// Halves step on their own grid: as integers, whose order is that of the magnitudes.
 fn nextafter_half(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let shape = dims::broadcast(x.sizes(), y.sizes())?;
+    // What a pointwise operator's result looks like.
+    let like = x.eq(y)?;
+    let out = Tensor::empty_strided(like.sizes(), like.strides(), (x.dtype(), x.device()))?;
     let (x, y) = (x.expand(&shape)?.contiguous()?, y.expand(&shape)?.contiguous()?);
     let bits = x.view_dtype(DType::I16)?;
     // Away from zero the bits grow with the magnitude, whatever the sign.
@@ -430,7 +446,7 @@ fn nextafter_half(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let smallest = y.lt(0)?.where_(i16::MIN.wrapping_add(1), 1i16)?.to_dtype(DType::I16)?.view_dtype(x.dtype())?;
     let stepped = x.eq(0)?.where_(&smallest, &stepped)?;
     let same = x.eq(&y)?.where_(&y, &stepped)?;
-    x.ne(&x)?.logical_or(&y.ne(&y)?)?.where_(f64::NAN, &same)
+    out.copy_(&x.ne(&x)?.logical_or(&y.ne(&y)?)?.where_(f64::NAN, &same)?)
 }
 
 fn nextafter_any(x: &Tensor, y: &Tensor) -> Result<Tensor> {
@@ -453,7 +469,10 @@ op! {
         InPlace INPLACE: "nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         Out OUT: "nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(nextafter_any; x, y));
-    derivative: backward! { self_(g) => g.clone(), other(g) => g.zeros_like()? };
+    derivative: backward! {
+        self_(g, self_: Tensor, other: Tensor) => g.masked_fill(&self_.eq(&other)?, 0)?,
+        other(g) => g.zeros_like()?,
+    };
     samples: float_samples;
     fn nextafter(&self, other: &Tensor) -> Tensor [self, other];
     fn nextafter_(&self, other: &Tensor) -> Tensor [self, other] in INPLACE;

@@ -223,9 +223,17 @@ fn spaced(
         let end_of = |s: Scalar| if whole { s.to_i64() as f64 } else { s.to_f64() };
         let (a, b) = (end_of(start), end_of(end));
         let step = (b - a) / apart;
-        let at = |i: usize| {
-            let x = if n == 1 { a } else { between(a, b, step, i, count) };
-            base.map_or(x, |base| base.powf(x))
+        let half = dtype != dtype.compute() && base.is_none();
+        let round = |x: f64| Scalar::Float(x).rounded(dtype).to_f64();
+        let (low, high) = (round(a), round(b));
+        let stride = round(round(high - low) / apart);
+        let at = |i: usize| match base {
+            None if n == 1 => a,
+            // Halves are rounded after every step.
+            None if half && i < count / 2 => low + round(stride * i as f64),
+            None if half => high - round(stride * (count - i - 1) as f64),
+            None => between(a, b, step, i, count),
+            Some(base) => base.powf(if n == 1 { a } else { between(a, b, step, i, count) }),
         };
         crate::dispatch_dtype!(dtype, T in [ints] => tabulate::<T>(n, |i| T::from_i64(at(i) as i64));
             else crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| T::from_f64(at(i)));

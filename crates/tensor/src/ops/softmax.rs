@@ -5,7 +5,9 @@ use crate::dims::{Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::reduce::Operand;
-use flambeau_cpu::softmax::{SoftmaxShape, softmax as softmax_kernel, softmax_backward as backward_kernel};
+use flambeau_cpu::softmax::{
+    SoftmaxShape, log_softmax_of_halves, softmax as softmax_kernel, softmax_backward as backward_kernel,
+};
 
 fn shape_of(x: &Tensor, dim: i64) -> Result<SoftmaxShape> {
     let d = wrap_dim(dim, x.dim())?;
@@ -51,9 +53,15 @@ fn dense(out: &Tensor, inputs: &[&Tensor], kernel: impl Fn(&[Tensor], &Tensor) -
 
 fn forward_run(log: bool, x: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
     let shape = shape_of(x, dim)?;
+    let last = wrap_dim(dim, x.dim())? + 1 >= x.dim();
     dense(out, &[x], |x, out| {
         // SAFETY: both are row-major with the shape's elements, locked and apart.
-        unsafe { softmax_kernel(log, shape, operand(&x[0]), operand(out)) };
+        unsafe {
+            match log && last {
+                true => log_softmax_of_halves(shape, operand(&x[0]), operand(out)),
+                false => softmax_kernel(log, shape, operand(&x[0]), operand(out)),
+            }
+        };
         Ok(())
     })
 }

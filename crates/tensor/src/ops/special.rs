@@ -1,10 +1,11 @@
 //! Special functions of the `torch.special` namespace that have no other name.
 
+use super::rounding::{format_of, rounded_to};
 use super::unary::examples;
 use crate::pointwise::scalar_params;
 use crate::promotion::Promotion;
 use crate::value::OwnedOperand;
-use crate::{IntoOperand, Op, Result, Tensor, backward, sample};
+use crate::{DType, IntoOperand, Op, Result, Tensor, backward, sample};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 /// Functions of one tensor, which have no in-place form.
@@ -57,13 +58,6 @@ special! {
         }
     };
 
-    /// The normal distribution function.
-    fn special_ndtr, special_ndtr_out, "ndtr_cpu";
-    |x| x.ndtr::<I>(); -3.0, 3.0;
-    backward! {
-        self_(g, self_: Tensor) => g.mul(&self_.mul(&self_)?.mul(-0.5)?.exp()?.mul(1.0 / (2.0 * PI).sqrt())?)?
-    };
-
     /// The inverse of the normal distribution function.
     fn special_ndtri, special_ndtri_out, "ndtri_cpu";
     |x| x.ndtri::<I>(); 0.1, 0.9;
@@ -72,9 +66,38 @@ special! {
     };
 }
 
+op! {
+    /// The normal distribution function.
+    special_ndtr: "special_ndtr(Tensor self) -> Tensor",
+        Out OUT: "special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
+    pointwise!(1, Promotion::Float, |_args, dtype| {
+        let mut params = crate::pointwise::NO_PARAMS;
+        params[0] = format_of(dtype);
+        Ok(params)
+    }, "ndtr_cpu";
+        floats |x; p| => x.ndtr::<I>(), if p[0] == T::ZERO, else {
+            let erf = rounded_to(rounded_to(x * T::from_f64(FRAC_1_SQRT_2), p[0]).erf::<I>(), p[0]);
+            rounded_to(T::ONE + erf, p[0]) * T::HALF
+        };
+    );
+    derivative: backward! {
+        self_(g, self_: Tensor) => g.mul(&self_.mul(&self_)?.mul(-0.5)?.exp()?.mul(1.0 / (2.0 * PI).sqrt())?)?
+    };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    ulp: 4.0;
+    fn special_ndtr(&self) -> Tensor [self];
+    out fn special_ndtr_out(&self) [self] in OUT;
+}
+
+/// Where `x` is so small (or NaN) that a function's slope there is taken to be its slope at zero.
+pub(super) fn about_zero(x: &Tensor) -> Result<Tensor> {
+    let epsilon = if x.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    x.abs()?.gt(epsilon)?.logical_not()
+}
+
 /// `i0e(x) - i1e(x) (sgn(x) + 1 / x)`, one half at zero.
 fn i1e_slope(x: &Tensor, result: &Tensor) -> Result<Tensor> {
-    let at_zero = x.eq(0)?;
+    let at_zero = about_zero(x)?;
     let apart = x.masked_fill(&at_zero, 1)?;
     let slope = x.special_i0e()?.sub(&result.mul(&apart.sgn()?.add(&apart.reciprocal()?)?)?)?;
     slope.masked_fill(&at_zero, 0.5)

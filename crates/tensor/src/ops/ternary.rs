@@ -342,7 +342,7 @@ op! {
         Overload SCALAR: "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
         InPlace SCALAR_INPLACE: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
         Out SCALAR_OUT: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(3, Promotion::Custom(lerp_dtype), scalar_params, "lerp_kernel_scalar";
+    pointwise!(3, Promotion::KeepNumbers(&Promotion::Custom(lerp_dtype)), scalar_params, "lerp_kernel_scalar";
         floats |x, end, w| {
             let near = w.abs::<I>() < T::from_f64(0.5);
             let (from, by) = (if near { x } else { end }, if near { w } else { w - T::ONE });

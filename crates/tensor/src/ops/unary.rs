@@ -1,5 +1,6 @@
 //! Functions of one element.
 
+use super::rounding::{format_of, rounded_to};
 use super::elementary::{acos, acosh, asin, asinh, atan, atanh};
 use crate::pointwise::{Params, Pointwise, any_params, scalar_params};
 use crate::promotion::Promotion;
@@ -266,12 +267,12 @@ predicate! {
 }
 predicate! {
     /// Whether the element is positive infinity.
-    fn isposinf, isposinf_out;
+    fn isposinf, isposinf_out: Promotion::Custom(|o| real("isposinf does not support complex inputs.", o));
     { bools |_x| Bool(0); ints -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::INFINITY).into(); }
 }
 predicate! {
     /// Whether the element is negative infinity.
-    fn isneginf, isneginf_out;
+    fn isneginf, isneginf_out: Promotion::Custom(|o| real("isneginf does not support complex inputs.", o));
     { bools |_x| Bool(0); ints -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::NEG_INFINITY).into(); }
 }
 predicate! {
@@ -288,6 +289,12 @@ pub(super) fn largest(dtype: DType) -> f64 {
         DType::F32 | DType::Complex64 => f64::from(f32::MAX),
         _ => f64::MAX,
     }
+}
+/// The dtype of an operand that must not be complex.
+fn real(message: &str, operands: &[Operand<'_>]) -> Result<DType> {
+    let dtype = crate::promotion::result_type(operands);
+    ensure!(!dtype.is_complex(), "{message}");
+    Ok(dtype)
 }
 op! {
     /// `self` with other numbers for NaN and the infinities.
@@ -521,7 +528,7 @@ predicate! {
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => {
             // `i0(x) - i1(x) / x`, one half at zero, where it is flat.
-            let zero = self_.eq(0)?;
+            let zero = crate::ops::special::about_zero(&self_)?;
             let slope = self_.i0()?.sub(&result.div(&self_.masked_fill(&zero, 1)?)?)?;
             g.mul(&slope.masked_fill(&zero, 0.5)?)?
         }
@@ -534,6 +541,7 @@ fn logit_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     if matches!(args.first(), None | Some(Value::None)) {
         params[0] = Scalar::Int(-1);
     }
+    params[1] = format_of(dtype);
     Ok(params)
 }
 op! {
@@ -548,7 +556,11 @@ op! {
             let (low, high) = (p[0], T::ONE - p[0]);
             let raised = if x < low { low } else { x };
             let clamped = if raised > high { high } else { raised };
-            (if low < T::ZERO { x } else { clamped }).logit::<I>()
+            let x = if low < T::ZERO { x } else { clamped };
+            match p[1] == T::ZERO {
+                true => x.logit::<I>(),
+                false => rounded_to(x / rounded_to(T::ONE - x, p[1]), p[1]).log::<I>(),
+            }
         }; },
         params: logit_params,
         text: &[],
