@@ -8,7 +8,7 @@ use flambeau_base::shared::Shared;
 use parking_lot::Mutex;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// An n-dimensional array of one dtype on one device: sizes, strides and an offset over a shared [`Storage`].
 ///
@@ -44,6 +44,8 @@ pub struct TensorImpl {
     pub(crate) has_history: AtomicBool,
     /// What autograd rarely knows: leaves, hooks, tangents.
     pub(crate) autograd: MetaCell,
+    /// See [`Tensor::external`].
+    external: AtomicPtr<()>,
 }
 
 /// How a view came to be; decides what an in-place write to it means for autograd.
@@ -136,6 +138,7 @@ impl Tensor {
             history: Mutex::default(),
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
+            external: AtomicPtr::default(),
         }))
     }
 
@@ -195,6 +198,7 @@ impl Tensor {
             history: Mutex::default(),
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
+            external: AtomicPtr::default(),
         }))
     }
 
@@ -223,7 +227,46 @@ impl Tensor {
             history: Mutex::default(),
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
+            external: AtomicPtr::default(),
         }))
+    }
+
+    /// A tensor over the memory of `data` that takes this one's place for autograd: the same gradient, hooks and history.
+    ///
+    /// # Errors
+    /// When `data` is on another kind of device, or its dtype cannot have gradients and this tensor asks for one.
+    pub fn with_data(&self, data: &Tensor) -> Result<Tensor> {
+        ensure!(
+            self.device().kind == data.device().kind,
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+        );
+        ensure!(
+            !self.requires_grad() || data.dtype().is_differentiable(),
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        );
+        let mut new = data.shallow_detached(false);
+        if let Some(t) = new.0.get_mut() {
+            let autograd = KeySet::of(Key::AUTOGRAD).0 & self.0.keys.load(Relaxed);
+            *t.keys.get_mut() |= autograd;
+            t.autograd = self.0.autograd.share();
+            let history = self.0.history.lock();
+            *t.has_history.get_mut() = history.node.is_some();
+            *t.history.get_mut() = History { node: history.node.clone(), output_number: history.output_number };
+        }
+        Ok(new)
+    }
+
+    /// What a front end has attached to this tensor: a pointer whose meaning is its own, null at first. Nothing here
+    /// follows or frees it; it does not pass to views or copies.
+    #[inline(always)]
+    pub fn external(&self) -> *mut () {
+        self.0.external.load(Relaxed)
+    }
+
+    /// Attaches a front end's pointer; see [`Tensor::external`].
+    #[inline(always)]
+    pub fn set_external(&self, pointer: *mut ()) {
+        self.0.external.store(pointer, Relaxed);
     }
 
     /// Marks a view just made; the handle must be the only one.

@@ -221,6 +221,17 @@ impl MetaCell {
         Arc::downgrade(&share)
     }
 
+    /// A cell with the same contents, made if need be.
+    pub(crate) fn share(&self) -> MetaCell {
+        let share = self.weak().upgrade();
+        let meta = share.map_or(std::ptr::null_mut(), |share| Arc::into_raw(share).cast_mut());
+        // The accumulation node of a leaf names the tensor it was made for.
+        if let Some(meta) = self.get() {
+            meta.state.lock().accumulator = Weak::new();
+        }
+        MetaCell(AtomicPtr::new(meta))
+    }
+
     #[inline(never)]
     fn init(&self) -> &AutogradMeta {
         let new = Arc::into_raw(Arc::<AutogradMeta>::default()).cast_mut();

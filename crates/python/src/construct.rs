@@ -1,0 +1,407 @@
+//! Tensors from Python data: `tensor`, `as_tensor`, `Tensor(...)`.
+
+use crate::error::raise;
+use crate::number::{number, type_name};
+use crate::object::{bound, tensor_of, wrap};
+use crate::parse::{Call, Items, device_of, dtype_of};
+use flambeau::{DType, Device, Scalar, Tensor};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+
+/// Numbers gathered from nested sequences, with their sizes.
+struct Gathered {
+    sizes: Vec<i64>,
+    values: Vec<Scalar>,
+    /// Sequences of tensors are stacked; the dtype is then theirs.
+    dtype: Option<DType>,
+}
+
+/// Sequences nested deeper than this are an error, or the stack would run out.
+const DEEPEST: usize = 128;
+
+/// Walks nested sequences: the first item at each depth fixes the size there.
+fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathered) -> PyResult<()> {
+    if depth > DEEPEST {
+        return Err(PyValueError::new_err("too many dimensions 'list'"));
+    }
+    if let Some(s) = number(py, object) {
+        return match depth == out.sizes.len() || (out.values.is_empty() && out.sizes.len() <= depth) {
+            true => {
+                out.values.push(s);
+                Ok(())
+            }
+            false => Err(ragged(py, object, depth, out)),
+        };
+    }
+    if let Some(t) = tensor_of(object) {
+        return gather_tensor(&t, depth, out);
+    }
+    // SAFETY: a live object.
+    let sequence = unsafe { Bound::from_borrowed_ptr(py, object) };
+    let items: Vec<Bound<'_, PyAny>> = match Items::of(object) {
+        // SAFETY: items of a live list.
+        Some(items) => items.iter().map(|i| unsafe { Bound::from_borrowed_ptr(py, *i) }).collect(),
+        None if is_array(&sequence) => return gather_tensor(&crate::interop::from_array(&sequence)?, depth, out),
+        None if is_sequence(&sequence) => {
+            let n = sequence.len()?;
+            (0..n).map(|i| sequence.get_item(i)).collect::<PyResult<_>>()?
+        }
+        None => return Err(bad_item(py, object, depth)),
+    };
+    let n = items.len() as i64;
+    match out.sizes.get(depth) {
+        None if out.values.is_empty() && out.sizes.len() == depth => out.sizes.push(n),
+        Some(size) if *size == n => {}
+        Some(size) => {
+            return Err(PyValueError::new_err(format!("expected sequence of length {size} at dim {depth} (got {n})")));
+        }
+        None => return Err(PyTypeError::new_err(format!("not a number: {}", type_name(object)))),
+    }
+    for item in items {
+        gather(py, item.as_ptr(), depth + 1, out)?;
+    }
+    Ok(())
+}
+
+fn ragged(_py: Python<'_>, object: *mut PyObject, depth: usize, out: &Gathered) -> PyErr {
+    PyTypeError::new_err(format!(
+        "expected sequence of length {} at dim {depth}, not {}",
+        out.sizes.get(depth).copied().unwrap_or(0),
+        type_name(object)
+    ))
+}
+
+#[cold]
+fn bad_item(_py: Python<'_>, object: *mut PyObject, depth: usize) -> PyErr {
+    let name = type_name(object);
+    match name.as_str() {
+        "str" => PyTypeError::new_err("new(): invalid data type 'str'"),
+        _ if depth == 0 => PyRuntimeError::new_err(format!("Could not infer dtype of {name}")),
+        _ => PyRuntimeError::new_err(format!("Could not infer dtype of {name}")),
+    }
+}
+
+fn gather_tensor(t: &Tensor, depth: usize, out: &mut Gathered) -> PyResult<()> {
+    for (i, &n) in t.sizes().iter().enumerate() {
+        match out.sizes.get(depth + i) {
+            None if out.values.is_empty() => out.sizes.push(n),
+            Some(size) if *size == n => {}
+            Some(size) => {
+                return Err(PyValueError::new_err(format!(
+                    "expected sequence of length {size} at dim {} (got {n})",
+                    depth + i
+                )));
+            }
+            None => return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars")),
+        }
+    }
+    out.dtype = Some(out.dtype.map_or(t.dtype(), |d| d.promote(t.dtype())));
+    let values: Vec<Scalar> = flambeau::dispatch_dtype!(t.dtype(), T => {
+        t.to_vec::<T>().map(|v| v.into_iter().map(flambeau::Element::to_scalar).collect())
+    })
+    .map_err(raise)?;
+    out.values.extend(values);
+    Ok(())
+}
+
+/// Whether it is a NumPy array, or something else that shows its memory in that way.
+fn is_array(object: &Bound<'_, PyAny>) -> bool {
+    object.hasattr(pyo3::intern!(object.py(), "__array_interface__")).unwrap_or(false)
+}
+
+fn is_sequence(object: &Bound<'_, PyAny>) -> bool {
+    let py = object.py();
+    !object.is_instance_of::<pyo3::types::PyString>()
+        && !object.is_instance_of::<pyo3::types::PyDict>()
+        && object.hasattr(pyo3::intern!(py, "__len__")).unwrap_or(false)
+        && object.hasattr(pyo3::intern!(py, "__getitem__")).unwrap_or(false)
+}
+
+/// The dtype that numbers ask for: the widest kind among them.
+fn infer(values: &[Scalar]) -> DType {
+    let default = flambeau::default_dtype();
+    let mut found: Option<DType> = None;
+    for s in values {
+        let d = DType::of_scalar(s, default);
+        if found != Some(d) {
+            found = Some(found.map_or(d, |f| f.promote(d)));
+        }
+    }
+    found.unwrap_or(default)
+}
+
+/// A tensor of Python data: a number, nested sequences, an array, or a tensor (copied).
+///
+/// # Errors
+/// When it is ragged or not made of numbers.
+pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) -> PyResult<Tensor> {
+    if let Some(t) = tensor_of(object) {
+        let t = t.detach().map_err(raise)?;
+        return match dtype {
+            Some(d) if d != t.dtype() => t.to_dtype(d),
+            _ => t.clone_in(flambeau::MemoryFormat::Preserve),
+        }
+        .map_err(raise);
+    }
+    // SAFETY: a live object.
+    let bound = unsafe { Bound::from_borrowed_ptr(py, object) };
+    if number(py, object).is_none() && Items::of(object).is_none() && is_array(&bound) {
+        let t = crate::interop::from_array(&bound)?;
+        return match dtype {
+            Some(d) if d != t.dtype() => t.to_dtype(d),
+            _ => t.clone_in(flambeau::MemoryFormat::Contiguous),
+        }
+        .map_err(raise);
+    }
+    let mut gathered = Gathered { sizes: Vec::new(), values: Vec::new(), dtype: None };
+    gather(py, object, 0, &mut gathered)?;
+    let dtype = dtype.unwrap_or_else(|| {
+        // NumPy scalars say their own dtype.
+        let own = (gathered.sizes.is_empty()).then(|| numpy_scalar_dtype(&bound)).flatten();
+        own.or(gathered.dtype).unwrap_or_else(|| infer(&gathered.values))
+    });
+    let expected: i64 = gathered.sizes.iter().product();
+    if gathered.values.len() as i64 != expected {
+        return Err(PyValueError::new_err("the sequences do not have one shape"));
+    }
+    check_range(&gathered.values, dtype)?;
+    let t = flambeau::dispatch_dtype!(dtype, T => {
+        let values: Vec<T> = gathered.values.iter().map(|s| <T as flambeau::Element>::from_scalar(*s)).collect();
+        Tensor::from_slice_of(&values, &gathered.sizes)
+    });
+    t.map_err(raise)
+}
+
+fn numpy_scalar_dtype(object: &Bound<'_, PyAny>) -> Option<DType> {
+    if object.is_exact_instance_of::<pyo3::types::PyFloat>() || object.is_exact_instance_of::<pyo3::types::PyInt>() {
+        return None;
+    }
+    let name = object.getattr_opt("dtype").ok().flatten()?.getattr_opt("name").ok().flatten()?;
+    DType::by_name(&name.extract::<String>().ok()?)
+}
+
+/// Integers that the dtype cannot hold are errors here, not wrapped.
+fn check_range(values: &[Scalar], dtype: DType) -> PyResult<()> {
+    if !dtype.is_integral(false) {
+        return Ok(());
+    }
+    for s in values {
+        let fits = match s {
+            Scalar::Int(i) => in_range(i128::from(*i), dtype),
+            Scalar::UInt(u) => in_range(i128::from(*u), dtype),
+            Scalar::Float(f) if !f.is_finite() => {
+                return Err(PyRuntimeError::new_err(format!(
+                    "value cannot be converted to type {} without overflow",
+                    c_name(dtype)
+                )));
+            }
+            _ => true,
+        };
+        if !fits {
+            return Err(PyRuntimeError::new_err(format!(
+                "value cannot be converted to type {} without overflow",
+                c_name(dtype)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn in_range(i: i128, dtype: DType) -> bool {
+    let bits = dtype.size() as u32 * 8;
+    match dtype.is_signed() {
+        true => (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(&i),
+        // Negative numbers that fit wrap, as in C.
+        false => (-(1i128 << (bits - 1))..1i128 << bits).contains(&i),
+    }
+}
+
+fn c_name(dtype: DType) -> String {
+    match dtype {
+        DType::I32 => "int".into(),
+        d => format!("{}_t", d.name()),
+    }
+}
+
+/// What `tensor` and `as_tensor` take beside the data.
+struct Options {
+    dtype: Option<DType>,
+    device: Option<Device>,
+    requires_grad: bool,
+}
+
+fn options(call: &Call<'_>, name: &str, first: usize) -> PyResult<(Option<*mut PyObject>, Options)> {
+    let py = call.py;
+    let mut data = call.args.get(first).copied();
+    let mut options = Options { dtype: None, device: None, requires_grad: false };
+    let positional = call.args.iter().skip(first + 1).zip(["dtype", "device"]);
+    let named = call.named.iter().map(|(n, v)| (crate::parse::text(*n), *v));
+    for (key, value) in positional.map(|(v, n)| (n.to_string(), *v)).chain(named) {
+        // SAFETY: a live object.
+        let object = unsafe { Bound::from_borrowed_ptr(py, value) };
+        if object.is_none() && key != "data" {
+            continue;
+        }
+        match key.as_str() {
+            "data" | "obj" => data = Some(value),
+            "dtype" => {
+                options.dtype = Some(dtype_of(&object).ok_or_else(|| {
+                    PyTypeError::new_err(format!(
+                        "{name}(): argument 'dtype' must be torch.dtype, not {}",
+                        type_name(value)
+                    ))
+                })?)
+            }
+            "device" => options.device = Some(device_of(&object)?),
+            "requires_grad" => {
+                options.requires_grad = match number(py, value) {
+                    Some(Scalar::Bool(b)) => b,
+                    _ => {
+                        return Err(PyTypeError::new_err(format!(
+                            "{name}(): argument 'requires_grad' must be bool, not {}",
+                            type_name(value)
+                        )));
+                    }
+                }
+            }
+            "pin_memory" | "names" | "copy" => {}
+            other => {
+                return Err(PyTypeError::new_err(format!("{name}() got an unexpected keyword argument '{other}'")));
+            }
+        }
+    }
+    Ok((data, options))
+}
+
+fn finish(py: Python<'_>, t: Tensor, options: &Options) -> PyResult<*mut PyObject> {
+    let t = match options.device {
+        Some(d) if d.kind != t.device().kind => t.to_options(None, Some(d)).map_err(raise)?,
+        _ => t,
+    };
+    if options.requires_grad {
+        t.set_requires_grad(true).map_err(|e| match e.message().starts_with("only Tensors") {
+            true => PyRuntimeError::new_err("Only Tensors of floating point and complex dtype can require gradients"),
+            false => raise(e),
+        })?;
+    }
+    wrap(py, t)
+}
+
+/// `tensor(data, *, dtype=None, device=None, requires_grad=False)`: a copy of the data.
+pub fn tensor(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let (data, options) = options(call, "tensor", 0)?;
+    let Some(data) = data else {
+        return Err(PyTypeError::new_err("tensor() missing 1 required positional arguments: \"data\""));
+    };
+    if tensor_of(data).is_some() {
+        warn(
+            call.py,
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or \
+                       sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+        )?;
+    }
+    let t = from_data(call.py, data, options.dtype)?;
+    finish(call.py, t, &options)
+}
+
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    py.import("warnings")?.call_method1("warn", (text,))?;
+    Ok(())
+}
+
+/// `as_tensor(data, dtype=None, device=None)`: shares memory with tensors and arrays where it can.
+pub fn as_tensor(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let (data, options) = options(call, "as_tensor", 0)?;
+    let Some(data) = data else {
+        return Err(PyTypeError::new_err("as_tensor() missing 1 required positional arguments: \"data\""));
+    };
+    // SAFETY: a live object.
+    let object = unsafe { Bound::from_borrowed_ptr(call.py, data) };
+    let t = match tensor_of(data) {
+        Some(t) => t,
+        None if number(call.py, data).is_none() && is_array(&object) => crate::interop::from_array(&object)?,
+        None => from_data(call.py, data, options.dtype)?,
+    };
+    let t = match options.dtype {
+        Some(d) if d != t.dtype() => t.to_dtype(d).map_err(raise)?,
+        _ => t,
+    };
+    finish(call.py, t, &options)
+}
+
+/// The old constructor `Tensor(...)`: sizes, data, or a tensor, always of the default dtype.
+///
+/// # Errors
+/// When the arguments are none of these.
+pub fn legacy(py: Python<'_>, args: &[*mut PyObject], dtype: DType) -> PyResult<Tensor> {
+    match args {
+        [] => Tensor::empty(&[0], dtype).map_err(raise),
+        [one] => {
+            if let Some(t) = tensor_of(*one) {
+                if t.dtype() != dtype {
+                    return Err(PyTypeError::new_err(format!(
+                        "expected {} (got {})",
+                        legacy_name(dtype),
+                        legacy_name(t.dtype())
+                    )));
+                }
+                return t.alias().map_err(raise);
+            }
+            // SAFETY: a live object.
+            let object = unsafe { Bound::from_borrowed_ptr(py, *one) };
+            let is_size = object.get_type().name().is_ok_and(|n| n == "Size");
+            match (Items::of(*one), number(py, *one)) {
+                (Some(_), _) if is_size => Tensor::empty(&object.extract::<Vec<i64>>()?, dtype).map_err(raise),
+                (None, Some(Scalar::Int(n))) => Tensor::empty(&[n], dtype).map_err(raise),
+                (None, Some(_)) => Err(PyTypeError::new_err("new(): data must be a sequence (got float)")),
+                _ => from_data(py, *one, Some(dtype)),
+            }
+        }
+        many => {
+            let sizes = many.iter().map(|o| crate::number::index(py, *o)).collect::<Option<Vec<i64>>>();
+            let sizes = sizes.ok_or_else(|| {
+                PyTypeError::new_err(format!(
+                    "new() received an invalid combination of arguments - got ({})",
+                    many.iter().map(|o| type_name(*o)).collect::<Vec<_>>().join(", ")
+                ))
+            })?;
+            Tensor::empty(&sizes, dtype).map_err(raise)
+        }
+    }
+}
+
+fn legacy_name(d: DType) -> String {
+    format!("torch.{}Tensor", d.scalar_type_name())
+}
+
+/// `Tensor._from_legacy(args, dtype)`: for the typed classes (`FloatTensor`, ...), which are written in Python.
+#[pyfunction]
+pub fn _legacy_tensor<'py>(
+    args: &Bound<'py, pyo3::types::PyTuple>,
+    dtype: &Bound<'py, crate::types::DTypeObject>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let objects: Vec<Bound<'_, PyAny>> = args.iter().collect();
+    let pointers: Vec<*mut PyObject> = objects.iter().map(|o| o.as_ptr()).collect();
+    bound(args.py(), legacy(args.py(), &pointers, dtype.get().0)?)
+}
+
+/// `Tensor.__new__`.
+///
+/// # Safety
+/// Called by the interpreter.
+pub unsafe extern "C" fn new(
+    class: *mut pyo3::ffi::PyTypeObject,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> *mut PyObject {
+    let _ = kwargs;
+    // SAFETY: a live tuple of arguments.
+    unsafe {
+        crate::function::guarded(|py| {
+            let items: Vec<*mut PyObject> = Items::of(args).map(|i| i.iter().copied().collect()).unwrap_or_default();
+            let t = legacy(py, &items, flambeau::default_dtype())?;
+            crate::object::new_object(py, t, class)
+        })
+    }
+}

@@ -1,0 +1,678 @@
+//! Every operator as a Python function and method, made from the registry.
+//!
+//! A Python method has no room for data of its own: the interpreter passes it the object and the arguments. So that each
+//! operator still is an ordinary built-in function (fast calls, `help()`, signatures), there is one small entry point per
+//! slot of a table, [`ENTRIES`], which knows its own number and nothing else.
+
+use crate::error::raise;
+use crate::object::{bound, is_exact, tensor_of, tensor_type, wrap};
+use crate::overrides;
+use crate::parse::{Arguments, Call, Overload, parse};
+use flambeau::op::Op;
+use flambeau::value::Outputs;
+use flambeau::{Tensor, Value};
+use parking_lot::RwLock;
+use pyo3::exceptions::{PyRuntimeError, PySystemError};
+use pyo3::ffi::{self, PyObject};
+use pyo3::panic::PanicException;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+
+/// A function written by hand: what is not an operator.
+pub type Native = for<'a> fn(&Call<'a>) -> PyResult<*mut PyObject>;
+
+/// What a table slot does.
+pub enum Kind {
+    /// The overloads of an operator name.
+    Operator(Vec<Overload>),
+    /// Something written by hand.
+    Native(Native),
+}
+
+/// A function that Python can call, also as a method.
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// The Python function, and the method of `Tensor`: what `__torch_function__` is told was called.
+    pub function: AtomicPtr<PyObject>,
+    /// As above.
+    pub method: AtomicPtr<PyObject>,
+    /// The type of its results, when it has several with names.
+    result_type: AtomicPtr<ffi::PyTypeObject>,
+    number: usize,
+}
+
+/// How many functions there can be.
+const CAPACITY: usize = 4096;
+
+static TABLE: [AtomicPtr<Function>; CAPACITY] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CAPACITY];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static BY_NAME: RwLock<Option<HashMap<String, &'static Function>>> = RwLock::new(None);
+
+/// The function called `name`.
+pub fn find(name: &str) -> Option<&'static Function> {
+    BY_NAME.read().as_ref()?.get(name).copied()
+}
+
+unsafe extern "C" fn entry<const N: usize>(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the interpreter calls entries of filled slots only, with its lock held and by the convention of
+    // METH_FASTCALL | METH_KEYWORDS; functions (not methods) are made with a null `this`.
+    unsafe {
+        let function = &*TABLE[N].load(Relaxed);
+        guarded(|py| function.run(&Call::new(py, this, args, count as usize, names)))
+    }
+}
+
+/// Runs `f` and gives its result, or null with the Python exception set. A panic becomes an exception too.
+///
+/// # Safety
+/// The interpreter's lock is held.
+#[inline(always)]
+pub unsafe fn guarded(f: impl FnOnce(Python<'_>) -> PyResult<*mut PyObject>) -> *mut PyObject {
+    // SAFETY: as the caller says.
+    let py = unsafe { Python::assume_attached() };
+    let result = catch_unwind(AssertUnwindSafe(|| f(py)));
+    match result {
+        Ok(Ok(object)) => object,
+        Ok(Err(e)) => {
+            e.restore(py);
+            std::ptr::null_mut()
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            PanicException::new_err(text.to_string()).restore(py);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+type Entry = unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, ffi::Py_ssize_t, *mut PyObject) -> *mut PyObject;
+
+macro_rules! entries {
+    (@16 $base:expr) => { [
+        entry::<{ $base }>, entry::<{ $base + 1 }>, entry::<{ $base + 2 }>, entry::<{ $base + 3 }>,
+        entry::<{ $base + 4 }>, entry::<{ $base + 5 }>, entry::<{ $base + 6 }>, entry::<{ $base + 7 }>,
+        entry::<{ $base + 8 }>, entry::<{ $base + 9 }>, entry::<{ $base + 10 }>, entry::<{ $base + 11 }>,
+        entry::<{ $base + 12 }>, entry::<{ $base + 13 }>, entry::<{ $base + 14 }>, entry::<{ $base + 15 }>,
+    ] };
+    (@256 $base:expr) => { [
+        entries!(@16 $base), entries!(@16 $base + 16), entries!(@16 $base + 32), entries!(@16 $base + 48),
+        entries!(@16 $base + 64), entries!(@16 $base + 80), entries!(@16 $base + 96), entries!(@16 $base + 112),
+        entries!(@16 $base + 128), entries!(@16 $base + 144), entries!(@16 $base + 160), entries!(@16 $base + 176),
+        entries!(@16 $base + 192), entries!(@16 $base + 208), entries!(@16 $base + 224), entries!(@16 $base + 240),
+    ] };
+    () => { [
+        entries!(@256 0), entries!(@256 256), entries!(@256 512), entries!(@256 768),
+        entries!(@256 1024), entries!(@256 1280), entries!(@256 1536), entries!(@256 1792),
+        entries!(@256 2048), entries!(@256 2304), entries!(@256 2560), entries!(@256 2816),
+        entries!(@256 3072), entries!(@256 3328), entries!(@256 3584), entries!(@256 3840),
+    ] };
+}
+
+/// One entry point per slot of the table.
+static ENTRIES: [[[Entry; 16]; 16]; CAPACITY / 256] = entries!();
+
+/// Puts a function into the table.
+///
+/// # Errors
+/// When the table is full.
+pub fn add(name: &str, kind: Kind) -> PyResult<&'static Function> {
+    let number = COUNT.fetch_add(1, Relaxed);
+    if number >= CAPACITY {
+        return Err(PySystemError::new_err(format!("there is no room for the function '{name}': {CAPACITY} exist")));
+    }
+    let function: &'static Function = Box::leak(Box::new(Function {
+        name: name.to_string(),
+        kind,
+        function: AtomicPtr::default(),
+        method: AtomicPtr::default(),
+        result_type: AtomicPtr::default(),
+        number,
+    }));
+    TABLE[number].store(std::ptr::from_ref(function).cast_mut(), Relaxed);
+    BY_NAME.write().get_or_insert_default().insert(name.to_string(), function);
+    Ok(function)
+}
+
+impl Function {
+    /// The definition that Python makes functions and methods from; it is never freed.
+    fn definition(&self) -> *mut ffi::PyMethodDef {
+        let name = CString::new(self.name.clone()).unwrap_or_default();
+        let doc = CString::new(self.doc().replace('\0', "")).unwrap_or_default();
+        Box::leak(Box::new(ffi::PyMethodDef {
+            ml_name: name.into_raw(),
+            ml_meth: ffi::PyMethodDefPointer {
+                PyCFunctionFastWithKeywords: ENTRIES[self.number / 256][self.number / 16 % 16][self.number % 16],
+            },
+            ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+            ml_doc: doc.into_raw(),
+        }))
+    }
+
+    /// Its documentation: what it does, and its schemas.
+    fn doc(&self) -> String {
+        let Kind::Operator(overloads) = &self.kind else { return String::new() };
+        let mut text = String::new();
+        for o in overloads {
+            text.push_str(o.op.schema_text);
+            text.push('\n');
+        }
+        let doc = overloads.iter().map(|o| o.op.functional().doc).find(|d| !d.is_empty()).unwrap_or("");
+        text.push('\n');
+        text.extend(doc.lines().flat_map(|l| [l.trim(), "\n"]));
+        text
+    }
+
+    /// The Python function.
+    pub fn make_function<'py>(&self, py: Python<'py>, module: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: a complete definition that lives on.
+        let object = unsafe {
+            let f = ffi::PyCFunction_NewEx(self.definition(), std::ptr::null_mut(), module.as_ptr());
+            Bound::from_owned_ptr_or_err(py, f)?
+        };
+        self.function.store(object.clone().into_ptr(), Relaxed);
+        Ok(object)
+    }
+
+    /// The method of `Tensor`.
+    pub fn make_method<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: as above.
+        let object = unsafe {
+            let f = ffi::PyDescr_NewMethod(tensor_type(), self.definition());
+            Bound::from_owned_ptr_or_err(py, f)?
+        };
+        self.method.store(object.clone().into_ptr(), Relaxed);
+        Ok(object)
+    }
+
+    /// Whether it is a method too.
+    pub fn has_method(&self) -> bool {
+        match &self.kind {
+            Kind::Operator(overloads) => overloads.iter().any(|o| o.this.is_some()),
+            Kind::Native(_) => true,
+        }
+    }
+
+    /// The object that stands for it where a call is handed to `__torch_function__`.
+    pub fn callable(&self, method: bool) -> *mut PyObject {
+        let of = |method: bool| if method { self.method.load(Relaxed) } else { self.function.load(Relaxed) };
+        let first = of(method);
+        if first.is_null() { of(!method) } else { first }
+    }
+
+    /// Runs a call: hands it to whoever overrides it, else parses the arguments and calls the operator.
+    #[inline]
+    pub fn run(&'static self, call: &Call<'_>) -> PyResult<*mut PyObject> {
+        if overrides::wanted(call) {
+            if let Some(result) = overrides::handle(self.callable(!call.this.is_null()), call)? {
+                return Ok(result);
+            }
+        }
+        match &self.kind {
+            Kind::Native(f) => f(call),
+            Kind::Operator(overloads) => {
+                let (overload, arguments) = parse(overloads, call)?;
+                self.run_overload(overload, arguments, call)
+            }
+        }
+    }
+
+    #[inline]
+    fn run_overload(
+        &'static self,
+        overload: &'static Overload,
+        mut arguments: Arguments,
+        call: &Call<'_>,
+    ) -> PyResult<*mut PyObject> {
+        if crate::autocast::is_active() {
+            crate::autocast::cast(overload.op, &mut arguments).map_err(raise)?;
+        }
+        let values: SmallVec<[Value<'_>; 10]> = arguments.iter().map(|a| a.borrow()).collect();
+        let outputs = call_operator(call.py, overload.op, &values)?;
+        if overload.is_factory()
+            && let Some(flag) = call.named("requires_grad")
+        {
+            require_grad(call.py, &self.name, flag, &outputs)?;
+        }
+        self.wrap_outputs(call.py, overload.op, outputs)
+    }
+
+    /// An operator's results as Python objects.
+    #[inline]
+    fn wrap_outputs(&'static self, py: Python<'_>, op: &'static Op, outputs: Outputs) -> PyResult<*mut PyObject> {
+        match outputs {
+            Outputs::One(t) if op.schema().returns.first().is_none_or(|r| r.ty.list.is_none()) => wrap(py, t),
+            other => self.wrap_several(py, op, other),
+        }
+    }
+
+    fn wrap_several(&'static self, py: Python<'_>, op: &'static Op, outputs: Outputs) -> PyResult<*mut PyObject> {
+        let tensors = match outputs {
+            Outputs::None => {
+                // SAFETY: a new reference to `None`.
+                unsafe {
+                    ffi::Py_INCREF(ffi::Py_None());
+                    return Ok(ffi::Py_None());
+                }
+            }
+            Outputs::Scalar(s) => return Ok(crate::number::to_python(py, s)),
+            Outputs::One(t) => vec![Some(t)],
+            Outputs::Many(v) => v,
+        };
+        let mut items = Vec::with_capacity(tensors.len());
+        for t in tensors {
+            items.push(match t {
+                Some(t) => bound(py, t)?,
+                None => py.None().into_bound(py),
+            });
+        }
+        let returns = &op.schema().returns;
+        if returns.len() == 1 && returns[0].ty.list.is_none() {
+            // An operator that may leave its one result undefined.
+            return Ok(items.pop().map_or_else(|| py.None().into_ptr(), Bound::into_ptr));
+        }
+        if returns.len() < 2 || returns.iter().any(|r| r.name.is_none()) || !self.name_is_public() {
+            return Ok(PyTuple::new(py, items)?.into_ptr());
+        }
+        let kind = self.named_result(py, op)?;
+        // SAFETY: a sequence type with as many fields as items; each item is given away.
+        unsafe {
+            let result = ffi::PyStructSequence_New(kind);
+            if result.is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            for (i, item) in items.into_iter().enumerate() {
+                ffi::PyStructSequence_SetItem(result, i as ffi::Py_ssize_t, item.into_ptr());
+            }
+            Ok(result)
+        }
+    }
+
+    fn name_is_public(&self) -> bool {
+        !self.name.starts_with('_')
+    }
+
+    /// `torch.return_types.max` and the like, made when first needed.
+    fn named_result(&'static self, py: Python<'_>, op: &'static Op) -> PyResult<*mut ffi::PyTypeObject> {
+        let known = self.result_type.load(Relaxed);
+        if !known.is_null() {
+            return Ok(known);
+        }
+        let leak = |s: &str| CString::new(s).unwrap_or_default().into_raw().cast_const();
+        let mut fields: Vec<ffi::PyStructSequence_Field> = op
+            .schema()
+            .returns
+            .iter()
+            .map(|r| ffi::PyStructSequence_Field {
+                name: leak(r.name.as_deref().unwrap_or("_")),
+                doc: std::ptr::null(),
+            })
+            .collect();
+        let count = fields.len();
+        fields.push(ffi::PyStructSequence_Field { name: std::ptr::null(), doc: std::ptr::null() });
+        let mut description = ffi::PyStructSequence_Desc {
+            name: leak(&format!("torch.return_types.{}", self.name)),
+            doc: std::ptr::null(),
+            fields: fields.leak().as_mut_ptr(),
+            n_in_sequence: count as i32,
+        };
+        // SAFETY: a complete description that lives on.
+        let kind = unsafe { ffi::PyStructSequence_NewType(&mut description) };
+        if kind.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        self.result_type.store(kind, Relaxed);
+        Ok(kind)
+    }
+
+    /// The type of its results, if they have names.
+    pub fn result_type<'py>(&'static self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Kind::Operator(overloads) = &self.kind else { return Ok(None) };
+        let named = |o: &&Overload| {
+            let returns = &o.op.schema().returns;
+            returns.len() > 1 && returns.iter().all(|r| r.name.is_some())
+        };
+        let Some(o) = overloads.iter().find(named).filter(|_| self.name_is_public()) else { return Ok(None) };
+        let kind = self.named_result(py, o.op)?;
+        // SAFETY: a type that is never freed.
+        Ok(Some(unsafe { Bound::from_borrowed_ptr(py, kind.cast()) }))
+    }
+}
+
+/// From this many elements on, other Python threads may run meanwhile: letting go of the interpreter's lock costs as
+/// much as adding a few hundred numbers.
+const WORTH_RELEASING: i64 = 4096;
+
+/// Calls an operator, with the interpreter's lock released if there is much to do.
+#[inline]
+pub fn call_operator(py: Python<'_>, op: &'static Op, values: &[Value<'_>]) -> PyResult<Outputs> {
+    let mut work = 0;
+    let mut tensors = false;
+    for v in values {
+        match v {
+            Value::Tensor(t) => {
+                tensors = true;
+                work += t.numel();
+            }
+            Value::Tensors(ts) => {
+                tensors = true;
+                work += ts.iter().map(Tensor::numel).sum::<i64>();
+            }
+            Value::Ints(sizes) if !tensors => work += sizes.iter().product::<i64>().abs(),
+            Value::Int(_) | Value::Scalar(_) if !tensors => work += WORTH_RELEASING,
+            _ => {}
+        }
+    }
+    if work < WORTH_RELEASING {
+        return op.call(values).map_err(raise);
+    }
+    released(py, || op.call(values)).map_err(raise)?.checked(py)
+}
+
+/// Runs `f` with the interpreter's lock released.
+pub fn released<T>(_py: Python<'_>, f: impl FnOnce() -> T) -> T {
+    struct Restore(*mut ffi::PyThreadState);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the state that this thread saved.
+            unsafe { ffi::PyEval_RestoreThread(self.0) }
+        }
+    }
+    // SAFETY: the lock is held, as `_py` shows, and `f` touches Python objects only after taking the lock again. (It may
+    // hold references to tensors' handles, which are not Python objects.)
+    let _restore = Restore(unsafe { ffi::PyEval_SaveThread() });
+    f()
+}
+
+/// Lets signals that arrived during long work (Ctrl-C) raise.
+trait Checked: Sized {
+    fn checked(self, py: Python<'_>) -> PyResult<Self>;
+}
+impl Checked for Outputs {
+    fn checked(self, py: Python<'_>) -> PyResult<Outputs> {
+        py.check_signals()?;
+        Ok(self)
+    }
+}
+
+/// `requires_grad=` of functions that make tensors.
+fn require_grad(py: Python<'_>, name: &str, flag: *mut PyObject, outputs: &Outputs) -> PyResult<()> {
+    // SAFETY: comparisons of addresses.
+    let (yes, no) = unsafe { (flag == ffi::Py_True(), flag == ffi::Py_False() || flag == ffi::Py_None()) };
+    if !yes && !no {
+        return Err(pyo3::exceptions::PyTypeError::new_err(format!(
+            "{name}(): argument 'requires_grad' must be bool, not {}",
+            crate::number::type_name(flag)
+        )));
+    }
+    let _ = py;
+    match (yes, outputs.get(0)) {
+        (true, Some(t)) => t.set_requires_grad(true).map_err(|e| match e.message().starts_with("only Tensors") {
+            true => PyRuntimeError::new_err("Only Tensors of floating point and complex dtype can require gradients"),
+            false => raise(e),
+        }),
+        _ => Ok(()),
+    }
+}
+
+// ---- operators of Python's syntax ------------------------------------------------------------------
+
+/// `x.name(other)` for a slot of the type. Arguments that the operator does not take leave the other operand its turn.
+///
+/// # Safety
+/// `this` is a live tensor and the interpreter's lock is held.
+unsafe fn slot(name: &'static Name, this: *mut PyObject, other: &[*mut PyObject]) -> *mut PyObject {
+    let run = |py: Python<'_>| {
+        let function = name.get()?;
+        let call = Call { py, this, args: other, named: SmallVec::new() };
+        match function.run(&call) {
+            Err(e) if e.is_instance_of::<pyo3::exceptions::PyTypeError>(py) && !other.is_empty() => {
+                Ok(py.NotImplemented().into_ptr())
+            }
+            result => result,
+        }
+    };
+    // SAFETY: as the caller says.
+    unsafe { guarded(run) }
+}
+
+/// A function's name, looked up once.
+pub struct Name {
+    text: &'static str,
+    found: AtomicPtr<Function>,
+}
+
+impl Name {
+    /// The function called `text`.
+    pub const fn new(text: &'static str) -> Name {
+        Name { text, found: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+    /// The function.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    #[inline]
+    pub fn get(&self) -> PyResult<&'static Function> {
+        let known = self.found.load(Relaxed);
+        if !known.is_null() {
+            // SAFETY: functions are never freed.
+            return Ok(unsafe { &*known });
+        }
+        let f = find(self.text)
+            .ok_or_else(|| PyRuntimeError::new_err(format!("the operator '{}' does not exist", self.text)))?;
+        self.found.store(std::ptr::from_ref(f).cast_mut(), Relaxed);
+        Ok(f)
+    }
+}
+
+/// A slot of two operands: the method of the left one if it is a tensor, else the reflected one of the right.
+macro_rules! binary_slots {
+    ($($slot:ident: $name:ident = $forward:literal, $reflected:literal;)*) => {
+        $(unsafe extern "C" fn $name(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject {
+            static FORWARD: Name = Name::new($forward);
+            static REFLECTED: Name = Name::new($reflected);
+            // SAFETY: called by the interpreter with live objects, one of which is a tensor.
+            unsafe {
+                match is_exact(a) || crate::object::is_tensor(a) {
+                    true => slot(&FORWARD, a, &[b]),
+                    false => slot(&REFLECTED, b, &[a]),
+                }
+            }
+        })*
+        /// Slots of two operands.
+        const BINARY: &[(std::ffi::c_int, unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject)] =
+            &[$((ffi::$slot, $name)),*];
+    };
+}
+binary_slots! {
+    Py_nb_add: nb_add = "add", "__radd__";
+    Py_nb_subtract: nb_subtract = "sub", "__rsub__";
+    Py_nb_multiply: nb_multiply = "mul", "__rmul__";
+    Py_nb_true_divide: nb_true_divide = "div", "__rtruediv__";
+    Py_nb_floor_divide: nb_floor_divide = "floor_divide", "__rfloordiv__";
+    Py_nb_remainder: nb_remainder = "remainder", "__rmod__";
+    Py_nb_matrix_multiply: nb_matrix_multiply = "matmul", "__rmatmul__";
+    Py_nb_and: nb_and = "bitwise_and", "__rand__";
+    Py_nb_or: nb_or = "bitwise_or", "__ror__";
+    Py_nb_xor: nb_xor = "bitwise_xor", "__rxor__";
+    Py_nb_lshift: nb_lshift = "__lshift__", "__rlshift__";
+    Py_nb_rshift: nb_rshift = "__rshift__", "__rrshift__";
+    Py_nb_inplace_add: nb_inplace_add = "add_", "add_";
+    Py_nb_inplace_subtract: nb_inplace_subtract = "sub_", "sub_";
+    Py_nb_inplace_multiply: nb_inplace_multiply = "mul_", "mul_";
+    Py_nb_inplace_true_divide: nb_inplace_true_divide = "div_", "div_";
+    Py_nb_inplace_floor_divide: nb_inplace_floor_divide = "floor_divide_", "floor_divide_";
+    Py_nb_inplace_remainder: nb_inplace_remainder = "remainder_", "remainder_";
+    Py_nb_inplace_and: nb_inplace_and = "bitwise_and_", "bitwise_and_";
+    Py_nb_inplace_or: nb_inplace_or = "bitwise_or_", "bitwise_or_";
+    Py_nb_inplace_xor: nb_inplace_xor = "bitwise_xor_", "bitwise_xor_";
+    Py_nb_inplace_lshift: nb_inplace_lshift = "__ilshift__", "__ilshift__";
+    Py_nb_inplace_rshift: nb_inplace_rshift = "__irshift__", "__irshift__";
+}
+
+macro_rules! unary_slots {
+    ($($slot:ident: $name:ident = $function:literal;)*) => {
+        $(unsafe extern "C" fn $name(a: *mut PyObject) -> *mut PyObject {
+            static FUNCTION: Name = Name::new($function);
+            // SAFETY: called by the interpreter with a live tensor.
+            unsafe { slot(&FUNCTION, a, &[]) }
+        })*
+        /// Slots of one operand.
+        const UNARY: &[(std::ffi::c_int, unsafe extern "C" fn(*mut PyObject) -> *mut PyObject)] =
+            &[$((ffi::$slot, $name)),*];
+    };
+}
+unary_slots! {
+    Py_nb_negative: nb_negative = "neg";
+    Py_nb_positive: nb_positive = "positive";
+    Py_nb_absolute: nb_absolute = "abs";
+    Py_nb_invert: nb_invert = "bitwise_not";
+    Py_nb_int: nb_int = "__int__";
+    Py_nb_float: nb_float = "__float__";
+    Py_nb_index: nb_index = "__index__";
+    Py_tp_repr: tp_repr = "__repr__";
+    Py_tp_iter: tp_iter = "__iter__";
+}
+
+unsafe extern "C" fn nb_power(a: *mut PyObject, b: *mut PyObject, _modulus: *mut PyObject) -> *mut PyObject {
+    static FORWARD: Name = Name::new("pow");
+    static REFLECTED: Name = Name::new("__rpow__");
+    // SAFETY: called by the interpreter with live objects, one of which is a tensor.
+    unsafe {
+        match crate::object::is_tensor(a) {
+            true => slot(&FORWARD, a, &[b]),
+            false => slot(&REFLECTED, b, &[a]),
+        }
+    }
+}
+
+unsafe extern "C" fn nb_inplace_power(a: *mut PyObject, b: *mut PyObject, _modulus: *mut PyObject) -> *mut PyObject {
+    static FUNCTION: Name = Name::new("pow_");
+    // SAFETY: as above.
+    unsafe { slot(&FUNCTION, a, &[b]) }
+}
+
+unsafe extern "C" fn tp_richcompare(a: *mut PyObject, b: *mut PyObject, op: std::ffi::c_int) -> *mut PyObject {
+    static NAMES: [Name; 6] =
+        [Name::new("lt"), Name::new("le"), Name::new("eq"), Name::new("ne"), Name::new("gt"), Name::new("ge")];
+    // SAFETY: as above; `op` is one of the interpreter's six.
+    unsafe { slot(&NAMES[op as usize], a, &[b]) }
+}
+
+unsafe extern "C" fn mp_subscript(a: *mut PyObject, index: *mut PyObject) -> *mut PyObject {
+    static FUNCTION: Name = Name::new("__getitem__");
+    // SAFETY: as above. The error of a bad index is not to be taken for "not implemented".
+    unsafe { guarded(|py| FUNCTION.get()?.run(&Call { py, this: a, args: &[index], named: SmallVec::new() })) }
+}
+
+unsafe extern "C" fn mp_ass_subscript(a: *mut PyObject, index: *mut PyObject, value: *mut PyObject) -> std::ffi::c_int {
+    static FUNCTION: Name = Name::new("__setitem__");
+    if value.is_null() {
+        // SAFETY: the interpreter's lock is held.
+        let py = unsafe { Python::assume_attached() };
+        pyo3::exceptions::PyTypeError::new_err("Tensor does not support deleting items").restore(py);
+        return -1;
+    }
+    // SAFETY: as above.
+    unsafe {
+        let done =
+            guarded(|py| FUNCTION.get()?.run(&Call { py, this: a, args: &[index, value], named: SmallVec::new() }));
+        if done.is_null() {
+            return -1;
+        }
+        ffi::Py_DECREF(done);
+        0
+    }
+}
+
+unsafe extern "C" fn mp_length(a: *mut PyObject) -> ffi::Py_ssize_t {
+    static FUNCTION: Name = Name::new("__len__");
+    // SAFETY: as above.
+    unsafe {
+        let object = guarded(|py| FUNCTION.get()?.run(&Call { py, this: a, args: &[], named: SmallVec::new() }));
+        if object.is_null() {
+            return -1;
+        }
+        let n = ffi::PyLong_AsSsize_t(object);
+        ffi::Py_DECREF(object);
+        n
+    }
+}
+
+unsafe extern "C" fn nb_bool(a: *mut PyObject) -> std::ffi::c_int {
+    static FUNCTION: Name = Name::new("__bool__");
+    // SAFETY: as above.
+    unsafe {
+        let object = guarded(|py| FUNCTION.get()?.run(&Call { py, this: a, args: &[], named: SmallVec::new() }));
+        if object.is_null() {
+            return -1;
+        }
+        let yes = object == ffi::Py_True();
+        ffi::Py_DECREF(object);
+        yes.into()
+    }
+}
+
+/// All slots of the type that call functions.
+pub fn slots() -> Vec<(std::ffi::c_int, *mut std::ffi::c_void)> {
+    let mut all: Vec<_> = BINARY.iter().map(|(s, f)| (*s, *f as *mut std::ffi::c_void)).collect();
+    all.extend(UNARY.iter().map(|(s, f)| (*s, *f as *mut std::ffi::c_void)));
+    all.extend([
+        (ffi::Py_nb_power, nb_power as *mut std::ffi::c_void),
+        (ffi::Py_nb_inplace_power, nb_inplace_power as *mut std::ffi::c_void),
+        (ffi::Py_tp_richcompare, tp_richcompare as *mut std::ffi::c_void),
+        (ffi::Py_mp_subscript, mp_subscript as *mut std::ffi::c_void),
+        (ffi::Py_mp_ass_subscript, mp_ass_subscript as *mut std::ffi::c_void),
+        (ffi::Py_mp_length, mp_length as *mut std::ffi::c_void),
+        (ffi::Py_nb_bool, nb_bool as *mut std::ffi::c_void),
+    ]);
+    all
+}
+
+// ---- filling the table ---------------------------------------------------------------------------
+
+/// Makes a function of every operator name in the registry that has none yet.
+///
+/// # Errors
+/// When the table is full.
+pub fn add_operators(py: Python<'_>) -> PyResult<()> {
+    let mut names: HashMap<&str, Vec<&'static Op>> = HashMap::new();
+    for op in flambeau::registry::all() {
+        if op.schema().namespace == "aten" {
+            names.entry(op.name()).or_default().push(op);
+        }
+    }
+    for (name, ops) in names {
+        if find(name).is_none() {
+            add(name, Kind::Operator(ops.into_iter().map(|op| Overload::new(py, op)).collect()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every function there is.
+pub fn all() -> Vec<&'static Function> {
+    BY_NAME.read().iter().flatten().map(|(_, f)| *f).collect()
+}
+
+/// The tensor whose method is called.
+///
+/// # Errors
+/// When a plain function was called without one.
+pub fn this(call: &Call<'_>) -> PyResult<Tensor> {
+    let object = if call.this.is_null() { call.args.first().copied() } else { Some(call.this) };
+    object.and_then(tensor_of).ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("expected a Tensor"))
+}

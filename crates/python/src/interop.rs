@@ -1,0 +1,176 @@
+//! Memory shared with NumPy, through its array interface: a description of the memory that any object can give.
+
+use crate::error::raise;
+use crate::function::this;
+use crate::number::type_name;
+use crate::object::Wrapped;
+use crate::parse::Call;
+use flambeau::{DType, Device, Scalar, Storage, Tensor};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi::PyObject;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::ptr::NonNull;
+
+/// The array interface's name of a dtype.
+fn type_string(d: DType) -> Option<String> {
+    let kind = match d {
+        DType::Bool => 'b',
+        DType::BF16 => return None,
+        d if d.is_complex() => 'c',
+        d if d.is_floating_point() => 'f',
+        d if d.is_signed() => 'i',
+        _ => 'u',
+    };
+    let order = if d.size() == 1 { '|' } else { '<' };
+    Some(format!("{order}{kind}{}", d.size()))
+}
+
+fn dtype_of_type_string(text: &str) -> Option<DType> {
+    let native = text.strip_prefix(['<', '|', '=']);
+    DType::ALL.into_iter().find(|d| type_string(*d).is_some_and(|s| Some(&s[1..]) == native))
+}
+
+/// A tensor over the memory of an object with an array interface; it keeps the object alive.
+///
+/// # Errors
+/// When the dtype has no counterpart, or a stride is negative or not a multiple of the element size.
+pub fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let py = array.py();
+    let interface = array.getattr(pyo3::intern!(py, "__array_interface__"))?;
+    let interface =
+        interface.cast::<PyDict>().map_err(|_| PyTypeError::new_err("__array_interface__ must be a dict"))?;
+    let field = |name: &str| -> PyResult<Bound<'_, PyAny>> {
+        interface.get_item(name)?.ok_or_else(|| PyTypeError::new_err(format!("the array interface lacks '{name}'")))
+    };
+    let text: String = field("typestr")?.extract()?;
+    if text.starts_with('>') {
+        return Err(PyValueError::new_err(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is \
+             currently not supported.",
+        ));
+    }
+    let Some(dtype) = dtype_of_type_string(&text) else {
+        let name = array.getattr("dtype").and_then(|d| d.getattr("type")).and_then(|t| t.getattr("__name__"));
+        let name = name.map_or(text, |n| format!("numpy.{n}"));
+        return Err(PyTypeError::new_err(format!(
+            "can't convert np.ndarray of type {name}. The only supported types are: float64, float32, float16, complex64, \
+             complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+        )));
+    };
+    let sizes: Vec<i64> = field("shape")?.extract()?;
+    let (address, _read_only): (usize, bool) = field("data")?.extract()?;
+    let item = dtype.size() as i64;
+    let strides: Vec<i64> = match interface.get_item("strides")? {
+        Some(s) if !s.is_none() => s.extract()?,
+        _ => flambeau::dims::contiguous_strides(&sizes).iter().map(|s| s * item).collect(),
+    };
+    if strides.iter().any(|s| *s < 0) {
+        return Err(PyValueError::new_err(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently \
+             supported. (You can probably work around this by making a copy of your array  with array.copy().) ",
+        ));
+    }
+    if strides.iter().zip(&sizes).any(|(s, n)| *n > 1 && s % item != 0) {
+        return Err(PyValueError::new_err(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the \
+             memory.",
+        ));
+    }
+    let strides: Vec<i64> = strides.iter().map(|s| s / item).collect();
+    if sizes.contains(&0) || address == 0 {
+        return Tensor::empty(&sizes, dtype).map_err(raise);
+    }
+    let extent = flambeau::dims::storage_extent(&sizes, &strides).map_err(raise)?;
+    let storage = keep_alive(array.clone().unbind(), address, (extent * item) as usize)?;
+    Tensor::from_storage(storage, dtype, &sizes, &strides, 0).map_err(raise)
+}
+
+/// A storage over memory that a Python object owns.
+///
+/// # Errors
+/// When the address is null.
+pub fn keep_alive(owner: Py<PyAny>, address: usize, nbytes: usize) -> PyResult<Storage> {
+    let data = NonNull::new(address as *mut u8).ok_or_else(|| PyValueError::new_err("the memory's address is null"))?;
+    // SAFETY: the owner, which lives as long as the closure, says that this memory is its own. Others may write it
+    // through the owner at any time, as with PyTorch; Python code does so under the interpreter's lock.
+    Ok(unsafe {
+        Storage::from_foreign(
+            Device::CPU,
+            data,
+            nbytes,
+            Box::new(move || {
+                let _ = &owner;
+            }),
+        )
+    })
+}
+
+/// A tensor's memory as NumPy understands it.
+#[pyclass(frozen, module = "flambeau._C")]
+struct ArraySource(Tensor);
+
+#[pymethods]
+impl ArraySource {
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let t = &self.0;
+        let item = t.element_size() as i64;
+        let d = PyDict::new(py);
+        d.set_item("version", 3)?;
+        d.set_item("typestr", type_string(t.dtype()))?;
+        d.set_item("shape", PyTuple::new(py, t.sizes())?)?;
+        d.set_item("strides", PyTuple::new(py, t.strides().iter().map(|s| s * item))?)?;
+        d.set_item("data", (t.data_ptr() as usize, false))?;
+        Ok(d)
+    }
+}
+
+/// `x.numpy(force=False)`.
+pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    let force = crate::methods::argument(call, 0, "force")
+        .and_then(|f| crate::number::number(call.py, f))
+        .is_some_and(Scalar::to_bool);
+    let t = if force { t.detach().map_err(raise)? } else { t };
+    if t.requires_grad() {
+        return Err(PyRuntimeError::new_err(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+        ));
+    }
+    if !t.device().is_cpu() {
+        return Err(PyTypeError::new_err(format!(
+            "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+            t.device()
+        )));
+    }
+    if t.dtype() == DType::BF16 {
+        return Err(PyTypeError::new_err("Got unsupported ScalarType BFloat16"));
+    }
+    let module = call.py.import(pyo3::intern!(call.py, "numpy"))?;
+    if t.numel() == 0 {
+        let sizes = PyTuple::new(call.py, t.sizes())?;
+        return Ok(module.call_method1("empty", (sizes, t.dtype().name()))?.into_ptr());
+    }
+    Ok(module.call_method1(pyo3::intern!(call.py, "asarray"), (ArraySource(t),))?.into_ptr())
+}
+
+/// `from_numpy(array)`.
+#[pyfunction]
+fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Wrapped> {
+    let is_array = array.get_type().name()?.to_string() == "ndarray"
+        || array.get_type().mro().iter().any(|t| t.getattr("__name__").is_ok_and(|n| n.to_string() == "ndarray"));
+    if !is_array {
+        return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", type_name(array.as_ptr()))));
+    }
+    from_array(array).map(Wrapped)
+}
+
+/// Adds everything here to the module.
+///
+/// # Errors
+/// When Python cannot.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(from_numpy, m)?)?;
+    Ok(())
+}

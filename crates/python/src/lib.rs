@@ -1,0 +1,88 @@
+//! The Python module `flambeau._C`: tensors, operators and autograd for Python.
+//!
+//! Where things are: `object.rs` (the type `Tensor`), `parse.rs` (from Python arguments to an operator's), `function.rs`
+//! (every operator as function, method and slot), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
+//! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs` (shared memory), `types.rs` (dtype, device, ...).
+
+mod autocast;
+mod construct;
+mod error;
+mod function;
+mod indexing;
+mod interop;
+mod methods;
+mod number;
+mod object;
+mod overrides;
+mod parse;
+mod properties;
+mod settings;
+mod types;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Names that are methods only: as functions they would hide dtypes and Python's own functions.
+fn is_function(f: &function::Function) -> bool {
+    match &f.kind {
+        function::Kind::Operator(_) => true,
+        function::Kind::Native(_) => matches!(
+            f.name.as_str(),
+            "tensor"
+                | "as_tensor"
+                | "asarray"
+                | "numel"
+                | "is_floating_point"
+                | "is_complex"
+                | "is_signed"
+                | "is_inference"
+                | "is_conj"
+                | "is_neg"
+        ),
+    }
+}
+
+/// The compiled half of Flambeau's Python package.
+#[pymodule]
+#[pyo3(name = "_C")]
+fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    let mut slots = function::slots();
+    slots.push((ffi::Py_tp_new, construct::new as *mut std::ffi::c_void));
+    let tensor = object::create_type(py, &slots)?;
+    methods::add_all()?;
+    function::add("numpy", function::Kind::Native(interop::numpy))?;
+    function::add("tensor", function::Kind::Native(construct::tensor))?;
+    function::add("as_tensor", function::Kind::Native(construct::as_tensor))?;
+    function::add_operators(py)?;
+    let name = "flambeau".into_pyobject(py)?.into_any();
+    for f in function::all() {
+        if is_function(f) {
+            m.add(f.name.as_str(), f.make_function(py, &name)?)?;
+        }
+        let constructor = matches!(f.name.as_str(), "tensor" | "as_tensor");
+        // Slots of the type answer for these names already.
+        let slot = f.name.starts_with("__")
+            && tensor.getattr_opt(f.name.as_str())?.is_some_and(|a| {
+                a.get_type().name().is_ok_and(|n| n == "wrapper_descriptor")
+                    && a.getattr("__objclass__").is_ok_and(|c| c.is(&tensor))
+            });
+        if f.has_method() && !constructor {
+            let method = f.make_method(py)?;
+            if !slot {
+                tensor.setattr(f.name.as_str(), method)?;
+            }
+        }
+    }
+    properties::add_all(&tensor)?;
+    m.add("Tensor", &tensor)?;
+    types::register(m)?;
+    overrides::register(m)?;
+    autocast::register(m)?;
+    interop::register(m)?;
+    settings::register(m)?;
+    m.add_function(wrap_pyfunction!(methods::_make_subclass, m)?)?;
+    m.add_function(wrap_pyfunction!(methods::_is_same, m)?)?;
+    m.add_function(wrap_pyfunction!(construct::_legacy_tensor, m)?)?;
+    Ok(())
+}

@@ -1,0 +1,576 @@
+//! Methods of `Tensor` that are no operators.
+
+use crate::error::raise;
+use crate::function::{self, Kind, Native, find, released, this};
+use crate::number::{index, to_python, type_name};
+use crate::object::{bound, peek, tensor_of, wrap};
+use crate::parse::{Call, device_of, dtype_of};
+use crate::types::MemoryFormatObject;
+use flambeau::{DType, Device, Element, MemoryFormat, Scalar, Tensor};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use smallvec::SmallVec;
+
+/// A Python integer. A new reference.
+fn int(i: i64) -> *mut PyObject {
+    // SAFETY: the interpreter's lock is held by every caller.
+    unsafe { ffi::PyLong_FromLongLong(i) }
+}
+
+fn boolean(py: Python<'_>, yes: bool) -> *mut PyObject {
+    to_python(py, Scalar::Bool(yes))
+}
+
+fn no_arguments(call: &Call<'_>, name: &str) -> PyResult<()> {
+    let count = call.args.len() - usize::from(call.this.is_null() && !call.args.is_empty());
+    if count > 0 || !call.named.is_empty() {
+        return Err(PyTypeError::new_err(format!("TensorBase.{name}() takes no arguments ({count} given)")));
+    }
+    Ok(())
+}
+
+/// Argument `place` (from 0, `self` not counted), or the one called `name`.
+pub fn argument(call: &Call<'_>, place: usize, name: &str) -> Option<*mut PyObject> {
+    let place = place + usize::from(call.this.is_null());
+    let found = call.args.get(place).copied().or_else(|| call.named(name));
+    // SAFETY: a comparison of addresses.
+    found.filter(|o| *o != unsafe { ffi::Py_None() })
+}
+
+fn item(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    no_arguments(call, "item")?;
+    this(call)?.item().map(|s| to_python(call.py, s)).map_err(raise)
+}
+
+/// `Size`, or one size.
+fn size(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    match argument(call, 0, "dim") {
+        None => crate::types::size(call.py, t.sizes()),
+        Some(d) => {
+            let dim = index(call.py, d).ok_or_else(|| {
+                PyTypeError::new_err(format!("size(): argument 'dim' (position 1) must be int, not {}", type_name(d)))
+            })?;
+            t.size(dim).map(int).map_err(raise)
+        }
+    }
+}
+
+fn stride(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    match argument(call, 0, "dim") {
+        None => Ok(PyTuple::new(call.py, t.strides())?.into_ptr()),
+        Some(d) => {
+            let dim = index(call.py, d).ok_or_else(|| {
+                PyTypeError::new_err(format!("stride(): argument 'dim' (position 1) must be int, not {}", type_name(d)))
+            })?;
+            t.size(dim).map_err(raise)?;
+            let at = if dim < 0 { dim + t.dim() as i64 } else { dim };
+            Ok(int(t.strides()[at as usize]))
+        }
+    }
+}
+
+fn length(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    // SAFETY: a live tensor; nothing runs meanwhile.
+    let first = unsafe { peek(call.this) }.sizes().first().copied();
+    first.map(int).ok_or_else(|| PyTypeError::new_err("len() of a 0-d tensor"))
+}
+
+/// The one element as a number; `what` names the conversion.
+fn one_number(call: &Call<'_>, what: &str) -> PyResult<Scalar> {
+    let t = this(call)?;
+    if t.numel() != 1 {
+        return Err(match what {
+            "bool" if t.numel() == 0 => PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous"),
+            "bool" => PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous"),
+            "index" => PyTypeError::new_err("only integer tensors of a single element can be converted to an index"),
+            _ => PyRuntimeError::new_err(format!("a Tensor with {} elements cannot be converted to Scalar", t.numel())),
+        });
+    }
+    t.item().map_err(raise)
+}
+
+fn to_bool(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    one_number(call, "bool").map(|s| boolean(call.py, s.to_bool()))
+}
+
+fn to_float(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    match one_number(call, "float")? {
+        Scalar::Complex(c) if c.im != 0.0 => {
+            Err(PyRuntimeError::new_err("value cannot be converted to type double without overflow"))
+        }
+        s => Ok(to_python(call.py, Scalar::Float(s.to_f64()))),
+    }
+}
+
+fn to_int(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let s = one_number(call, "int")?;
+    match s {
+        Scalar::Int(_) | Scalar::UInt(_) => Ok(to_python(call.py, s)),
+        Scalar::Bool(b) => Ok(int(b.into())),
+        Scalar::Complex(c) if c.im != 0.0 => {
+            Err(PyRuntimeError::new_err("value cannot be converted to type int64_t without overflow"))
+        }
+        s => {
+            // As `int(float)`: beyond 64 bits too, and an error for what is not finite.
+            // SAFETY: a new float and its integer.
+            unsafe {
+                let float = Bound::from_owned_ptr(call.py, ffi::PyFloat_FromDouble(s.to_f64()));
+                let result = ffi::PyNumber_Long(float.as_ptr());
+                if result.is_null() { Err(PyErr::fetch(call.py)) } else { Ok(result) }
+            }
+        }
+    }
+}
+
+fn to_complex(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let s = one_number(call, "complex")?;
+    Ok(to_python(call.py, Scalar::Complex(s.to_complex())))
+}
+
+fn to_index(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    if t.numel() != 1 || !t.dtype().is_integral(true) {
+        return Err(PyTypeError::new_err("only integer tensors of a single element can be converted to an index"));
+    }
+    to_int(call)
+}
+
+/// Nested lists of numbers.
+fn tolist(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    if t.dim() == 0 {
+        return t.item().map(|s| to_python(call.py, s)).map_err(raise);
+    }
+    let values: Vec<Scalar> = flambeau::dispatch_dtype!(t.dtype(), T => {
+        t.to_vec::<T>().map(|v| v.into_iter().map(Element::to_scalar).collect())
+    })
+    .map_err(raise)?;
+    Ok(nested(call.py, t.sizes(), &values)?.into_ptr())
+}
+
+fn nested<'py>(py: Python<'py>, sizes: &[i64], values: &[Scalar]) -> PyResult<Bound<'py, PyAny>> {
+    let n = sizes[0] as usize;
+    if sizes.len() == 1 {
+        // SAFETY: new numbers.
+        let items = values.iter().map(|s| unsafe { Bound::from_owned_ptr(py, to_python(py, *s)) });
+        return Ok(PyList::new(py, items)?.into_any());
+    }
+    let step = if n == 0 { 0 } else { values.len() / n };
+    let items = (0..n).map(|i| nested(py, &sizes[1..], &values[i * step..(i + 1) * step]));
+    Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
+}
+
+fn iterate(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    if t.dim() == 0 {
+        return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
+    }
+    let parts = t.unbind(0).map_err(raise)?;
+    let items = parts.into_iter().map(|p| bound(call.py, p)).collect::<PyResult<Vec<_>>>()?;
+    let list = PyList::new(call.py, items)?;
+    // SAFETY: a live list.
+    Ok(unsafe { ffi::PyObject_GetIter(list.as_ptr()) })
+}
+
+fn repr(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let module = call.py.import(pyo3::intern!(call.py, "flambeau._tensor_text"))?;
+    // SAFETY: a live tensor.
+    let object = unsafe { Bound::from_borrowed_ptr(call.py, call.this) };
+    Ok(module.call_method1("tensor_text", (object,))?.into_ptr())
+}
+
+fn is_set_to(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let other = argument(call, 0, "tensor").and_then(tensor_of);
+    let other =
+        other.ok_or_else(|| PyTypeError::new_err("is_set_to(): argument 'tensor' (position 1) must be Tensor"))?;
+    Ok(boolean(call.py, this(call)?.is_set_to(&other)))
+}
+
+fn is_contiguous(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    // SAFETY: a live object.
+    let format = argument(call, 0, "memory_format").map(|f| unsafe { Bound::from_borrowed_ptr(call.py, f) });
+    let format = match format {
+        Some(f) => {
+            f.cast::<MemoryFormatObject>()
+                .map_err(|_| {
+                    PyTypeError::new_err(format!(
+                        "is_contiguous(): argument 'memory_format' must be torch.memory_format, not {}",
+                        type_name(f.as_ptr())
+                    ))
+                })?
+                .get()
+                .0
+        }
+        None => MemoryFormat::Contiguous,
+    };
+    Ok(boolean(call.py, t.is_contiguous_in(format)))
+}
+
+fn requires_grad_(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    let on = match argument(call, 0, "requires_grad") {
+        None => true,
+        Some(o) => crate::number::number(call.py, o).is_some_and(Scalar::to_bool),
+    };
+    t.set_requires_grad(on).map_err(raise)?;
+    wrap(call.py, t)
+}
+
+fn element_size(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    Ok(int(this(call)?.element_size() as i64))
+}
+
+/// What [`to`] was asked for.
+#[derive(Default)]
+struct Target {
+    dtype: Option<DType>,
+    device: Option<Device>,
+    copy: bool,
+    format: Option<MemoryFormat>,
+}
+
+/// `x.to(...)`: dtype, device and memory format in every order that PyTorch takes.
+fn target(call: &Call<'_>) -> PyResult<Target> {
+    let mut target = Target::default();
+    let positional = &call.args[usize::from(call.this.is_null()).min(call.args.len())..];
+    let mut flags = 0;
+    let py = call.py;
+    for (i, &object) in positional.iter().enumerate() {
+        // SAFETY: a live object.
+        let o = unsafe { Bound::from_borrowed_ptr(py, object) };
+        if let Some(other) = tensor_of(object) {
+            (target.dtype, target.device) = (Some(other.dtype()), Some(other.device()));
+        } else if o.is_none() {
+        } else if let Some(d) = dtype_of(&o) {
+            target.dtype = Some(d);
+        } else if let Some(Scalar::Bool(b)) = crate::number::number(py, object) {
+            // `non_blocking`, then `copy`.
+            flags += 1;
+            target.copy = flags == 2 && b;
+        } else if i == 0 {
+            if crate::number::number(py, object).is_some_and(|n| matches!(n, Scalar::Float(_))) {
+                return Err(PyTypeError::new_err(
+                    "to() received an invalid combination of arguments - got (float), but expected one of:\n * \
+                     (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, \
+                     torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool non_blocking = False, bool copy = \
+                     False, *, torch.memory_format memory_format = None)\n * (Tensor tensor, bool non_blocking = False, bool \
+                     copy = False, *, torch.memory_format memory_format = None)\n",
+                ));
+            }
+            target.device = Some(device_of(&o)?);
+        } else if let Ok(f) = o.cast::<MemoryFormatObject>() {
+            target.format = Some(f.get().0);
+        } else {
+            return Err(PyTypeError::new_err(format!(
+                "to() received an invalid combination of arguments - got an argument of type {} in position {}",
+                type_name(object),
+                i + 1
+            )));
+        }
+    }
+    for &(name, value) in &call.named {
+        // SAFETY: a live object.
+        let o = unsafe { Bound::from_borrowed_ptr(py, value) };
+        if o.is_none() {
+            continue;
+        }
+        match crate::parse::text(name).as_str() {
+            "dtype" => {
+                target.dtype = Some(dtype_of(&o).ok_or_else(|| {
+                    PyTypeError::new_err(format!(
+                        "to(): argument 'dtype' must be torch.dtype, not {}",
+                        type_name(value)
+                    ))
+                })?)
+            }
+            "device" => target.device = Some(device_of(&o)?),
+            "copy" => target.copy = crate::number::number(py, value).is_some_and(Scalar::to_bool),
+            "non_blocking" => {}
+            "memory_format" => target.format = o.cast::<MemoryFormatObject>().ok().map(|f| f.get().0),
+            "other" | "tensor" => {
+                if let Some(t) = tensor_of(value) {
+                    (target.dtype, target.device) = (Some(t.dtype()), Some(t.device()));
+                }
+            }
+            other => {
+                return Err(PyTypeError::new_err(format!("to() got an unexpected keyword argument '{other}'")));
+            }
+        }
+    }
+    Ok(target)
+}
+
+fn to(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    let target = target(call)?;
+    convert(call, t, target)
+}
+
+fn convert(call: &Call<'_>, t: Tensor, target: Target) -> PyResult<*mut PyObject> {
+    let dtype = target.dtype.unwrap_or(t.dtype());
+    let device = target.device.map_or(t.device(), |d| if d.kind == t.device().kind { t.device() } else { d });
+    let fits = target.format.is_none_or(|f| f == MemoryFormat::Preserve || t.is_contiguous_in(f));
+    if dtype == t.dtype() && device == t.device() && fits && !target.copy {
+        return wrap(call.py, t);
+    }
+    let run = || {
+        flambeau::registry::find("_to_copy")
+            .ok_or_else(|| flambeau::Error::runtime("the operator '_to_copy' does not exist"))?
+            .call(&[
+                flambeau::Value::Tensor(&t),
+                flambeau::Value::DType(dtype),
+                flambeau::Value::None,
+                flambeau::Value::Device(device),
+                flambeau::Value::None,
+                flambeau::Value::Bool(false),
+                target.format.map_or(flambeau::Value::None, flambeau::Value::MemoryFormat),
+            ])?
+            .one()
+    };
+    let result = if t.numel() < 4096 { run() } else { released(call.py, run) };
+    wrap(call.py, result.map_err(raise)?)
+}
+
+macro_rules! casts {
+    ($($name:ident => $dtype:expr;)*) => {
+        $(fn $name(call: &Call<'_>) -> PyResult<*mut PyObject> {
+            let mut target = target(call)?;
+            target.dtype = Some($dtype);
+            convert(call, this(call)?, target)
+        })*
+        const CASTS: &[(&str, Native)] = &[$((stringify!($name), $name)),*];
+    };
+}
+casts! {
+    double => DType::F64; float => DType::F32; half => DType::F16; bfloat16 => DType::BF16;
+    long => DType::I64; int_cast => DType::I32; short => DType::I16; char_cast => DType::I8; byte => DType::U8;
+    bool_cast => DType::Bool; cfloat => DType::Complex64; cdouble => DType::Complex128;
+}
+
+fn cpu(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    convert(call, this(call)?, Target { device: Some(Device::CPU), ..Target::default() })
+}
+
+/// `Tensor.__rsub__` and the like: the function `name` with the operands turned round.
+fn reflected(call: &Call<'_>, name: &str) -> PyResult<*mut PyObject> {
+    let function =
+        find(name).ok_or_else(|| PyRuntimeError::new_err(format!("the operator '{name}' does not exist")))?;
+    let args: SmallVec<[*mut PyObject; 2]> = call.args.iter().rev().copied().chain([call.this]).collect();
+    function.run(&Call { py: call.py, this: std::ptr::null_mut(), args: &args, named: SmallVec::new() })
+}
+
+/// The tensor `[other]` for operators that take no number on the left.
+fn on_the_left<'py>(call: &Call<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let other = call.args.first().copied().ok_or_else(|| PyTypeError::new_err("expected 1 argument, got 0"))?;
+    let s = crate::number::number(call.py, other)
+        .ok_or_else(|| PyTypeError::new_err(format!("unsupported operand type: {}", type_name(other))))?;
+    let t = this(call)?;
+    let dtype = flambeau::promotion::result_type_with(&t, s);
+    bound(call.py, Tensor::full(&[], s, (dtype, t.device())).map_err(raise)?)
+}
+
+fn forward(call: &Call<'_>, name: &str) -> PyResult<*mut PyObject> {
+    let function =
+        find(name).ok_or_else(|| PyRuntimeError::new_err(format!("the operator '{name}' does not exist")))?;
+    function.run(&Call { py: call.py, this: call.this, args: call.args, named: SmallVec::new() })
+}
+
+fn radd(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    forward(call, "add")
+}
+fn rmul(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    forward(call, "mul")
+}
+fn rsub(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    forward(call, "rsub")
+}
+fn rand(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    forward(call, "bitwise_and")
+}
+fn ror(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    forward(call, "bitwise_or")
+}
+fn rxor(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    forward(call, "bitwise_xor")
+}
+fn rpow(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    reflected(call, "pow")
+}
+fn rmod(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    reflected(call, "remainder")
+}
+fn rmatmul(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    reflected(call, "matmul")
+}
+fn rlshift(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    reflected(call, "bitwise_left_shift")
+}
+fn rrshift(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    reflected(call, "bitwise_right_shift")
+}
+fn rtruediv(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    // The number over the tensor is its reciprocal times the number.
+    let t = this(call)?;
+    let object = bound(call.py, t.reciprocal().map_err(raise)?)?;
+    let function = function::Name::new("mul");
+    function.get()?.run(&Call { py: call.py, this: object.as_ptr(), args: call.args, named: SmallVec::new() })
+}
+fn rfloordiv(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let left = on_the_left(call)?;
+    let args = [left.as_ptr(), call.this];
+    let function = function::Name::new("floor_divide");
+    function.get()?.run(&Call { py: call.py, this: std::ptr::null_mut(), args: &args, named: SmallVec::new() })
+}
+
+fn as_subclass(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let class = argument(call, 0, "cls").ok_or_else(|| PyTypeError::new_err("as_subclass() needs a class"))?;
+    let t = this(call)?.alias().map_err(raise)?;
+    make_instance(call.py, t, class)
+}
+
+/// An instance of a subclass over a tensor.
+///
+/// # Errors
+/// When `class` is not a subclass of `Tensor`.
+pub fn make_instance(py: Python<'_>, t: Tensor, class: *mut PyObject) -> PyResult<*mut PyObject> {
+    // SAFETY: a live object; the second check is made of types only.
+    unsafe {
+        let is_class =
+            ffi::PyType_Check(class) != 0 && ffi::PyType_IsSubtype(class.cast(), crate::object::tensor_type()) != 0;
+        if !is_class {
+            return Err(PyTypeError::new_err(format!("cls must be a type (got {})", type_name(class))));
+        }
+    }
+    crate::object::new_object(py, t, class.cast())
+}
+
+/// `Tensor._make_subclass(cls, data, require_grad=False)`.
+#[pyfunction]
+#[pyo3(signature = (cls, data, require_grad=false))]
+pub fn _make_subclass(
+    py: Python<'_>,
+    cls: &Bound<'_, PyAny>,
+    data: crate::object::Argument,
+    require_grad: bool,
+) -> PyResult<Py<PyAny>> {
+    let t = data.0.detach().map_err(raise)?;
+    t.set_requires_grad(require_grad).map_err(|e| match e.message().starts_with("only Tensors") {
+        true => PyRuntimeError::new_err("Only Tensors of floating point and complex dtype can require gradients"),
+        false => raise(e),
+    })?;
+    let object = make_instance(py, t, cls.as_ptr())?;
+    // SAFETY: a new reference.
+    Ok(unsafe { Bound::from_owned_ptr(py, object) }.unbind())
+}
+
+fn contains(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    let t = this(call)?;
+    let Some(other) = argument(call, 0, "element") else { return Ok(boolean(call.py, false)) };
+    let equal = match (tensor_of(other), crate::number::number(call.py, other)) {
+        (Some(o), _) => t.eq(&o),
+        (None, Some(s)) => t.eq(s),
+        _ => {
+            return Err(PyRuntimeError::new_err(format!(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",
+                type_name(other)
+            )));
+        }
+    };
+    let any = equal.and_then(|e| e.any()).and_then(|a| a.item()).map_err(raise)?;
+    Ok(boolean(call.py, any.to_bool()))
+}
+
+macro_rules! queries {
+    ($($name:ident => |$t:ident| $e:expr;)*) => {
+        $(fn $name(call: &Call<'_>) -> PyResult<*mut PyObject> {
+            let $t = this(call)?;
+            Ok(to_python(call.py, Scalar::from($e)))
+        })*
+        const QUERIES: &[(&str, Native)] = &[$((stringify!($name), $name)),*];
+    };
+}
+queries! {
+    dim => |t| t.dim() as i64;
+    ndimension => |t| t.dim() as i64;
+    numel => |t| t.numel();
+    nelement => |t| t.numel();
+    storage_offset => |t| t.storage_offset();
+    data_ptr => |t| if t.numel() == 0 || t.device().is_meta() { 0 } else { t.data_ptr() as i64 };
+    is_floating_point => |t| t.dtype().is_floating_point();
+    is_complex => |t| t.dtype().is_complex();
+    is_signed => |t| t.dtype().is_signed();
+    is_inference => |t| t.is_inference();
+    is_pinned => |_t| false;
+    is_conj => |_t| false;
+    is_neg => |_t| false;
+    is_shared => |_t| false;
+    is_distributed => |_t| false;
+    _is_view => |t| t.is_view();
+    _is_zerotensor => |_t| false;
+    get_device => |_t| -1i64;
+    is_non_overlapping_and_dense => |t| t.is_non_overlapping_and_dense();
+}
+
+/// `x.select`-like fast access for a NumPy-style boolean test of identity: whether two handles are one tensor.
+#[pyfunction]
+pub fn _is_same(a: crate::object::Argument, b: crate::object::Argument) -> bool {
+    a.0.is_same(&b.0)
+}
+
+/// Puts all of them into the table. They come before operators of the same names.
+///
+/// # Errors
+/// When the table is full.
+pub fn add_all() -> PyResult<()> {
+    let special: &[(&str, Native)] = &[
+        ("item", item),
+        ("size", size),
+        ("stride", stride),
+        ("__len__", length),
+        ("__bool__", to_bool),
+        ("__float__", to_float),
+        ("__int__", to_int),
+        ("__complex__", to_complex),
+        ("__index__", to_index),
+        ("tolist", tolist),
+        ("__iter__", iterate),
+        ("__repr__", repr),
+        ("is_set_to", is_set_to),
+        ("is_contiguous", is_contiguous),
+        ("requires_grad_", requires_grad_),
+        ("element_size", element_size),
+        ("to", to),
+        ("cpu", cpu),
+        ("int", int_cast),
+        ("char", char_cast),
+        ("bool", bool_cast),
+        ("__radd__", radd),
+        ("__rmul__", rmul),
+        ("__rsub__", rsub),
+        ("__rand__", rand),
+        ("__ror__", ror),
+        ("__rxor__", rxor),
+        ("__rpow__", rpow),
+        ("__rmod__", rmod),
+        ("__rmatmul__", rmatmul),
+        ("__rlshift__", rlshift),
+        ("__rrshift__", rrshift),
+        ("__rtruediv__", rtruediv),
+        ("__rfloordiv__", rfloordiv),
+        ("as_subclass", as_subclass),
+        ("__contains__", contains),
+        ("__getitem__", crate::indexing::get_item),
+        ("__setitem__", crate::indexing::set_item),
+    ];
+    for (name, f) in special.iter().chain(CASTS).chain(QUERIES) {
+        if !name.ends_with("_cast") {
+            function::add(name, Kind::Native(*f))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,853 @@
+//! From Python arguments to an operator's: every schema is a signature, and one parser serves them all.
+//!
+//! The rules are those of PyTorch's argument parser: numbers stand in for tensors in arithmetic, 0-d tensors for
+//! numbers, an integer expands to a fixed-length list, a list of sizes may be spread over the positional arguments, and
+//! `input`, `axis`, `keepdims`, ... are other names of parameters. Where PyTorch goes by the order in which overloads are
+//! written, here the one that needs the fewest conversions wins.
+
+use crate::number::{index, number, type_name};
+use crate::object::{is_tensor, peek, tensor_of};
+use crate::types::{DTypeObject, DeviceObject, GeneratorObject, LayoutObject, MemoryFormatObject, parse_device};
+use flambeau::op::Op;
+use flambeau::schema::{Base, Default, Param, Type};
+use flambeau::{DType, Device, Dims, Layout, MemoryFormat, OwnedValue, Scalar, Tensor, Value};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use smallvec::SmallVec;
+
+/// A call as it arrives: borrowed objects.
+pub struct Call<'a> {
+    /// The interpreter.
+    pub py: Python<'a>,
+    /// The tensor whose method is called; null for a function.
+    pub this: *mut PyObject,
+    /// The positional arguments.
+    pub args: &'a [*mut PyObject],
+    /// The arguments by name.
+    pub named: SmallVec<[(*mut PyObject, *mut PyObject); 4]>,
+}
+
+impl<'a> Call<'a> {
+    /// The call that the interpreter's fast convention describes.
+    ///
+    /// # Safety
+    /// `args` points to `count` positional arguments and then one per name in `names` (a tuple, or null).
+    #[inline(always)]
+    pub unsafe fn new(
+        py: Python<'a>,
+        this: *mut PyObject,
+        args: *const *mut PyObject,
+        count: usize,
+        names: *mut PyObject,
+    ) -> Call<'a> {
+        let mut named = SmallVec::new();
+        // SAFETY: as the caller says. (`args` may be null when there are none.)
+        unsafe {
+            if !names.is_null() {
+                for i in 0..ffi::PyTuple_Size(names) {
+                    named.push((ffi::PyTuple_GetItem(names, i), *args.offset(count as isize + i)));
+                }
+            }
+            let args = if count == 0 { &[] } else { std::slice::from_raw_parts(args, count) };
+            Call { py, this, args, named }
+        }
+    }
+
+    /// The argument called `name`.
+    pub fn named(&self, name: &str) -> Option<*mut PyObject> {
+        self.named.iter().find(|(n, _)| text(*n) == name).map(|(_, v)| *v)
+    }
+
+    /// The arguments' types as messages list them.
+    fn describe(&self) -> String {
+        let this = (!self.this.is_null()).then_some(()).and(None::<String>);
+        let positional = self.args.iter().map(|a| list_type_name(*a));
+        let mut parts: Vec<String> = this.into_iter().chain(positional).collect();
+        if self.named.is_empty() {
+            return parts.join(", ");
+        }
+        parts.extend(self.named.iter().map(|(n, v)| format!("{}={}", text(*n), list_type_name(*v))));
+        // PyTorch leaves a comma after names that stand alone.
+        if self.args.is_empty() { parts.join(", ") + ", " } else { parts.join(", ") }
+    }
+}
+
+/// The text of a Python string.
+pub fn text(object: *mut PyObject) -> String {
+    Python::attach(|py| {
+        // SAFETY: a live object.
+        let object = unsafe { Bound::from_borrowed_ptr(py, object) };
+        object.cast::<PyString>().map_or_else(|_| String::new(), |s| s.to_string_lossy().into_owned())
+    })
+}
+
+/// A list's type with those of its items, as messages have it: `list of [int, int]`.
+fn list_type_name(object: *mut PyObject) -> String {
+    match Items::of(object) {
+        None => type_name(object),
+        Some(items) => {
+            let names: Vec<String> = items.iter().map(|i| type_name(*i)).collect();
+            match names.as_slice() {
+                [] => type_name(object),
+                [one] if type_name(object) == "tuple" => format!("tuple of ({one},)"),
+                names if type_name(object) == "tuple" => format!("tuple of ({})", names.join(", ")),
+                names => format!("{} of [{}]", type_name(object), names.join(", ")),
+            }
+        }
+    }
+}
+
+/// The items of a list or tuple, borrowed.
+pub struct Items(SmallVec<[*mut PyObject; 8]>);
+
+impl Items {
+    /// Of a list, a tuple, or a subclass of either.
+    #[inline]
+    pub fn of(object: *mut PyObject) -> Option<Items> {
+        // SAFETY: a live object; items are borrowed from it.
+        unsafe {
+            let (count, get): (_, unsafe fn(*mut PyObject, isize) -> *mut PyObject) =
+                match (ffi::PyTuple_Check(object) != 0, ffi::PyList_Check(object) != 0) {
+                    (true, _) => (ffi::PyTuple_Size(object), |o, i| ffi::PyTuple_GetItem(o, i)),
+                    (_, true) => (ffi::PyList_Size(object), |o, i| ffi::PyList_GetItem(o, i)),
+                    _ => return None,
+                };
+            Some(Items((0..count).map(|i| get(object, i)).collect()))
+        }
+    }
+    /// The items.
+    pub fn iter(&self) -> std::slice::Iter<'_, *mut PyObject> {
+        self.0.iter()
+    }
+}
+
+/// A parameter of a schema, ready for parsing.
+pub struct Parameter {
+    /// Its name as an interned Python string, which is never freed.
+    name: *mut PyObject,
+    /// Its name.
+    pub text: String,
+    ty: Type,
+    default: Option<OwnedValue>,
+    keyword_only: bool,
+    out: bool,
+    /// Numbers stand in for tensors.
+    numbers: bool,
+}
+
+// SAFETY: the only raw pointer is to an immortal string that is compared and not followed.
+unsafe impl Send for Parameter {}
+// SAFETY: as above.
+unsafe impl Sync for Parameter {}
+
+/// One schema as a signature.
+pub struct Overload {
+    /// The operator.
+    pub op: &'static Op,
+    /// Its parameters.
+    pub parameters: Vec<Parameter>,
+    positional: usize,
+    outs: Vec<usize>,
+    /// Where `self` stands, if it is a tensor.
+    pub this: Option<usize>,
+    /// It makes tensors from nothing: it takes `requires_grad` too.
+    factory: bool,
+    spread: Option<usize>,
+}
+
+/// Where an argument comes from.
+#[derive(Clone, Copy)]
+enum Slot {
+    Default,
+    Object(*mut PyObject),
+    /// All positional arguments from this one on.
+    Spread(usize),
+}
+
+type Slots = SmallVec<[Slot; 12]>;
+
+/// A converted argument. Lists of integers, which every view has, need no allocation.
+pub enum Converted {
+    /// The schema's default.
+    Default(&'static OwnedValue),
+    /// Nothing given.
+    None,
+    /// A tensor.
+    Tensor(Tensor),
+    /// Integers.
+    Ints(Dims),
+    /// Anything else.
+    Other(OwnedValue),
+    /// A generator, kept by its object.
+    Generator(flambeau::Generator),
+}
+
+impl Converted {
+    /// As an operator takes it.
+    #[inline(always)]
+    pub fn borrow(&self) -> Value<'_> {
+        match self {
+            Converted::Default(v) => v.borrow(),
+            Converted::None => Value::None,
+            Converted::Tensor(t) => Value::Tensor(t),
+            Converted::Ints(i) => Value::Ints(i),
+            Converted::Other(v) => v.borrow(),
+            Converted::Generator(g) => Value::Generator(g),
+        }
+    }
+}
+
+/// Converted arguments in the schema's order.
+pub type Arguments = SmallVec<[Converted; 8]>;
+
+/// What conversions cost; exact matches are free.
+mod cost {
+    pub const NUMBER_TO_WIDER: u32 = 1;
+    pub const EXPANDED: u32 = 3;
+    pub const SPREAD: u32 = 4;
+    pub const TENSOR_TO_NUMBER: u32 = 20;
+    pub const NUMBER_TO_TENSOR: u32 = 40;
+}
+
+/// Operators that take a number where their schema says `Tensor`.
+fn takes_numbers_as_tensors(name: &str) -> bool {
+    const NAMES: &[&str] =
+        &["add", "sub", "mul", "div", "divide", "multiply", "subtract", "true_divide", "floor_divide"];
+    NAMES.contains(&name.strip_suffix('_').unwrap_or(name))
+}
+
+impl Overload {
+    /// The signature of an operator.
+    pub fn new(py: Python<'_>, op: &'static Op) -> Overload {
+        let schema = op.schema();
+        let numbers = takes_numbers_as_tensors(&schema.name);
+        let is_out = |p: &Param| p.keyword_only && p.alias.as_ref().is_some_and(|a| a.write);
+        let has = |name: &str| schema.params.iter().any(|p| p.name == name);
+        let parameters: Vec<Parameter> = schema
+            .params
+            .iter()
+            .map(|p| Parameter {
+                name: PyString::intern(py, &p.name).into_ptr(),
+                text: p.name.clone(),
+                ty: p.ty,
+                default: p.default.as_ref().map(|d| default_value(&p.ty, d)),
+                keyword_only: p.keyword_only,
+                out: is_out(p),
+                numbers: numbers && p.name != "self",
+            })
+            .collect();
+        let positional = schema.params.iter().filter(|p| !p.keyword_only).count();
+        let list = |p: &Param| p.ty.base == Base::Int && p.ty.list == Some(None);
+        let first = schema.params.iter().position(|p| p.name != "self");
+        Overload {
+            op,
+            positional,
+            outs: (0..parameters.len()).filter(|i| parameters[*i].out).collect(),
+            this: schema
+                .params
+                .iter()
+                .position(|p| p.name == "self" && p.ty.base == Base::Tensor && p.ty.list.is_none()),
+            factory: has("dtype") && has("layout") && has("device"),
+            spread: first.filter(|at| positional == at + 1 && list(&schema.params[*at])),
+            parameters,
+        }
+    }
+
+    /// Whether it writes to given outputs.
+    pub fn takes_out(&self) -> bool {
+        !self.outs.is_empty()
+    }
+
+    /// Whether results may be asked to require gradients.
+    pub fn is_factory(&self) -> bool {
+        self.factory
+    }
+
+    /// Finds each argument's place and says what conversions they need; or why they do not fit.
+    fn bind(&self, call: &Call<'_>, explain: bool) -> Result<(u32, Slots), String> {
+        let refuse = |why: &dyn Fn() -> String| -> Result<(u32, Slots), String> {
+            Err(if explain { format!("{}(){}", self.op.name(), why()) } else { String::new() })
+        };
+        let parameters = &self.parameters;
+        let mut slots: Slots = SmallVec::from_elem(Slot::Default, parameters.len());
+        let this = if call.this.is_null() { usize::MAX } else { self.this.unwrap_or(usize::MAX) };
+        if let Some(slot) = slots.get_mut(this) {
+            *slot = Slot::Object(call.this);
+        }
+        let mut total = 0;
+        let mut place = 0;
+        for (k, &object) in call.args.iter().enumerate() {
+            if place == this {
+                place += 1;
+            }
+            if place >= self.positional {
+                let most = self.positional - usize::from(this != usize::MAX);
+                let s = if most == 1 { "" } else { "s" };
+                let were = if call.args.len() == 1 { "was" } else { "were" };
+                return refuse(&|| {
+                    format!(" takes {most} positional argument{s} but {} {were} given", call.args.len())
+                });
+            }
+            if self.spread == Some(place) && is_int(call.py, object) {
+                let rest = &call.args[k..];
+                if rest.len() > 1 || !(parameters[place].ty.list.is_some_and(|n| n.is_some())) {
+                    let at = rest.iter().position(|o| !is_int(call.py, *o));
+                    if let Some(at) = at {
+                        return refuse(&|| {
+                            format!(
+                                ": argument '{}' failed to unpack the object at pos {} with error \"type must be tuple of \
+                                 ints,but got {}\"",
+                                parameters[place].text,
+                                at + 1,
+                                type_name(rest[at])
+                            )
+                        });
+                    }
+                }
+                slots[place] = Slot::Spread(k);
+                total += cost::SPREAD;
+                break;
+            }
+            slots[place] = Slot::Object(object);
+            place += 1;
+        }
+        for &(name, value) in &call.named {
+            let at = match parameters.iter().position(|p| std::ptr::eq(p.name, name)) {
+                Some(i) if !parameters[i].out || self.outs.len() == 1 => Some(i),
+                Some(_) => None,
+                None => self.called(&text(name)),
+            };
+            match at {
+                Some(i) if matches!(slots[i], Slot::Default) => slots[i] = Slot::Object(value),
+                Some(i) => {
+                    let shown = if parameters[i].text == "self" { "input" } else { &parameters[i].text };
+                    return refuse(&|| format!(" got multiple values for argument '{shown}'"));
+                }
+                None if text(name) == "out" && self.takes_out() => {
+                    self.place_outputs(value, &mut slots).map_err(|got| {
+                        format!("{}(): argument 'out' must be tuple of Tensors, not {got}", self.op.name())
+                    })?
+                }
+                // SAFETY: a comparison of addresses.
+                None if value == unsafe { ffi::Py_None() } => {}
+                // Factories take these beside `out=`, whose own they must be.
+                None if self.takes_out()
+                    && matches!(
+                        text(name).as_str(),
+                        "dtype" | "layout" | "device" | "pin_memory" | "requires_grad"
+                    ) => {}
+                None if self.factory && text(name) == "requires_grad" => {}
+                None => {
+                    return refuse(&|| format!(" got an unexpected keyword argument '{}'", text(name)));
+                }
+            }
+        }
+        for (i, (slot, p)) in slots.iter().zip(parameters).enumerate() {
+            match *slot {
+                Slot::Default if p.default.is_some() => {}
+                Slot::Default => return refuse(&|| self.missing(&slots)),
+                Slot::Spread(_) => {}
+                Slot::Object(object) => match check(call.py, p, object) {
+                    Some(c) => total += c,
+                    None => return Err(if explain { self.wrong_type(call, i, object) } else { String::new() }),
+                },
+            }
+        }
+        Ok((total, slots))
+    }
+
+    /// The parameter that users may call `given`.
+    fn called(&self, given: &str) -> Option<usize> {
+        let same = |p: &Parameter| match p.text.as_str() {
+            own if own == given => !p.out || self.outs.len() == 1,
+            "self" => matches!(given, "input" | "x" | "a" | "x1"),
+            "input" => matches!(given, "x" | "a" | "x1"),
+            "other" => given == "x2",
+            "dim" => given == "axis",
+            "keepdim" => given == "keepdims",
+            _ => p.out && self.outs.len() == 1 && given == "out",
+        };
+        self.parameters.iter().position(same)
+    }
+
+    /// `out=(values, indices)`.
+    fn place_outputs(&self, value: *mut PyObject, slots: &mut Slots) -> Result<(), String> {
+        let items = Items::of(value).ok_or_else(|| type_name(value))?;
+        if items.0.len() != self.outs.len() {
+            return Err(list_type_name(value));
+        }
+        for (&at, &item) in self.outs.iter().zip(items.iter()) {
+            slots[at] = Slot::Object(item);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn missing(&self, slots: &Slots) -> String {
+        let absent: Vec<String> = slots
+            .iter()
+            .zip(&self.parameters)
+            .filter(|(s, p)| matches!(s, Slot::Default) && p.default.is_none())
+            .map(|(_, p)| format!("\"{}\"", if p.text == "self" { "input" } else { &p.text }))
+            .collect();
+        format!(" missing {} required positional arguments: {}", absent.len(), absent.join(", "))
+    }
+
+    #[cold]
+    fn wrong_type(&self, call: &Call<'_>, i: usize, object: *mut PyObject) -> String {
+        let p = &self.parameters[i];
+        if let (Base::Tensor, Some(_), Some(items)) = (p.ty.base, p.ty.list, Items::of(object)) {
+            if let Some(k) = items.iter().position(|item| !is_tensor(*item)) {
+                return format!("expected Tensor as element {k} in argument {i}, but got {}", type_name(items.0[k]));
+            }
+        }
+        let place = call.args.iter().position(|a| *a == object);
+        let place = place.filter(|_| !p.keyword_only && !call.named.iter().any(|(_, v)| *v == object));
+        let place = place.map_or(String::new(), |k| format!(" (position {})", k + 1));
+        let name = if p.text == "self" {
+            "input"
+        } else if p.out {
+            "out"
+        } else {
+            &p.text
+        };
+        format!(
+            "{}(): argument '{name}'{place} must be {}, not {}",
+            self.op.name(),
+            type_text(&p.ty),
+            type_name(object)
+        )
+    }
+
+    /// The arguments in the operator's types.
+    fn convert(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Arguments> {
+        let mut converted = Arguments::new();
+        for (slot, p) in slots.iter().zip(&self.parameters) {
+            converted.push(match *slot {
+                Slot::Default => p.default.as_ref().map_or(Converted::None, Converted::Default),
+                Slot::Object(object) => convert(call.py, p, object)?,
+                Slot::Spread(k) => {
+                    let ints = call.args[k..].iter().map(|o| int_of(call.py, *o));
+                    Converted::Ints(ints.collect::<Option<Dims>>().ok_or_else(overflow)?)
+                }
+            });
+        }
+        Ok(converted)
+    }
+
+    /// As messages show it: `(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)`.
+    fn show(&self, call: &Call<'_>, with_out: bool) -> String {
+        let mut parts = Vec::new();
+        let mut star = false;
+        for p in &self.parameters {
+            if p.text == "self" && !call.this.is_null() {
+                continue;
+            }
+            if p.keyword_only && !std::mem::replace(&mut star, true) {
+                parts.push("*".to_string());
+            }
+            if p.out {
+                continue;
+            }
+            let name = if p.text == "self" && p.ty.base == Base::Tensor { "input" } else { &p.text };
+            let default = p.default.as_ref().map_or(String::new(), |d| format!(" = {}", default_text(d)));
+            parts.push(format!("{} {name}{default}", type_text(&p.ty)));
+        }
+        if with_out && call.this.is_null() {
+            if !std::mem::replace(&mut star, true) {
+                parts.push("*".into());
+            }
+            parts.push("Tensor out = None".into());
+        }
+        if self.factory {
+            parts.push("bool requires_grad = False".into());
+        }
+        format!("({})", parts.join(", "))
+    }
+}
+
+/// A parameter's type in PyTorch's Python words.
+fn type_text(ty: &Type) -> &'static str {
+    match (ty.base, ty.list.is_some()) {
+        (Base::Tensor, false) => "Tensor",
+        (Base::Tensor, true) => "tuple of Tensors",
+        (Base::Scalar, false) => "Number",
+        (Base::Scalar, true) => "tuple of Scalars",
+        (Base::Int, false) => "int",
+        (Base::Int, true) => "tuple of ints",
+        (Base::Float, false) => "float",
+        (Base::Float, true) => "tuple of floats",
+        (Base::Bool, false) => "bool",
+        (Base::Bool, true) => "tuple of bools",
+        (Base::Str, _) => "str",
+        (Base::ScalarType, _) => "torch.dtype",
+        (Base::Layout, _) => "torch.layout",
+        (Base::Device, _) => "torch.device",
+        (Base::MemoryFormat, _) => "torch.memory_format",
+        (Base::Generator, _) => "torch.Generator",
+    }
+}
+
+fn default_text(v: &OwnedValue) -> String {
+    match v {
+        OwnedValue::None => "None".into(),
+        OwnedValue::Scalar(s) => s.to_string(),
+        OwnedValue::Int(i) => i.to_string(),
+        OwnedValue::Ints(v) if v.is_empty() => "None".into(),
+        OwnedValue::Ints(v) if v.windows(2).all(|w| w[0] == w[1]) => v[0].to_string(),
+        OwnedValue::Ints(v) => format!("{v:?}"),
+        OwnedValue::Float(f) => format!("{f}"),
+        OwnedValue::Bool(b) => if *b { "True" } else { "False" }.into(),
+        OwnedValue::DType(d) => format!("torch.{}", d.name()),
+        OwnedValue::Str(s) => format!("\"{s}\""),
+        OwnedValue::MemoryFormat(m) => m.to_string(),
+        _ => "None".into(),
+    }
+}
+
+/// Finds the overload for a call among `overloads`, and converts the arguments.
+///
+/// # Errors
+/// `TypeError` when none takes these arguments, in PyTorch's words.
+#[inline]
+pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<(&'static Overload, Arguments)> {
+    let out = call.named.iter().any(|(n, v)| is_out_name(*n, *v));
+    let mut best: Option<(u32, Slots, &'static Overload)> = None;
+    for overload in overloads {
+        if overload.takes_out() != out || (!call.this.is_null() && overload.this.is_none()) {
+            continue;
+        }
+        if let Ok((cost, slots)) = overload.bind(call, false) {
+            if cost == 0 {
+                return overload.convert(call, &slots).map(|a| (overload, a));
+            }
+            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                best = Some((cost, slots, overload));
+            }
+        }
+    }
+    match best {
+        Some((_, slots, overload)) => overload.convert(call, &slots).map(|a| (overload, a)),
+        None => Err(explain(overloads, call, out)),
+    }
+}
+
+#[inline(always)]
+fn is_out_name(name: *mut PyObject, value: *mut PyObject) -> bool {
+    // SAFETY: live objects.
+    unsafe { value != ffi::Py_None() && ffi::PyUnicode_CompareWithASCIIString(name, c"out".as_ptr()) == 0 }
+}
+
+/// Why no overload takes a call.
+#[cold]
+fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> PyErr {
+    let fits = |o: &&Overload| call.this.is_null() || o.this.is_some();
+    let name = overloads.first().map_or("", |o| o.op.name());
+    // A function and its `out=` form are one signature; so are forms for a number and a tensor that numbers stand in for.
+    let hidden = |o: &&Overload| {
+        takes_numbers_as_tensors(name) && o.parameters.get(1).is_some_and(|p| p.ty.base == Base::Scalar)
+    };
+    let shown: Vec<&Overload> = overloads.iter().filter(fits).filter(|o| !o.takes_out() && !hidden(o)).collect();
+    let with_out = overloads.iter().any(|o| o.takes_out());
+    if out && !with_out {
+        return PyTypeError::new_err(format!("{name}() got an unexpected keyword argument 'out'"));
+    }
+    let candidates: Vec<&Overload> = match out {
+        true => overloads.iter().filter(fits).filter(|o| o.takes_out() && !hidden(o)).collect(),
+        false => shown.clone(),
+    };
+    if let [one] = candidates[..] {
+        if let Err(why) = one.bind(call, true) {
+            return PyTypeError::new_err(why);
+        }
+    }
+    let list: Vec<String> = shown.iter().map(|o| format!("\n * {}", o.show(call, with_out))).collect();
+    PyTypeError::new_err(format!(
+        "{name}() received an invalid combination of arguments - got ({}), but expected one of:{}\n",
+        match call.this.is_null() {
+            true => call.describe(),
+            false => call.describe(),
+        },
+        list.concat()
+    ))
+}
+
+// ---- single arguments ---------------------------------------------------------------------------
+
+/// Whether it is an integer and no boolean: a Python or NumPy one, or a 0-d integer tensor.
+#[inline]
+fn is_int(py: Python<'_>, object: *mut PyObject) -> bool {
+    // SAFETY: a live object.
+    unsafe {
+        if ffi::PyLong_CheckExact(object) != 0 {
+            return true;
+        }
+        if is_tensor(object) {
+            let t = peek(object);
+            return t.dim() == 0 && t.dtype().is_integral(false);
+        }
+        ffi::PyFloat_Check(object) == 0
+            && ffi::PyBool_Check(object) == 0
+            && ffi::PyIndex_Check(object) != 0
+            && index(py, object).is_some()
+    }
+}
+
+/// The integer that [`is_int`] saw.
+#[inline]
+fn int_of(py: Python<'_>, object: *mut PyObject) -> Option<i64> {
+    match tensor_of(object) {
+        Some(t) => t.item().ok().map(Scalar::to_i64),
+        None => index(py, object),
+    }
+}
+
+#[cold]
+fn overflow() -> PyErr {
+    pyo3::exceptions::PyRuntimeError::new_err("Overflow when unpacking long long")
+}
+
+/// Whether a tensor may stand for a number.
+fn stands_for_number(object: *mut PyObject) -> Option<DType> {
+    // SAFETY: checked to be a live tensor.
+    let t = is_tensor(object).then(|| unsafe { peek(object) })?;
+    (t.dim() == 0 && !t.requires_grad()).then(|| t.dtype())
+}
+
+/// Whether an object may be given for a parameter, and what its conversion costs.
+#[inline]
+fn check(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> Option<u32> {
+    if p.ty.base == Base::Tensor && p.ty.list.is_none() && is_tensor(object) {
+        return Some(0);
+    }
+    // SAFETY: a comparison of addresses.
+    if object == unsafe { ffi::Py_None() } {
+        // `stride=None` where an empty list means that none is given.
+        let empty = matches!(&p.default, Some(OwnedValue::Ints(v)) if v.is_empty());
+        return (p.ty.optional || empty).then_some(0);
+    }
+    match p.ty.list {
+        None => check_one(py, p, object),
+        Some(length) => match Items::of(object) {
+            None if p.ty.base == Base::Tensor => None,
+            None => {
+                length?;
+                check_one(py, p, object).map(|c| c + cost::EXPANDED)
+            }
+            Some(items) => {
+                let mut total = 0;
+                for &item in items.iter() {
+                    // SAFETY: a comparison of addresses.
+                    if p.ty.optional_elements && item == unsafe { ffi::Py_None() } {
+                        continue;
+                    }
+                    total += check_one(py, p, item)?;
+                }
+                Some(total)
+            }
+        },
+    }
+}
+
+fn check_one(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> Option<u32> {
+    // SAFETY: a live object.
+    let bound = || unsafe { Bound::from_borrowed_ptr(py, object) };
+    let free = |yes: bool| yes.then_some(0);
+    match p.ty.base {
+        Base::Tensor if is_tensor(object) => Some(0),
+        Base::Tensor if p.numbers => number(py, object).map(|_| cost::NUMBER_TO_TENSOR),
+        Base::Tensor => None,
+        Base::Scalar => match stands_for_number(object) {
+            Some(_) => Some(cost::TENSOR_TO_NUMBER),
+            None => number(py, object).map(|_| 0),
+        },
+        Base::Int if is_tensor(object) => is_int(py, object).then_some(cost::TENSOR_TO_NUMBER),
+        Base::Int => free(is_int(py, object)),
+        Base::Float => match stands_for_number(object) {
+            Some(d) => (!d.is_complex()).then_some(cost::TENSOR_TO_NUMBER),
+            None => match number(py, object)? {
+                Scalar::Float(_) => Some(0),
+                Scalar::Complex(_) => None,
+                _ => Some(cost::NUMBER_TO_WIDER),
+            },
+        },
+        Base::Bool => free(matches!(number(py, object), Some(Scalar::Bool(_)))),
+        // SAFETY: a live object.
+        Base::Str => free(unsafe { ffi::PyUnicode_Check(object) != 0 }),
+        Base::ScalarType => free(dtype_of(&bound()).is_some()),
+        Base::Layout => free(bound().cast::<LayoutObject>().is_ok()),
+        Base::Device => {
+            let o = bound();
+            free(o.cast::<DeviceObject>().is_ok() || o.cast::<PyString>().is_ok() || is_int(py, object))
+        }
+        Base::MemoryFormat => free(bound().cast::<MemoryFormatObject>().is_ok()),
+        Base::Generator => free(bound().cast::<GeneratorObject>().is_ok()),
+    }
+}
+
+/// The dtype that an object names: one, or Python's `float`, `int`, `bool`, `complex`.
+pub fn dtype_of(object: &Bound<'_, PyAny>) -> Option<DType> {
+    if let Ok(d) = object.cast::<DTypeObject>() {
+        return Some(d.get().0);
+    }
+    // SAFETY: comparisons of the addresses of built-in types.
+    unsafe {
+        let p = object.as_ptr();
+        let is = |t: *mut ffi::PyTypeObject| p == t.cast();
+        if is(&raw mut ffi::PyFloat_Type) {
+            Some(DType::F64)
+        } else if is(&raw mut ffi::PyLong_Type) {
+            Some(DType::I64)
+        } else if is(&raw mut ffi::PyBool_Type) {
+            Some(DType::Bool)
+        } else if is(&raw mut ffi::PyComplex_Type) {
+            Some(DType::Complex128)
+        } else {
+            None
+        }
+    }
+}
+
+/// The device that an object names.
+pub fn device_of(object: &Bound<'_, PyAny>) -> PyResult<Device> {
+    if let Ok(d) = object.cast::<DeviceObject>() {
+        return Ok(d.get().0);
+    }
+    match object.cast::<PyString>() {
+        Ok(s) => parse_device(&s.to_string_lossy()),
+        Err(_) => parse_device("cuda"),
+    }
+}
+
+fn number_of(py: Python<'_>, object: *mut PyObject) -> PyResult<Scalar> {
+    match tensor_of(object) {
+        Some(t) => t.item().map_err(crate::error::raise),
+        None => number(py, object).ok_or_else(overflow),
+    }
+}
+
+/// An argument that [`check`] accepted.
+#[inline]
+fn convert(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> PyResult<Converted> {
+    if p.ty.base == Base::Tensor
+        && p.ty.list.is_none()
+        && let Some(t) = tensor_of(object)
+    {
+        return Ok(Converted::Tensor(t));
+    }
+    // SAFETY: a comparison of addresses.
+    if object == unsafe { ffi::Py_None() } {
+        return Ok(if p.ty.optional { Converted::None } else { p.default_of() });
+    }
+    if let Some(length) = p.ty.list {
+        return convert_list(py, p, object, length);
+    }
+    // SAFETY: a live object.
+    let bound = unsafe { Bound::from_borrowed_ptr(py, object) };
+    let stranger = || PyTypeError::new_err(format!("argument '{}' changed while it was read", p.text));
+    Ok(Converted::Other(match p.ty.base {
+        Base::Tensor | Base::Scalar => OwnedValue::Scalar(number_of(py, object)?),
+        Base::Int => OwnedValue::Int(int_of(py, object).ok_or_else(overflow)?),
+        Base::Float => OwnedValue::Float(number_of(py, object)?.to_f64()),
+        Base::Bool => OwnedValue::Bool(number_of(py, object)?.to_bool()),
+        Base::Str => OwnedValue::Str(text(object)),
+        Base::ScalarType => OwnedValue::DType(dtype_of(&bound).ok_or_else(stranger)?),
+        Base::Layout => OwnedValue::Layout(bound.cast::<LayoutObject>().map_err(|_| stranger())?.get().0),
+        Base::Device => OwnedValue::Device(device_of(&bound)?),
+        Base::MemoryFormat => {
+            OwnedValue::MemoryFormat(bound.cast::<MemoryFormatObject>().map_err(|_| stranger())?.get().0)
+        }
+        Base::Generator => {
+            let g = bound.cast::<GeneratorObject>().map_err(|_| stranger())?;
+            return Ok(Converted::Generator(g.get().0.clone()));
+        }
+    }))
+}
+
+impl Parameter {
+    fn default_of(&self) -> Converted {
+        match &self.default {
+            Some(v) => Converted::Other(v.clone()),
+            None => Converted::None,
+        }
+    }
+}
+
+fn convert_list(py: Python<'_>, p: &Parameter, object: *mut PyObject, length: Option<usize>) -> PyResult<Converted> {
+    let items = match Items::of(object) {
+        Some(items) => items,
+        // One number for all.
+        None => Items(SmallVec::from_elem(object, length.unwrap_or(1))),
+    };
+    let numbers = || items.iter().map(|o| number_of(py, *o));
+    Ok(match p.ty.base {
+        Base::Int => {
+            Converted::Ints(items.iter().map(|o| int_of(py, *o)).collect::<Option<Dims>>().ok_or_else(overflow)?)
+        }
+        Base::Tensor if p.ty.optional_elements => {
+            Converted::Other(OwnedValue::OptionalTensors(items.iter().map(|o| tensor_of(*o)).collect()))
+        }
+        Base::Tensor => Converted::Other(OwnedValue::Tensors(items.iter().filter_map(|o| tensor_of(*o)).collect())),
+        Base::Float => {
+            Converted::Other(OwnedValue::Floats(numbers().map(|s| s.map(Scalar::to_f64)).collect::<PyResult<_>>()?))
+        }
+        Base::Bool => {
+            Converted::Other(OwnedValue::Bools(numbers().map(|s| s.map(Scalar::to_bool)).collect::<PyResult<_>>()?))
+        }
+        _ => Converted::Other(OwnedValue::Scalars(numbers().collect::<PyResult<_>>()?)),
+    })
+}
+
+/// A schema's default in the type of its parameter.
+fn default_value(ty: &Type, d: &Default) -> OwnedValue {
+    match (d, ty.list, ty.base) {
+        (Default::None, ..) => OwnedValue::None,
+        (Default::Ints(v), _, Base::Float) => OwnedValue::Floats(v.iter().map(|i| *i as f64).collect()),
+        (Default::Ints(v), _, Base::Bool) => OwnedValue::Bools(v.iter().map(|i| *i != 0).collect()),
+        (Default::Ints(v), ..) => OwnedValue::Ints(v.clone()),
+        (Default::Scalar(s), Some(n), Base::Float) => OwnedValue::Floats(vec![s.to_f64(); n.unwrap_or(1)]),
+        (Default::Scalar(s), Some(n), Base::Bool) => OwnedValue::Bools(vec![s.to_bool(); n.unwrap_or(1)]),
+        (Default::Scalar(s), Some(n), _) => OwnedValue::Ints(vec![s.to_i64(); n.unwrap_or(1)]),
+        (Default::Scalar(s), None, Base::Int) => OwnedValue::Int(s.to_i64()),
+        (Default::Scalar(s), None, Base::Float) => OwnedValue::Float(s.to_f64()),
+        (Default::Scalar(s), None, Base::Bool) => OwnedValue::Bool(s.to_bool()),
+        (Default::Scalar(s), None, Base::ScalarType) => {
+            numbered_dtype(s.to_i64()).map_or(OwnedValue::None, OwnedValue::DType)
+        }
+        (Default::Scalar(s), None, _) => OwnedValue::Scalar(*s),
+        (Default::Str(s), _, Base::MemoryFormat) => OwnedValue::MemoryFormat(match s.as_str() {
+            "preserve_format" => MemoryFormat::Preserve,
+            "channels_last" => MemoryFormat::ChannelsLast,
+            "channels_last_3d" => MemoryFormat::ChannelsLast3d,
+            _ => MemoryFormat::Contiguous,
+        }),
+        (Default::Str(s), _, Base::ScalarType) => DType::by_name(s).map_or(OwnedValue::None, OwnedValue::DType),
+        (Default::Str(_), _, Base::Layout) => OwnedValue::Layout(Layout::Strided),
+        (Default::Str(s), ..) => OwnedValue::Str(s.clone()),
+    }
+}
+
+/// The dtypes by the numbers that stand in schemas (`ScalarType? dtype=4`) and in saved files.
+pub const NUMBERED_DTYPES: [(i64, DType); 15] = [
+    (0, DType::U8),
+    (1, DType::I8),
+    (2, DType::I16),
+    (3, DType::I32),
+    (4, DType::I64),
+    (5, DType::F16),
+    (6, DType::F32),
+    (7, DType::F64),
+    (9, DType::Complex64),
+    (10, DType::Complex128),
+    (11, DType::Bool),
+    (15, DType::BF16),
+    (27, DType::U16),
+    (28, DType::U32),
+    (29, DType::U64),
+];
+
+fn numbered_dtype(n: i64) -> Option<DType> {
+    NUMBERED_DTYPES.into_iter().find(|(number, _)| *number == n).map(|(_, d)| d)
+}

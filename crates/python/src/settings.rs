@@ -1,0 +1,164 @@
+//! Settings of the process, and questions about dtypes.
+
+use crate::error::raise;
+use crate::types::{DTypeObject, dtype, seed_of};
+use flambeau::{Scalar, Tensor};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+
+#[pyfunction]
+fn get_default_dtype(py: Python<'_>) -> Py<DTypeObject> {
+    dtype(py, flambeau::default_dtype())
+}
+
+#[pyfunction]
+fn _set_default_dtype(d: &Bound<'_, DTypeObject>) -> PyResult<()> {
+    flambeau::set_default_dtype(d.get().0)
+        .map_err(|_| PyTypeError::new_err("only floating-point types are supported as the default type"))
+}
+
+#[pyfunction]
+fn promote_types(py: Python<'_>, type1: &Bound<'_, DTypeObject>, type2: &Bound<'_, DTypeObject>) -> Py<DTypeObject> {
+    dtype(py, type1.get().0.promote(type2.get().0))
+}
+
+#[pyfunction]
+#[pyo3(signature = (from_, to))]
+fn can_cast(from_: &Bound<'_, DTypeObject>, to: &Bound<'_, DTypeObject>) -> bool {
+    from_.get().0.can_cast(to.get().0)
+}
+
+/// The dtype that arithmetic between two operands, tensors or numbers, gives.
+#[pyfunction]
+fn result_type(py: Python<'_>, tensor1: &Bound<'_, PyAny>, tensor2: &Bound<'_, PyAny>) -> PyResult<Py<DTypeObject>> {
+    let operand = |o: &Bound<'_, PyAny>| -> PyResult<flambeau::OwnedOperand> {
+        if let Some(t) = crate::object::tensor_of(o.as_ptr()) {
+            return Ok(flambeau_operand(t));
+        }
+        let s = crate::number::number(py, o.as_ptr())
+            .ok_or_else(|| PyTypeError::new_err("result_type(): arguments must be Tensors or Numbers"))?;
+        Ok(flambeau::OwnedOperand::Scalar(s))
+    };
+    let (a, b) = (operand(tensor1)?, operand(tensor2)?);
+    use flambeau::IntoOperand;
+    Ok(dtype(py, flambeau::promotion::result_type(&[(&a).operand(), (&b).operand()])))
+}
+
+fn flambeau_operand(t: Tensor) -> flambeau::OwnedOperand {
+    flambeau::OwnedOperand::Tensor(t)
+}
+
+#[pyfunction]
+fn get_num_threads() -> usize {
+    flambeau::parallel::num_threads()
+}
+
+#[pyfunction]
+fn set_num_threads(int: i64) -> PyResult<()> {
+    if int <= 0 {
+        return Err(PyRuntimeError::new_err("set_num_threads expects a positive integer"));
+    }
+    flambeau::parallel::set_num_threads(int as usize);
+    Ok(())
+}
+
+/// Seeds the default generator.
+#[pyfunction]
+fn _manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<()> {
+    flambeau::manual_seed(seed_of(seed)?);
+    Ok(())
+}
+
+/// The limits of a dtype: bits, largest, smallest, and for floats eps, tiny and resolution.
+#[pyfunction]
+fn _limits(d: &Bound<'_, DTypeObject>) -> (usize, f64, f64, f64, f64, f64) {
+    use flambeau::DType::{BF16, Complex64, Complex128, F16, F32, F64};
+    let d = d.get().0;
+    match d {
+        F64 | Complex128 => (64, f64::MAX, f64::MIN, f64::EPSILON, f64::MIN_POSITIVE, 1e-15),
+        F32 | Complex64 => {
+            let x = |v: f32| f64::from(v);
+            (32, x(f32::MAX), x(f32::MIN), x(f32::EPSILON), x(f32::MIN_POSITIVE), 1e-6)
+        }
+        F16 => (16, 65504.0, -65504.0, 2f64.powi(-10), 2f64.powi(-14), 1e-3),
+        BF16 => {
+            let most = f64::from(flambeau::bf16::MAX.to_f32());
+            (16, most, -most, 2f64.powi(-7), 2f64.powi(-126), 1e-2)
+        }
+        d => (d.size() * 8, 0.0, 0.0, 0.0, 0.0, 0.0),
+    }
+}
+
+/// A tensor as PyTorch prints it, with the given class name and what else is to be said after the elements.
+#[pyfunction]
+#[pyo3(signature = (tensor, prefix, suffixes, grad_fn, requires_grad, precision, threshold, edgeitems, linewidth, sci_mode))]
+fn _format_tensor(
+    tensor: crate::object::Argument,
+    prefix: &str,
+    suffixes: Vec<String>,
+    grad_fn: Option<String>,
+    requires_grad: bool,
+    precision: usize,
+    threshold: f64,
+    edgeitems: usize,
+    linewidth: usize,
+    sci_mode: Option<bool>,
+) -> PyResult<String> {
+    use flambeau::display::{PrintOptions, TensorText, format_tensor};
+    let t = tensor.0;
+    let values: Vec<Scalar> = match t.device().is_meta() {
+        true => Vec::new(),
+        false => flambeau::dispatch_dtype!(t.dtype(), T => {
+            t.to_vec::<T>().map(|v| v.into_iter().map(flambeau::Element::to_scalar).collect())
+        })
+        .map_err(raise)?,
+    };
+    let element = |i: usize| values[i];
+    let device = (!t.device().is_cpu()).then(|| t.device().to_string());
+    let mut text = TensorText::new(t.dtype(), t.sizes(), &element);
+    text.prefix = prefix;
+    text.default_dtype = flambeau::default_dtype();
+    text.device = device.as_deref();
+    text.grad_fn = grad_fn.as_deref();
+    text.requires_grad = requires_grad;
+    text.suffixes = &suffixes;
+    if t.device().is_meta() {
+        text.element = None;
+    }
+    let threshold = if threshold.is_finite() { threshold as usize } else { usize::MAX };
+    Ok(format_tensor(&text, &PrintOptions { precision, threshold, edgeitems, linewidth, sci_mode }))
+}
+
+/// The instruction set that kernels run with, in PyTorch's words.
+#[pyfunction]
+fn _cpu_capability() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return "AVX512";
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            return "AVX2";
+        }
+    }
+    "DEFAULT"
+}
+
+/// Adds everything here to the module.
+///
+/// # Errors
+/// When Python cannot.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(_set_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(promote_types, m)?)?;
+    m.add_function(wrap_pyfunction!(can_cast, m)?)?;
+    m.add_function(wrap_pyfunction!(result_type, m)?)?;
+    m.add_function(wrap_pyfunction!(get_num_threads, m)?)?;
+    m.add_function(wrap_pyfunction!(set_num_threads, m)?)?;
+    m.add_function(wrap_pyfunction!(_manual_seed, m)?)?;
+    m.add_function(wrap_pyfunction!(_limits, m)?)?;
+    m.add_function(wrap_pyfunction!(_format_tensor, m)?)?;
+    m.add_function(wrap_pyfunction!(_cpu_capability, m)?)?;
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! The small immutable types: `dtype`, `device`, `layout`, `memory_format`, `Size`, and `Generator`.
+
+use crate::error::raise;
+use flambeau::{DType, Device, DeviceKind, Layout, MemoryFormat};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
+use std::hash::{Hash, Hasher};
+
+/// `flambeau.dtype`: one object per dtype.
+#[pyclass(frozen, name = "dtype", module = "flambeau")]
+pub struct DTypeObject(pub DType);
+
+#[pymethods]
+impl DTypeObject {
+    fn __repr__(&self) -> String {
+        format!("torch.{}", self.0.name())
+    }
+    fn __reduce__(&self) -> &'static str {
+        self.0.name()
+    }
+    #[getter]
+    fn is_floating_point(&self) -> bool {
+        self.0.is_floating_point()
+    }
+    #[getter]
+    fn is_complex(&self) -> bool {
+        self.0.is_complex()
+    }
+    #[getter]
+    fn is_signed(&self) -> bool {
+        self.0.is_signed()
+    }
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.0.size()
+    }
+    fn to_real(&self, py: Python<'_>) -> Py<DTypeObject> {
+        dtype(py, self.0.to_real())
+    }
+    fn to_complex(&self, py: Python<'_>) -> Py<DTypeObject> {
+        dtype(py, self.0.to_complex())
+    }
+    /// The name that error messages use (`Float`).
+    #[getter]
+    fn _scalar_type_name(&self) -> &'static str {
+        self.0.scalar_type_name()
+    }
+}
+
+static DTYPES: PyOnceLock<Vec<Py<DTypeObject>>> = PyOnceLock::new();
+
+/// The object of a dtype.
+pub fn dtype(py: Python<'_>, d: DType) -> Py<DTypeObject> {
+    let make = |d: DType| Py::new(py, DTypeObject(d));
+    let all = DTYPES.get_or_init(py, || DType::ALL.into_iter().filter_map(|d| make(d).ok()).collect());
+    let at = DType::ALL.iter().position(|x| *x == d).unwrap_or(0);
+    all[at].clone_ref(py)
+}
+
+/// `flambeau.layout`.
+#[pyclass(frozen, eq, hash, name = "layout", module = "flambeau")]
+#[derive(PartialEq, Clone, Copy)]
+pub struct LayoutObject(pub Layout);
+
+impl Hash for LayoutObject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0 as u8).hash(state);
+    }
+}
+
+#[pymethods]
+impl LayoutObject {
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+    fn __reduce__(&self) -> String {
+        self.0.to_string().trim_start_matches("torch.").to_string()
+    }
+}
+
+/// `flambeau.memory_format`.
+#[pyclass(frozen, eq, hash, name = "memory_format", module = "flambeau")]
+#[derive(PartialEq, Clone, Copy)]
+pub struct MemoryFormatObject(pub MemoryFormat);
+
+impl Hash for MemoryFormatObject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.0 as u8).hash(state);
+    }
+}
+
+impl MemoryFormatObject {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            MemoryFormat::Contiguous => "contiguous_format",
+            MemoryFormat::Preserve => "preserve_format",
+            MemoryFormat::ChannelsLast => "channels_last",
+            MemoryFormat::ChannelsLast3d => "channels_last_3d",
+        }
+    }
+}
+
+#[pymethods]
+impl MemoryFormatObject {
+    fn __repr__(&self) -> String {
+        format!("torch.{}", self.name())
+    }
+    fn __reduce__(&self) -> &'static str {
+        self.name()
+    }
+}
+
+/// Objects that exist once each, by what they stand for.
+static LAYOUTS: PyOnceLock<Vec<Py<LayoutObject>>> = PyOnceLock::new();
+static FORMATS: PyOnceLock<Vec<Py<MemoryFormatObject>>> = PyOnceLock::new();
+
+/// The object of a layout.
+pub fn layout(py: Python<'_>, l: Layout) -> Py<LayoutObject> {
+    let all = [Layout::Strided, Layout::SparseCoo, Layout::SparseCsr];
+    let objects =
+        LAYOUTS.get_or_init(py, || all.into_iter().filter_map(|l| Py::new(py, LayoutObject(l)).ok()).collect());
+    objects[l as usize].clone_ref(py)
+}
+
+/// The object of a memory format.
+pub fn memory_format(py: Python<'_>, f: MemoryFormat) -> Py<MemoryFormatObject> {
+    use MemoryFormat::{ChannelsLast, ChannelsLast3d, Contiguous, Preserve};
+    let all = [Contiguous, Preserve, ChannelsLast, ChannelsLast3d];
+    let make = || all.into_iter().filter_map(|f| Py::new(py, MemoryFormatObject(f)).ok()).collect();
+    FORMATS.get_or_init(py, make)[f as usize].clone_ref(py)
+}
+
+/// `flambeau.device`.
+#[pyclass(frozen, name = "device", module = "flambeau", weakref)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DeviceObject(pub Device);
+
+/// The names of PyTorch's devices, for the message about an unknown one.
+const KNOWN_DEVICES: &str = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, \
+                             meta, hpu, mtia, privateuseone";
+
+/// Reads `cpu`, `cuda:0`, ...
+pub fn parse_device(text: &str) -> PyResult<Device> {
+    let kind = text.split(':').next().unwrap_or(text);
+    if DeviceKind::by_name(kind).is_none() {
+        return Err(PyRuntimeError::new_err(match KNOWN_DEVICES.split(", ").any(|k| k == kind) {
+            true => format!("this build of Flambeau has no support for the device '{kind}'"),
+            false => format!("Expected one of {KNOWN_DEVICES} device type at start of device string: {kind}"),
+        }));
+    }
+    text.parse().map_err(raise)
+}
+
+#[pymethods]
+impl DeviceObject {
+    #[new]
+    #[pyo3(signature = (r#type, index=None))]
+    fn new(r#type: &Bound<'_, PyAny>, index: Option<i64>) -> PyResult<DeviceObject> {
+        if let Ok(d) = r#type.cast::<DeviceObject>() {
+            return Ok(*d.get());
+        }
+        if let Ok(text) = r#type.extract::<String>() {
+            let mut device = parse_device(&text)?;
+            if let Some(i) = index {
+                if text.contains(':') {
+                    return Err(PyRuntimeError::new_err(format!(
+                        "type (string) must not include an index because index was passed explicitly: {text}"
+                    )));
+                }
+                device.index = Some(
+                    u8::try_from(i)
+                        .map_err(|_| PyRuntimeError::new_err(format!("Device index must not be negative, got {i}")))?,
+                );
+            }
+            return Ok(DeviceObject(device));
+        }
+        Err(PyTypeError::new_err(format!(
+            "device(): argument 'device' (position 1) must be torch.device, not {}",
+            crate::number::type_name(r#type.as_ptr())
+        )))
+    }
+    #[getter]
+    fn r#type(&self) -> &'static str {
+        self.0.kind.name()
+    }
+    #[getter]
+    fn index(&self) -> Option<u8> {
+        self.0.index
+    }
+    fn __repr__(&self) -> String {
+        match self.0.index {
+            Some(i) => format!("device(type='{}', index={i})", self.0.kind),
+            None => format!("device(type='{}')", self.0.kind),
+        }
+    }
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+    fn __hash__(&self) -> u64 {
+        u64::from(self.0.kind.number()) << 16 | self.0.index.map_or(0xffff, u64::from)
+    }
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp, py: Python<'_>) -> Py<PyAny> {
+        use pyo3::basic::CompareOp::{Eq, Ne};
+        match (other.cast::<DeviceObject>(), op) {
+            (Ok(o), Eq) => pyo3::types::PyBool::new(py, self.0 == o.get().0).to_owned().into_any().unbind(),
+            (Ok(o), Ne) => pyo3::types::PyBool::new(py, self.0 != o.get().0).to_owned().into_any().unbind(),
+            _ => py.NotImplemented(),
+        }
+    }
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (String, Option<u8>))> {
+        let d = slf.get().0;
+        Ok((slf.get_type(), (d.kind.name().to_string(), d.index)))
+    }
+    fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        slf.py().import("flambeau.utils._device")?.call_method1("enter", (&slf,))?;
+        Ok(slf)
+    }
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(slf: &Bound<'_, Self>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        slf.py().import("flambeau.utils._device")?.call_method1("exit", (slf,))?;
+        Ok(())
+    }
+    fn __call__<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("flambeau.utils._device")?.call_method1("decorate", (slf, function))
+    }
+}
+
+/// A Python object of a device.
+pub fn device(py: Python<'_>, d: Device) -> PyResult<Py<DeviceObject>> {
+    Py::new(py, DeviceObject(d))
+}
+
+/// The class `flambeau.Size`, a subclass of `tuple` written in Python; set when the package is imported.
+static SIZE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// Tells the module the class to make sizes of.
+#[pyfunction]
+pub fn _set_size_class(py: Python<'_>, class: Bound<'_, PyType>) {
+    let _ = SIZE.set(py, class.unbind());
+}
+
+/// `Size` of some sizes. A new reference.
+pub fn size(py: Python<'_>, sizes: &[i64]) -> PyResult<*mut PyObject> {
+    let tuple = PyTuple::new(py, sizes)?;
+    let Some(class) = SIZE.get(py) else { return Ok(tuple.into_ptr()) };
+    // SAFETY: `tuple.__new__(Size, (1, 2))` with live objects; `tp_new` of `tuple` takes a subclass.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new);
+        let new: ffi::newfunc = std::mem::transmute(slot);
+        let arguments = ffi::PyTuple_New(1);
+        if arguments.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        ffi::PyTuple_SetItem(arguments, 0, tuple.into_ptr());
+        let object = new(class.as_ptr().cast(), arguments, std::ptr::null_mut());
+        ffi::Py_DECREF(arguments);
+        if object.is_null() { Err(PyErr::fetch(py)) } else { Ok(object) }
+    }
+}
+
+/// `flambeau.Generator`.
+#[pyclass(frozen, name = "Generator", module = "flambeau", subclass, weakref)]
+pub struct GeneratorObject(pub flambeau::Generator);
+
+#[pymethods]
+impl GeneratorObject {
+    #[new]
+    #[pyo3(signature = (device=None))]
+    fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<GeneratorObject> {
+        if let Some(d) = device {
+            let d = DeviceObject::new(d, None)?.0;
+            if !d.is_cpu() {
+                return Err(PyRuntimeError::new_err(format!(
+                    "Device type {} is not supported for torch.Generator() api.",
+                    d.kind
+                )));
+            }
+        }
+        Ok(GeneratorObject(flambeau::Generator::new(flambeau::Generator::new(0).initial_seed().max(DEFAULT_SEED))))
+    }
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<Py<DeviceObject>> {
+        device(py, Device::CPU)
+    }
+    fn manual_seed<'py>(slf: Bound<'py, Self>, seed: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        slf.get().0.manual_seed(seed_of(seed)?);
+        Ok(slf)
+    }
+    fn seed(&self) -> u64 {
+        self.0.seed()
+    }
+    fn initial_seed(&self) -> u64 {
+        self.0.initial_seed()
+    }
+    fn get_state(&self) -> PyResult<crate::object::Wrapped> {
+        let state = self.0.get_state();
+        flambeau::Tensor::from_slice(&state).map(crate::object::Wrapped).map_err(raise)
+    }
+    fn set_state<'py>(slf: Bound<'py, Self>, new_state: crate::object::Argument) -> PyResult<Bound<'py, Self>> {
+        if new_state.0.dtype() != DType::U8 {
+            return Err(PyTypeError::new_err("RNG state must be a torch.ByteTensor"));
+        }
+        let bytes = new_state.0.to_vec::<u8>().map_err(raise)?;
+        slf.get().0.set_state(&bytes).map_err(raise)?;
+        Ok(slf)
+    }
+    fn clone_state(&self) -> GeneratorObject {
+        GeneratorObject(self.0.fork())
+    }
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>,))> {
+        let rebuild = slf.py().import("flambeau._utils")?.getattr("_rebuild_generator")?;
+        Ok((rebuild, (slf.call_method0("get_state")?,)))
+    }
+}
+
+/// What PyTorch's generators are seeded with at first.
+const DEFAULT_SEED: u64 = 67280421310721;
+
+/// A seed as PyTorch takes it: negative ones wrap.
+pub fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(i) = seed.extract::<i64>() {
+        return Ok(i as u64);
+    }
+    if let Ok(u) = seed.extract::<u64>() {
+        return Ok(u);
+    }
+    match seed.is_instance_of::<pyo3::types::PyInt>() {
+        true => Err(PyRuntimeError::new_err("Overflow when unpacking long long")),
+        false => Err(PyTypeError::new_err(format!(
+            "manual_seed expected a long, but got {}",
+            crate::number::type_name(seed.as_ptr())
+        ))),
+    }
+}
+
+/// Adds the types and their instances to the module.
+///
+/// # Errors
+/// When Python cannot.
+pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = m.py();
+    m.add_class::<DTypeObject>()?;
+    m.add_class::<DeviceObject>()?;
+    m.add_class::<LayoutObject>()?;
+    m.add_class::<MemoryFormatObject>()?;
+    m.add_class::<GeneratorObject>()?;
+    for d in DType::ALL {
+        m.add(d.name(), dtype(py, d))?;
+    }
+    let other_names = [
+        ("float", DType::F32),
+        ("double", DType::F64),
+        ("half", DType::F16),
+        ("long", DType::I64),
+        ("int", DType::I32),
+        ("short", DType::I16),
+        ("cfloat", DType::Complex64),
+        ("cdouble", DType::Complex128),
+    ];
+    for (name, d) in other_names {
+        m.add(name, dtype(py, d))?;
+    }
+    for l in [Layout::Strided, Layout::SparseCoo, Layout::SparseCsr] {
+        m.add(l.to_string().trim_start_matches("torch."), layout(py, l))?;
+    }
+    use MemoryFormat::{ChannelsLast, ChannelsLast3d, Contiguous, Preserve};
+    for f in [Contiguous, Preserve, ChannelsLast, ChannelsLast3d] {
+        let object = memory_format(py, f);
+        m.add(object.get().name(), object)?;
+    }
+    m.add("default_generator", Py::new(py, GeneratorObject(flambeau::Generator::default_generator()))?)?;
+    m.add_function(wrap_pyfunction!(_set_size_class, m)?)?;
+    Ok(())
+}
