@@ -7,7 +7,7 @@
 use crate::error::raise;
 use crate::object::{bound, is_exact, tensor_of, tensor_type, wrap};
 use crate::overrides;
-use crate::parse::{Arguments, Call, Overload, parse};
+use crate::parse::{Call, Overload, Parsed, parse};
 use flambeau::op::Op;
 use flambeau::value::Outputs;
 use flambeau::{Tensor, Value};
@@ -147,6 +147,18 @@ pub fn add(name: &str, kind: Kind) -> PyResult<&'static Function> {
     Ok(function)
 }
 
+/// A function that is in no table: Python calls it through an object of its own.
+pub fn unlisted(name: &str, overloads: Vec<Overload>) -> &'static Function {
+    Box::leak(Box::new(Function {
+        name: name.to_string(),
+        kind: Kind::Operator(overloads),
+        function: AtomicPtr::default(),
+        method: AtomicPtr::default(),
+        result_type: AtomicPtr::default(),
+        number: usize::MAX,
+    }))
+}
+
 impl Function {
     /// The definition that Python makes functions and methods from; it is never freed.
     fn definition(&self) -> *mut ffi::PyMethodDef {
@@ -163,7 +175,7 @@ impl Function {
     }
 
     /// Its documentation: what it does, and its schemas.
-    fn doc(&self) -> String {
+    pub fn doc(&self) -> String {
         let Kind::Operator(overloads) = &self.kind else { return String::new() };
         let mut text = String::new();
         for o in overloads {
@@ -210,7 +222,12 @@ impl Function {
     pub fn callable(&self, method: bool) -> *mut PyObject {
         let of = |method: bool| if method { self.method.load(Relaxed) } else { self.function.load(Relaxed) };
         let first = of(method);
-        if first.is_null() { of(!method) } else { first }
+        let own = if first.is_null() { of(!method) } else { first };
+        match find(&self.name) {
+            // One overload stands in for the operator that it belongs to.
+            Some(listed) if own.is_null() && !std::ptr::eq(listed, self) => listed.callable(method),
+            _ => own,
+        }
     }
 
     /// Runs a call: hands it to whoever overrides it, else parses the arguments and calls the operator.
@@ -224,19 +241,15 @@ impl Function {
         match &self.kind {
             Kind::Native(f) => f(call),
             Kind::Operator(overloads) => {
-                let (overload, arguments) = parse(overloads, call)?;
-                self.run_overload(overload, arguments, call)
+                let parsed = parse(overloads, call)?;
+                self.run_overload(parsed, call)
             }
         }
     }
 
     #[inline]
-    fn run_overload(
-        &'static self,
-        overload: &'static Overload,
-        mut arguments: Arguments,
-        call: &Call<'_>,
-    ) -> PyResult<*mut PyObject> {
+    fn run_overload(&'static self, parsed: Parsed, call: &Call<'_>) -> PyResult<*mut PyObject> {
+        let Parsed { overload, mut arguments, written } = parsed;
         if crate::autocast::is_active() {
             crate::autocast::cast(overload.op, &mut arguments).map_err(raise)?;
         }
@@ -246,6 +259,16 @@ impl Function {
             && let Some(flag) = call.named("requires_grad")
         {
             require_grad(call.py, &self.name, flag, &outputs)?;
+        }
+        for (k, &object) in written.iter().enumerate() {
+            // An operator that resizes what it writes gives a new handle, which is the object's from now on.
+            if let (Some(t), Some(given)) = (outputs.get(k), crate::object::tensor_of(object))
+                && !t.is_same(&given)
+                && t.shares_storage_with(&given)
+            {
+                // SAFETY: a live tensor, and the lock is held.
+                unsafe { crate::object::replace(object, t.clone()) };
+            }
         }
         self.wrap_outputs(call.py, overload.op, outputs)
     }

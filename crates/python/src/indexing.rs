@@ -193,6 +193,25 @@ fn part(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
 fn slice(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
     // SAFETY: a live slice.
     let bound = unsafe { Bound::from_borrowed_ptr(py, object) };
+    // Plain integers, without looking attributes up.
+    let (mut start, mut end, mut step) = (0, 0, 0);
+    // SAFETY: a live slice.
+    if unsafe { ffi::PySlice_Unpack(object, &mut start, &mut end, &mut step) } == 0 {
+        if step < 0 {
+            return Err(PyValueError::new_err("step must be greater than zero"));
+        }
+        // What is absent is the smallest or the largest there is.
+        let present = |i: isize| (i != 0 && i < isize::MAX && i > isize::MIN).then_some(i as i64);
+        return Ok(Index::Slice {
+            start: present(start),
+            end: (end < isize::MAX).then_some(end as i64),
+            step: step as i64,
+        });
+    }
+    let error = PyErr::fetch(py);
+    if !error.is_instance_of::<PyTypeError>(py) {
+        return Err(PyValueError::new_err("step must be greater than zero"));
+    }
     let field = |name: &Bound<'_, pyo3::types::PyString>| -> PyResult<Option<i64>> {
         let value = bound.getattr(name)?;
         if value.is_none() {

@@ -6,6 +6,7 @@
 
 mod autocast;
 mod construct;
+mod dlpack;
 mod error;
 mod function;
 mod indexing;
@@ -13,10 +14,12 @@ mod interop;
 mod methods;
 mod number;
 mod object;
+mod ops;
 mod overrides;
 mod parse;
 mod properties;
 mod settings;
+mod storage;
 mod types;
 
 use pyo3::ffi;
@@ -52,6 +55,10 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let tensor = object::create_type(py, &slots)?;
     methods::add_all()?;
     function::add("numpy", function::Kind::Native(interop::numpy))?;
+    function::add("untyped_storage", function::Kind::Native(storage::untyped_storage))?;
+    function::add("set_", function::Kind::Native(storage::set_))?;
+    function::add("__dlpack__", function::Kind::Native(dlpack::dlpack))?;
+    function::add("__dlpack_device__", function::Kind::Native(dlpack::dlpack_device))?;
     function::add("tensor", function::Kind::Native(construct::tensor))?;
     function::add("as_tensor", function::Kind::Native(construct::as_tensor))?;
     function::add_operators(py)?;
@@ -78,9 +85,12 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("Tensor", &tensor)?;
     types::register(m)?;
     overrides::register(m)?;
+    ops::register(m)?;
     autocast::register(m)?;
     interop::register(m)?;
     settings::register(m)?;
+    storage::register(m)?;
+    dlpack::register(m)?;
     m.add_function(wrap_pyfunction!(methods::_make_subclass, m)?)?;
     m.add_function(wrap_pyfunction!(methods::_is_same, m)?)?;
     m.add_function(wrap_pyfunction!(construct::_legacy_tensor, m)?)?;

@@ -155,6 +155,8 @@ pub struct Overload {
     /// It makes tensors from nothing: it takes `requires_grad` too.
     factory: bool,
     spread: Option<usize>,
+    /// Which parameters it writes.
+    written: Vec<usize>,
 }
 
 /// Where an argument comes from.
@@ -201,6 +203,16 @@ impl Converted {
 
 /// Converted arguments in the schema's order.
 pub type Arguments = SmallVec<[Converted; 8]>;
+
+/// A parsed call.
+pub struct Parsed {
+    /// Which operator.
+    pub overload: &'static Overload,
+    /// Its arguments.
+    pub arguments: Arguments,
+    /// The objects of the tensors it writes, in order; null for one that was not given.
+    pub written: SmallVec<[*mut PyObject; 2]>,
+}
 
 /// What conversions cost; exact matches are free.
 mod cost {
@@ -251,6 +263,9 @@ impl Overload {
                 .position(|p| p.name == "self" && p.ty.base == Base::Tensor && p.ty.list.is_none()),
             factory: has("dtype") && has("layout") && has("device"),
             spread: first.filter(|at| positional == at + 1 && list(&schema.params[*at])),
+            written: (0..schema.params.len())
+                .filter(|i| schema.params[*i].alias.as_ref().is_some_and(|a| a.write))
+                .collect(),
             parameters,
         }
     }
@@ -421,6 +436,16 @@ impl Overload {
         )
     }
 
+    #[inline]
+    fn finish(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Parsed> {
+        let arguments = self.convert(call, slots)?;
+        let object = |i: &usize| match slots[*i] {
+            Slot::Object(o) => o,
+            _ => std::ptr::null_mut(),
+        };
+        Ok(Parsed { overload: self, arguments, written: self.written.iter().map(object).collect() })
+    }
+
     /// The arguments in the operator's types.
     fn convert(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Arguments> {
         let mut converted = Arguments::new();
@@ -512,7 +537,7 @@ fn default_text(v: &OwnedValue) -> String {
 /// # Errors
 /// `TypeError` when none takes these arguments, in PyTorch's words.
 #[inline]
-pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<(&'static Overload, Arguments)> {
+pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<Parsed> {
     let out = call.named.iter().any(|(n, v)| is_out_name(*n, *v));
     let mut best: Option<(u32, Slots, &'static Overload)> = None;
     for overload in overloads {
@@ -521,7 +546,7 @@ pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<(&'sta
         }
         if let Ok((cost, slots)) = overload.bind(call, false) {
             if cost == 0 {
-                return overload.convert(call, &slots).map(|a| (overload, a));
+                return overload.finish(call, &slots);
             }
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, slots, overload));
@@ -529,7 +554,7 @@ pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<(&'sta
         }
     }
     match best {
-        Some((_, slots, overload)) => overload.convert(call, &slots).map(|a| (overload, a)),
+        Some((_, slots, overload)) => overload.finish(call, &slots),
         None => Err(explain(overloads, call, out)),
     }
 }
