@@ -462,8 +462,20 @@ impl Overload {
         Ok(converted)
     }
 
+    /// Whether another of the overloads is this one with outputs given, and then of how many.
+    fn out_form_among(&self, overloads: &[Overload]) -> Option<usize> {
+        let same = |o: &&Overload| {
+            let theirs: Vec<&Parameter> = o.parameters.iter().filter(|p| !p.out).collect();
+            let fits = |(a, b): (&&Parameter, &Parameter)| a.text == b.text && a.ty == b.ty;
+            o.takes_out()
+                && theirs.iter().zip(&self.parameters).all(fits)
+                && (theirs.len() == self.parameters.len() || (self.factory && theirs.len() < self.parameters.len()))
+        };
+        overloads.iter().find(same).map(|o| o.outs.len())
+    }
+
     /// As messages show it: `(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)`.
-    fn show(&self, call: &Call<'_>, with_out: bool) -> String {
+    fn show(&self, call: &Call<'_>, outs: Option<usize>) -> String {
         let mut parts = Vec::new();
         let mut star = false;
         for p in &self.parameters {
@@ -480,11 +492,11 @@ impl Overload {
             let default = p.default.as_ref().map_or(String::new(), |d| format!(" = {}", default_text(d)));
             parts.push(format!("{} {name}{default}", type_text(&p.ty)));
         }
-        if with_out && call.this.is_null() {
+        if let (Some(outs), true) = (outs, call.this.is_null()) {
             if !std::mem::replace(&mut star, true) {
                 parts.push("*".into());
             }
-            parts.push("Tensor out = None".into());
+            parts.push(if outs == 1 { "Tensor out = None".into() } else { "tuple of Tensors out = None".into() });
         }
         if self.factory {
             parts.push("bool requires_grad = False".into());
@@ -588,7 +600,8 @@ fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> PyErr 
             return PyTypeError::new_err(why);
         }
     }
-    let list: Vec<String> = shown.iter().map(|o| format!("\n * {}", o.show(call, with_out))).collect();
+    let list: Vec<String> =
+        shown.iter().map(|o| format!("\n * {}", o.show(call, o.out_form_among(overloads)))).collect();
     PyTypeError::new_err(format!(
         "{name}() received an invalid combination of arguments - got ({}), but expected one of:{}\n",
         match call.this.is_null() {
