@@ -41,6 +41,7 @@ fn is_function(f: &function::Function) -> bool {
                 | "is_inference"
                 | "is_conj"
                 | "is_neg"
+                | "nonzero"
         ),
     }
 }

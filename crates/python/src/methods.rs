@@ -4,12 +4,13 @@ use crate::error::raise;
 use crate::function::{self, Kind, Native, find, released, this};
 use crate::number::{index, to_python, type_name};
 use crate::object::{bound, peek, tensor_of, wrap};
-use crate::parse::{Call, device_of, dtype_of};
+use crate::parse::{Call, Overload, device_of, dtype_of};
 use crate::types::MemoryFormatObject;
 use flambeau::{DType, Device, Element, MemoryFormat, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 
@@ -468,6 +469,23 @@ pub fn _make_subclass(
     Ok(unsafe { Bound::from_owned_ptr(py, object) }.unbind())
 }
 
+/// `x.nonzero(as_tuple=False)`: one of two operators.
+fn nonzero(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    static PLAIN: PyOnceLock<&'static function::Function> = PyOnceLock::new();
+    static AS_TUPLE: function::Name = function::Name::new("nonzero_numpy");
+    let is_flag = |name: *mut PyObject| crate::parse::text(name) == "as_tuple";
+    let flag = call.named.iter().find(|(n, _)| is_flag(*n)).and_then(|(_, v)| crate::number::number(call.py, *v));
+    let function = match flag.is_some_and(Scalar::to_bool) {
+        true => AS_TUPLE.get()?,
+        false => PLAIN.get_or_init(call.py, || {
+            let ops = flambeau::registry::overloads("aten", "nonzero");
+            function::unlisted("nonzero", ops.into_iter().map(|op| Overload::new(call.py, op)).collect())
+        }),
+    };
+    let named = call.named.iter().filter(|(n, _)| !is_flag(*n)).copied().collect();
+    function.run(&Call { py: call.py, this: call.this, args: call.args, named })
+}
+
 fn contains(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
     let Some(other) = argument(call, 0, "element") else { return Ok(boolean(call.py, false)) };
@@ -564,6 +582,7 @@ pub fn add_all() -> PyResult<()> {
         ("__rfloordiv__", rfloordiv),
         ("as_subclass", as_subclass),
         ("__contains__", contains),
+        ("nonzero", nonzero),
         ("__getitem__", crate::indexing::get_item),
         ("__setitem__", crate::indexing::set_item),
     ];

@@ -247,7 +247,7 @@ impl Overload {
                 default: p.default.as_ref().map(|d| default_value(&p.ty, d)),
                 keyword_only: p.keyword_only,
                 out: is_out(p),
-                numbers: numbers && p.name != "self",
+                numbers,
             })
             .collect();
         let positional = schema.params.iter().filter(|p| !p.keyword_only).count();
@@ -438,12 +438,33 @@ impl Overload {
 
     #[inline]
     fn finish(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Parsed> {
-        let arguments = self.convert(call, slots)?;
+        let mut arguments = self.convert(call, slots)?;
+        if let (Some(at), false) = (self.this, call.named.is_empty() && call.args.first().is_none_or(|a| is_tensor(*a)))
+        {
+            self.number_first(at, &mut arguments)?;
+        }
         let object = |i: &usize| match slots[*i] {
             Slot::Object(o) => o,
             _ => std::ptr::null_mut(),
         };
         Ok(Parsed { overload: self, arguments, written: self.written.iter().map(object).collect() })
+    }
+
+    /// A number in the place of `self` becomes a 0-d tensor of the dtype that it would have beside the other operand.
+    #[cold]
+    fn number_first(&self, at: usize, arguments: &mut Arguments) -> PyResult<()> {
+        let Converted::Other(OwnedValue::Scalar(s)) = arguments[at] else { return Ok(()) };
+        let other = arguments.iter().find_map(|a| match a {
+            Converted::Tensor(t) => Some(t),
+            _ => None,
+        });
+        let dtype = match other {
+            Some(t) => flambeau::promotion::result_type_with(t, s),
+            None => DType::of_scalar(&s, flambeau::default_dtype()),
+        };
+        let device = other.map_or(Device::CPU, Tensor::device);
+        arguments[at] = Converted::Tensor(Tensor::full(&[], s, (dtype, device)).map_err(crate::error::raise)?);
+        Ok(())
     }
 
     /// The arguments in the operator's types.
