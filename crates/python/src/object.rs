@@ -203,7 +203,7 @@ pub fn create_type<'py>(py: Python<'py>, slots: &[(c_int, *mut c_void)]) -> PyRe
         own.iter().chain(slots).map(|&(slot, pfunc)| ffi::PyType_Slot { slot, pfunc }).collect();
     all.push(ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() });
     let mut spec = ffi::PyType_Spec {
-        name: c"Tensor".as_ptr(),
+        name: c"flambeau.Tensor".as_ptr(),
         basicsize: size_of::<TensorObject>() as c_int,
         itemsize: 0,
         flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE | ffi::Py_TPFLAGS_HAVE_GC) as u32,
@@ -213,7 +213,8 @@ pub fn create_type<'py>(py: Python<'py>, slots: &[(c_int, *mut c_void)]) -> PyRe
     unsafe {
         let kind = ffi::PyType_FromSpec(&mut spec);
         let kind = Bound::from_owned_ptr_or_err(py, kind)?;
-        kind.setattr("__module__", "flambeau")?;
+        // Messages of the interpreter use the name without the module.
+        kind.setattr("__name__", "Tensor")?;
         TYPE.store(kind.clone().into_ptr().cast(), Relaxed);
         Ok(kind)
     }

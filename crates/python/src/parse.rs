@@ -247,7 +247,7 @@ impl Overload {
                 default: p.default.as_ref().map(|d| default_value(&p.ty, d)),
                 keyword_only: p.keyword_only,
                 out: is_out(p),
-                numbers,
+                numbers: numbers && p.alias.is_none(),
             })
             .collect();
         let positional = schema.params.iter().filter(|p| !p.keyword_only).count();
@@ -574,7 +574,7 @@ pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<Parsed
     let out = call.named.iter().any(|(n, v)| is_out_name(*n, *v));
     let mut best: Option<(u32, Slots, &'static Overload)> = None;
     for overload in overloads {
-        if overload.takes_out() != out || (!call.this.is_null() && overload.this.is_none()) {
+        if overload.takes_out() != out || (!call.this.is_null() && (out || overload.this.is_none())) {
             continue;
         }
         if let Ok((cost, slots)) = overload.bind(call, false) {
@@ -609,7 +609,7 @@ fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> PyErr 
     };
     let shown: Vec<&Overload> = overloads.iter().filter(fits).filter(|o| !o.takes_out() && !hidden(o)).collect();
     let with_out = overloads.iter().any(|o| o.takes_out());
-    if out && !with_out {
+    if out && (!with_out || !call.this.is_null()) {
         return PyTypeError::new_err(format!("{name}() got an unexpected keyword argument 'out'"));
     }
     let candidates: Vec<&Overload> = match out {
