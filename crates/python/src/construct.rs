@@ -1,9 +1,10 @@
 //! Tensors from Python data: `tensor`, `as_tensor`, `Tensor(...)`.
 
+use crate::convert::{device_of, dtype_of};
 use crate::error::raise;
 use crate::number::{number, type_name};
 use crate::object::{bound, tensor_of, wrap};
-use crate::parse::{Call, Items, device_of, dtype_of};
+use crate::parse::{Call, Items};
 use flambeau::{DType, Device, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::PyObject;

@@ -233,10 +233,10 @@ impl Function {
     /// Runs a call: hands it to whoever overrides it, else parses the arguments and calls the operator.
     #[inline]
     pub fn run(&'static self, call: &Call<'_>) -> PyResult<*mut PyObject> {
-        if overrides::wanted(call) {
-            if let Some(result) = overrides::handle(self.callable(!call.this.is_null()), call)? {
-                return Ok(result);
-            }
+        if overrides::wanted(call)
+            && let Some(result) = overrides::handle(self.callable(!call.this.is_null()), call)?
+        {
+            return Ok(result);
         }
         match &self.kind {
             Kind::Native(f) => f(call),

@@ -217,10 +217,11 @@ fn slice(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
         if value.is_none() {
             return Ok(None);
         }
-        if let Some(t) = tensor_of(value.as_ptr()) {
-            if t.numel() == 1 && t.dtype().is_integral(false) {
-                return t.item().map(|s| Some(s.to_i64())).map_err(raise);
-            }
+        if let Some(t) = tensor_of(value.as_ptr())
+            && t.numel() == 1
+            && t.dtype().is_integral(false)
+        {
+            return t.item().map(|s| Some(s.to_i64())).map_err(raise);
         }
         integer(py, value.as_ptr())
             .map(Some)

@@ -158,7 +158,7 @@ pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
 /// `from_numpy(array)`.
 #[pyfunction]
 fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Wrapped> {
-    let is_array = array.get_type().name()?.to_string() == "ndarray"
+    let is_array = array.get_type().name()? == "ndarray"
         || array.get_type().mro().iter().any(|t| t.getattr("__name__").is_ok_and(|n| n.to_string() == "ndarray"));
     if !is_array {
         return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", type_name(array.as_ptr()))));

@@ -1,11 +1,12 @@
 //! The Python module `flambeau._C`: tensors, operators and autograd for Python.
 //!
-//! Where things are: `object.rs` (the type `Tensor`), `parse.rs` (from Python arguments to an operator's), `function.rs`
+//! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `function.rs`
 //! (every operator as function, method and slot), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
 //! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs` (shared memory), `types.rs` (dtype, device, ...).
 
 mod autocast;
 mod construct;
+mod convert;
 mod dlpack;
 mod error;
 mod function;

@@ -1,10 +1,11 @@
 //! Methods of `Tensor` that are no operators.
 
+use crate::convert::{device_of, dtype_of};
 use crate::error::raise;
 use crate::function::{self, Kind, Native, find, released, this};
 use crate::number::{index, to_python, type_name};
 use crate::object::{bound, peek, tensor_of, wrap};
-use crate::parse::{Call, Overload, device_of, dtype_of};
+use crate::parse::{Call, Overload};
 use crate::types::MemoryFormatObject;
 use flambeau::{DType, Device, Element, MemoryFormat, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -160,7 +161,7 @@ fn nested<'py>(py: Python<'py>, sizes: &[i64], values: &[Scalar]) -> PyResult<Bo
         let items = values.iter().map(|s| unsafe { Bound::from_owned_ptr(py, to_python(py, *s)) });
         return Ok(PyList::new(py, items)?.into_any());
     }
-    let step = if n == 0 { 0 } else { values.len() / n };
+    let step = values.len().checked_div(n).unwrap_or(0);
     let items = (0..n).map(|i| nested(py, &sizes[1..], &values[i * step..(i + 1) * step]));
     Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
 }

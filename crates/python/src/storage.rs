@@ -1,11 +1,12 @@
 //! `UntypedStorage`: the bytes behind tensors.
 
+use crate::convert::device_of;
 use crate::error::raise;
 use crate::function::this;
 use crate::methods::argument;
 use crate::number::{index, type_name};
 use crate::object::{Argument, Wrapped, replace, tensor_of};
-use crate::parse::{Call, Items, device_of};
+use crate::parse::{Call, Items};
 use crate::types::DeviceObject;
 use flambeau::{DType, Device, Scalar, Storage, Tensor};
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError};

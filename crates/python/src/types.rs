@@ -210,9 +210,9 @@ impl DeviceObject {
             _ => py.NotImplemented(),
         }
     }
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (String, Option<u8>))> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let d = slf.get().0;
-        Ok((slf.get_type(), (d.kind.name().to_string(), d.index)))
+        (slf.get_type(), (d.kind.name(), d.index)).into_pyobject(slf.py())
     }
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         slf.py().import("flambeau.utils._device")?.call_method1("enter", (&slf,))?;

@@ -182,6 +182,11 @@ op! {
     fn split(&self, size: i64, dim: i64) -> Vec<Tensor> [self, size, dim];
 }
 
+alias! {
+    /// Parts of the given sizes along a dim.
+    split_sizes: "split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]" => split_with_sizes::OP;
+}
+
 fn chunk_any(x: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
     ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
@@ -231,6 +236,7 @@ pub static OPS: &[&[&Op]] = &[
     diagonal::ALL,
     diagonal_backward::ALL,
     split::ALL,
+    split_sizes::ALL,
     split_with_sizes::ALL,
     unbind::ALL,
     unfold::ALL,
