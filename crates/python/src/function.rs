@@ -405,19 +405,10 @@ pub fn call_operator(py: Python<'_>, op: &'static Op, values: &[Value<'_>]) -> P
     released(py, || op.call(values)).map_err(raise)?.checked(py)
 }
 
-/// Runs `f` with the interpreter's lock released.
-pub fn released<T>(_py: Python<'_>, f: impl FnOnce() -> T) -> T {
-    struct Restore(*mut ffi::PyThreadState);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // SAFETY: the state that this thread saved.
-            unsafe { ffi::PyEval_RestoreThread(self.0) }
-        }
-    }
-    // SAFETY: the lock is held, as `_py` shows, and `f` touches Python objects only after taking the lock again. (It may
-    // hold references to tensors' handles, which are not Python objects.)
-    let _restore = Restore(unsafe { ffi::PyEval_SaveThread() });
-    f()
+/// Runs `f` with the interpreter's lock released. It may hold references to tensors' handles, which are not Python
+/// objects; Python code that it leads to (hooks, destructors) takes the lock again.
+pub fn released<T: Send>(py: Python<'_>, f: impl FnOnce() -> T + Send) -> T {
+    py.detach(f)
 }
 
 /// Lets signals that arrived during long work (Ctrl-C) raise.

@@ -2,23 +2,29 @@
 //!
 //! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `function.rs`
 //! (every operator as function, method and slot), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
-//! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs` (shared memory), `types.rs` (dtype, device, ...).
+//! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs` (shared memory), `types.rs` (dtype, device, ...),
+//! `autograd.rs` (and what it names).
 
 mod autocast;
+mod autograd;
 mod construct;
 mod convert;
+mod custom;
 mod dlpack;
 mod error;
 mod function;
+mod hooks;
 mod indexing;
 mod interop;
 mod methods;
+mod node;
 mod number;
 mod object;
 mod ops;
 mod overrides;
 mod parse;
 mod properties;
+mod saved;
 mod settings;
 mod storage;
 mod types;
@@ -43,6 +49,8 @@ fn is_function(f: &function::Function) -> bool {
                 | "is_conj"
                 | "is_neg"
                 | "nonzero"
+                | "detach"
+                | "detach_"
         ),
     }
 }
@@ -56,6 +64,7 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     slots.push((ffi::Py_tp_new, construct::new as *mut std::ffi::c_void));
     let tensor = object::create_type(py, &slots)?;
     methods::add_all()?;
+    autograd::add_methods()?;
     function::add("numpy", function::Kind::Native(interop::numpy))?;
     function::add("untyped_storage", function::Kind::Native(storage::untyped_storage))?;
     function::add("set_", function::Kind::Native(storage::set_))?;
@@ -89,6 +98,7 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     overrides::register(m)?;
     ops::register(m)?;
     autocast::register(m)?;
+    autograd::register(m)?;
     interop::register(m)?;
     settings::register(m)?;
     storage::register(m)?;

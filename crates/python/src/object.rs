@@ -146,7 +146,15 @@ unsafe extern "C" fn traverse(object: *mut PyObject, visit: ffi::visitproc, argu
                 }
             }
         }
-        0
+        let mut stop = 0;
+        (*object.cast::<TensorObject>()).tensor.visit_owned(&mut |owner| {
+            crate::node::each_object(owner, &mut |member| {
+                if stop == 0 {
+                    stop = visit(member.as_ptr(), argument);
+                }
+            });
+        });
+        stop
     }
 }
 

@@ -118,6 +118,13 @@ fn set_grad(py: Python<'_>, object: *mut PyObject, value: *mut PyObject) -> PyRe
     t.set_grad(Some(g)).map_err(raise)
 }
 
+fn set_backward_hooks(py: Python<'_>, object: *mut PyObject, value: *mut PyObject) -> PyResult<()> {
+    let t = tensor_of(object).ok_or_else(|| PyTypeError::new_err("expected a Tensor"))?;
+    // SAFETY: a live object or null.
+    let hooks = unsafe { Bound::from_borrowed_ptr_or_opt(py, value) };
+    crate::hooks::set_backward_hooks(&t, hooks.filter(|h| !h.is_none()))
+}
+
 fn set_data(py: Python<'_>, object: *mut PyObject, value: *mut PyObject) -> PyResult<()> {
     let _ = py;
     if value.is_null() {
@@ -165,6 +172,13 @@ static PROPERTIES: &[Property] = properties! {
     c"grad": |py, t| optional(py, t.grad()), set: set_grad;
     c"_grad": |py, t| optional(py, t.grad()), set: set_grad;
     c"retains_grad": |py, t| boolean(py, t.retains_grad());
+    c"grad_fn": crate::autograd::grad_fn;
+    c"output_nr": |py, t| Ok(to_python(py, Scalar::Int(t.output_number().into())));
+    c"_backward_hooks": |py, t| Ok(crate::hooks::backward_hooks(py, t).map_or_else(|| py.None().into_ptr(), Bound::into_ptr)),
+        set: set_backward_hooks;
+    c"_post_accumulate_grad_hooks": |py, t| {
+        Ok(crate::hooks::accumulated_hooks(py, t).map_or_else(|| py.None().into_ptr(), Bound::into_ptr))
+    };
     c"data": |py, t| wrap(py, t.data()), set: set_data;
     c"T": |py, t| operator(py, t, "numpy_T");
     c"mT": |py, t| operator(py, t, "mT");
@@ -173,7 +187,10 @@ static PROPERTIES: &[Property] = properties! {
     c"real": |py, t| wrap(py, if t.dtype().is_complex() { t.real().map_err(raise)? } else { t.clone() }),
         set: |py, o, v| set_part(py, o, v, "real");
     c"imag": |py, t| wrap(py, t.imag().map_err(raise)?), set: |py, o, v| set_part(py, o, v, "imag");
-    c"_version": |py, t| Ok(to_python(py, Scalar::Int(t.version().into())));
+    c"_version": |py, t| match t.is_inference() {
+        true => Err(PyRuntimeError::new_err("Inference tensors do not track version counter.")),
+        false => Ok(to_python(py, Scalar::Int(t.version().into()))),
+    };
     c"_base": |py, t| optional(py, t.base().cloned());
     c"is_cpu": |py, t| boolean(py, t.device().is_cpu());
     c"is_meta": |py, t| boolean(py, t.device().is_meta());

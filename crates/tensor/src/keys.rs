@@ -209,6 +209,14 @@ impl KeyGuard {
     }
 }
 
+/// Makes every call of this thread skip `keys`, or not, until told otherwise.
+#[inline(always)]
+pub(crate) fn set_excluded(keys: KeySet, excluded: bool) {
+    let mut local = LOCAL.get();
+    local.excluded = if excluded { local.excluded.with(keys) } else { local.excluded.without(keys) };
+    LOCAL.set(local);
+}
+
 impl Drop for KeyGuard {
     #[inline(always)]
     fn drop(&mut self) {

@@ -438,9 +438,9 @@ impl Tensor {
         }
     }
 
-    /// Counts a write.
+    /// Counts a write. Operators do; only who writes to the memory by other means has to.
     #[inline(always)]
-    pub(crate) fn bump_version(&self) {
+    pub fn bump_version(&self) {
         match &self.0.own_version {
             None => self.0.storage.bump_version(),
             Some(v) => {

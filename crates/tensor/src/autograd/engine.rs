@@ -7,9 +7,12 @@ use super::node::{Edge, Node};
 use super::{Grads, set_grad_enabled};
 use crate::{DType, Error, Result, Tensor};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Computes the gradients of `tensors` and adds them to the `grad` of the graph's leaves, or of `inputs` alone.
 ///
@@ -26,22 +29,19 @@ pub fn backward(
     inputs: Option<&[Tensor]>,
 ) -> Result<()> {
     let roots = roots(tensors, gradients)?;
-    match inputs {
-        None => Engine::new(retain_graph || create_graph, create_graph, None).run(roots).map(drop),
+    let mut call = Backward { retain_graph: retain_graph || create_graph, create_graph, ..Backward::default() };
+    let targets = match inputs {
+        None => None,
+        Some([]) => return Err(Error::runtime("'inputs' argument to backward cannot be empty.")),
         Some(inputs) => {
-            if inputs.is_empty() {
-                return Err(Error::runtime("'inputs' argument to backward cannot be empty."));
+            for input in inputs.iter().filter(|t| t.requires_grad()) {
+                input.retain_grad()?;
             }
-            let targets = targets(inputs)?;
-            let found = Engine::new(retain_graph || create_graph, create_graph, Some(&targets)).run(roots)?;
-            for (input, g) in inputs.iter().zip(found) {
-                if let Some(g) = g {
-                    add_to_grad(input, g, create_graph)?;
-                }
-            }
-            Ok(())
+            Some(targets(inputs)?)
         }
-    }
+    };
+    call.targets = targets.as_deref();
+    run_backward(roots, &call).map(drop)
 }
 
 /// The gradients of `outputs` with respect to `inputs`, without touching any `grad`. An input that the outputs do not
@@ -59,14 +59,40 @@ pub fn grad(
 ) -> Result<Vec<Option<Tensor>>> {
     let roots = roots(outputs, grad_outputs)?;
     let targets = targets(inputs)?;
-    let found = Engine::new(retain_graph || create_graph, create_graph, Some(&targets)).run(roots)?;
-    if !allow_unused && found.iter().any(Option::is_none) {
-        return Err(Error::runtime(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if \
-             this is the desired behavior.",
-        ));
+    let retain_graph = retain_graph || create_graph;
+    let call = Backward { retain_graph, create_graph, targets: Some(&targets), collect: true, ..Backward::default() };
+    let found = run_backward(roots, &call)?;
+    if !allow_unused && let Some(i) = found.iter().position(Option::is_none) {
+        return Err(Error::runtime(format!(
+            "The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if \
+             this is the desired behavior."
+        )));
     }
     Ok(found)
+}
+
+/// How [`run_backward`] runs.
+#[derive(Default)]
+pub struct Backward<'a> {
+    /// Keeps what nodes saved, for another run.
+    pub retain_graph: bool,
+    /// Gives the gradients a history of their own.
+    pub create_graph: bool,
+    /// Only what leads there is run; everything if `None`.
+    pub targets: Option<&'a [Edge]>,
+    /// The targets' gradients are the result; else they are added to the `grad` of the leaves among them.
+    pub collect: bool,
+    /// Called before each node: an error ends the run. For front ends that can be interrupted.
+    pub between: Option<fn() -> Result<()>>,
+}
+
+/// Runs the graph from `roots`, edges with the gradients that arrive there. The result has an entry for each target if
+/// the call collects them (`None` for what nothing depends on), else none.
+///
+/// # Errors
+/// When a gradient does not fit, a saved tensor was modified, or a formula or hook fails.
+pub fn run_backward(roots: Vec<(Edge, Tensor)>, call: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+    Engine::new(call).run(roots)
 }
 
 fn roots(tensors: &[Tensor], gradients: &[Option<Tensor>]) -> Result<Vec<(Edge, Tensor)>> {
@@ -119,12 +145,10 @@ struct Task {
 }
 
 struct Engine<'a> {
-    keep: bool,
-    create_graph: bool,
-    targets: Option<&'a [Edge]>,
+    call: &'a Backward<'a>,
     /// The nodes that lie between the roots and a target, and whether a gradient has to pass through them; empty when
     /// there are no targets.
-    needed: HashMap<u64, bool>,
+    needed: Rc<HashMap<u64, bool>>,
     found: Vec<Option<Tensor>>,
     tasks: BTreeMap<u64, Task>,
     /// The leaves that gradients reached, in that order, and their places there by id.
@@ -133,13 +157,11 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(keep: bool, create_graph: bool, targets: Option<&'a [Edge]>) -> Engine<'a> {
+    fn new(call: &'a Backward<'a>) -> Engine<'a> {
         Engine {
-            keep,
-            create_graph,
-            targets,
-            needed: HashMap::new(),
-            found: vec![None; targets.map_or(0, <[Edge]>::len)],
+            call,
+            needed: Rc::default(),
+            found: vec![None; if call.collect { call.targets.map_or(0, <[Edge]>::len) } else { 0 }],
             tasks: BTreeMap::new(),
             leaves: Vec::new(),
             places: HashMap::new(),
@@ -147,18 +169,22 @@ impl<'a> Engine<'a> {
     }
 
     fn run(mut self, roots: Vec<(Edge, Tensor)>) -> Result<Vec<Option<Tensor>>> {
-        let _mode = set_grad_enabled(self.create_graph);
-        if self.targets.is_some() {
+        let _mode = set_grad_enabled(self.call.create_graph);
+        if self.call.targets.is_some() {
             for (edge, _) in &roots {
                 if let Edge::Node { node, .. } = edge {
                     self.mark_needed(node);
                 }
             }
         }
+        let _run = CurrentRun::begin(&roots, self.call.targets, &self.needed);
         for (edge, g) in roots {
             self.push(&edge, g, None)?;
         }
         while let Some((_, task)) = self.tasks.pop_last() {
+            if let Some(between) = self.call.between {
+                between()?;
+            }
             self.step(task)?;
         }
         for (leaf, g) in std::mem::take(&mut self.leaves) {
@@ -171,8 +197,11 @@ impl<'a> Engine<'a> {
 
     fn step(&mut self, task: Task) -> Result<()> {
         let Task { node, mut grads } = task;
-        node.run_pre_hooks(&mut grads)?;
-        if let Some(targets) = self.targets {
+        let extra = node.has_extra();
+        if extra {
+            node.run_tensor_hooks(&mut grads)?;
+        }
+        if let Some(targets) = self.call.targets {
             for (target, found) in targets.iter().zip(&mut self.found) {
                 if matches!(target, Edge::Node { node: n, .. } if Arc::ptr_eq(n, &node)) {
                     *found = grads[target.input() as usize].clone();
@@ -182,18 +211,28 @@ impl<'a> Engine<'a> {
                 return Ok(());
             }
         }
-        let mut results = node.apply(&grads, self.keep).map_err(|e| match node.trace() {
-            Some(trace) => Error::new(e.kind(), format!("{}\nThe forward call was made here:\n{trace}", e.message())),
-            None => e,
-        })?;
-        node.run_post_hooks(&mut results, &grads)?;
+        if extra {
+            node.run_pre_hooks(&mut grads)?;
+        }
+        let mut results = node.apply(&grads, self.call.retain_graph).map_err(|e| failed(&node, e))?;
+        if extra {
+            node.run_post_hooks(&mut results, &grads)?;
+        }
         drop(grads);
-        if super::is_anomaly_enabled() {
+        if super::is_anomaly_enabled() && super::is_anomaly_check_nan_enabled() {
             check_nan(&node, &results)?;
         }
-        for (edge, g) in node.edges.iter().zip(results) {
+        if results.len() > node.edges.len() && results[node.edges.len()..].iter().any(Option::is_some) {
+            return Err(Error::runtime(format!(
+                "Function {} returned an invalid number of gradients - expected {}, but got {}",
+                node.name(),
+                node.edges.len(),
+                results.len()
+            )));
+        }
+        for (i, (edge, g)) in node.edges.iter().zip(results).enumerate() {
             if let (Some(edge), Some(g)) = (edge, g) {
-                self.push(edge, g, Some(&node))?;
+                self.push(edge, g, Some((&node, i)))?;
             }
         }
         Ok(())
@@ -201,26 +240,21 @@ impl<'a> Engine<'a> {
 
     /// A leaf's whole gradient: through its hooks, to whoever asked for it or to `grad`.
     fn finish(&mut self, leaf: &Tensor, g: Tensor) -> Result<()> {
-        let (hooks, node) = match leaf.0.autograd.get() {
+        let (hooks, accumulated, node) = match leaf.0.autograd.get() {
             None => Default::default(),
             Some(meta) => {
                 let state = meta.state.lock();
-                (state.hooks.iter().map(|h| h.1.clone()).collect::<Vec<_>>(), state.accumulator.upgrade())
+                (state.hooks.clone(), state.accumulated.clone(), state.accumulator.upgrade())
             }
         };
         let mut g = g;
-        for hook in hooks {
+        for (_, hook) in hooks {
             if let Some(new) = hook(&g)? {
                 g = new;
             }
         }
-        let mut grads: Grads = SmallVec::from_iter([Some(g)]);
-        if let Some(node) = &node {
-            node.run_pre_hooks(&mut grads)?;
-        }
-        let Some(Some(g)) = grads.first().cloned() else { return Ok(()) };
-        if let Some(targets) = self.targets {
-            for (target, found) in targets.iter().zip(&mut self.found) {
+        if self.call.collect {
+            for (target, found) in self.call.targets.unwrap_or(&[]).iter().zip(&mut self.found) {
                 if matches!(target, Edge::Leaf(t) if t.is_same(leaf)) {
                     *found = Some(g.clone());
                 }
@@ -228,22 +262,24 @@ impl<'a> Engine<'a> {
             return Ok(());
         }
         match node {
-            None => {
-                drop(grads);
-                add_to_grad(leaf, g, self.create_graph)
-            }
+            None => add_to_grad(leaf, g, self.call.create_graph)?,
             Some(node) => {
-                add_to_grad(leaf, g, self.create_graph)?;
-                node.run_post_hooks(&mut Grads::new(), &grads)
+                let mut grads: Grads = SmallVec::from_iter([Some(g)]);
+                node.run_pre_hooks(&mut grads)?;
+                if let Some(Some(g)) = grads.first().cloned() {
+                    add_to_grad(leaf, g, self.call.create_graph)?;
+                }
+                node.run_post_hooks(&mut Grads::new(), &grads)?;
             }
         }
+        accumulated.into_iter().try_for_each(|(_, hook)| hook(leaf))
     }
 
     /// Adds a gradient to what waits for `edge`.
-    fn push(&mut self, edge: &Edge, g: Tensor, from: Option<&Node>) -> Result<()> {
+    fn push(&mut self, edge: &Edge, g: Tensor, from: Option<(&Node, usize)>) -> Result<()> {
         let slot = match edge {
             Edge::Leaf(leaf) => {
-                if self.targets.is_some_and(|targets| !targets.iter().any(|t| t.same(edge))) {
+                if self.call.targets.is_some_and(|targets| !targets.iter().any(|t| t.same(edge))) {
                     return Ok(());
                 }
                 let place = *self.places.entry(leaf.id()).or_insert_with(|| {
@@ -253,7 +289,7 @@ impl<'a> Engine<'a> {
                 &mut self.leaves[place].1
             }
             Edge::Node { node, input } => {
-                if self.targets.is_some() && !self.needed.contains_key(&node.id) {
+                if self.call.targets.is_some() && !self.needed.contains_key(&node.id) {
                     return Ok(());
                 }
                 let task = self.tasks.entry(node.id).or_insert_with(|| Task {
@@ -272,17 +308,17 @@ impl<'a> Engine<'a> {
         };
         *slot = Some(match slot.take() {
             None => g,
-            Some(old) => accumulate(old, g, self.create_graph)?,
+            Some(old) => accumulate(old, g, self.call.create_graph)?,
         });
         Ok(())
     }
 
     /// Finds out which nodes lead to a target: a depth-first walk without recursion.
     fn mark_needed(&mut self, root: &Arc<Node>) {
-        let targets = self.targets.unwrap_or(&[]);
+        let targets = self.call.targets.unwrap_or(&[]);
         let is_target = |edge: &Edge| targets.iter().any(|t| t.same(edge));
         let mut stack: Vec<(Arc<Node>, usize)> = vec![(root.clone(), 0)];
-        let mut seen: HashMap<u64, bool> = std::mem::take(&mut self.needed);
+        let mut seen = Rc::unwrap_or_clone(std::mem::take(&mut self.needed));
         // Every node that the walk has come to, and whether it leads to a target or is one.
         let mut leads: HashMap<u64, bool> = HashMap::new();
         while let Some((node, next)) = stack.pop() {
@@ -309,25 +345,28 @@ impl<'a> Engine<'a> {
             let target = targets.iter().any(|t| matches!(t, Edge::Node { node: n, .. } if Arc::ptr_eq(n, &node)));
             leads.insert(node.id, through || target);
             if through || target {
+                // A target whose gradient is handed out need not run itself.
+                let runs = through || !self.call.collect;
                 match seen.entry(node.id) {
-                    Entry::Vacant(v) => drop(v.insert(through)),
-                    Entry::Occupied(mut o) => *o.get_mut() |= through,
+                    Entry::Vacant(v) => drop(v.insert(runs)),
+                    Entry::Occupied(mut o) => *o.get_mut() |= runs,
                 }
             }
         }
-        self.needed = seen;
+        self.needed = Rc::new(seen);
     }
 }
 
 /// Makes a gradient what its receiver expects: summed over broadcast dims, of the right dtype.
 #[inline]
-fn fit(sizes: &[i64], dtype: DType, g: Tensor, from: Option<&Node>) -> Result<Tensor> {
+fn fit(sizes: &[i64], dtype: DType, g: Tensor, from: Option<(&Node, usize)>) -> Result<Tensor> {
     let mut g = g;
     if g.sizes() != sizes {
         if !crate::dims::is_expandable_to(sizes, g.sizes()) {
+            let (name, i) = from.map_or_else(|| ("root".into(), 0), |(node, i)| (node.name(), i));
             return Err(Error::runtime(format!(
-                "Function {} returned an invalid gradient - got {:?} but expected shape compatible with {sizes:?}",
-                from.map_or("root".into(), Node::name),
+                "Function {name} returned an invalid gradient at index {i} - got {:?} but expected shape compatible with \
+                 {sizes:?}",
                 g.sizes(),
             )));
         }
@@ -375,8 +414,24 @@ fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
             return Ok(());
         }
     };
-    leaf.meta().state.lock().grad = Some(new);
+    let _old = leaf.meta().state.lock().grad.replace(new);
     Ok(())
+}
+
+/// The error of a node, with the place of its forward call if anomaly mode knows it.
+#[cold]
+fn failed(node: &Node, e: Error) -> Error {
+    let place = node.trace();
+    match (super::REPORTER.get(), place) {
+        (Some(reporter), place) if super::is_anomaly_enabled() => {
+            reporter.report(&node.name(), place.as_deref());
+            e
+        }
+        (None, Some(place)) => {
+            Error::new(e.kind(), format!("{}\nThe forward call was made here:\n{place}", e.message()))
+        }
+        _ => e,
+    }
 }
 
 #[cold]
@@ -385,12 +440,96 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
         let Some(g) = g else { continue };
         let _mode = super::no_grad();
         if g.isnan()?.any()?.item()?.to_bool() {
-            let place = node.trace().unwrap_or_else(|| "(anomaly mode was off then)".into());
-            return Err(Error::runtime(format!(
-                "Function '{}' returned nan values in its {i}th output. The forward call was made here:\n{place}",
-                node.name()
-            )));
+            let text = format!("Function '{}' returned nan values in its {i}th output.", node.name());
+            return Err(failed(node, Error::runtime(text)));
         }
     }
     Ok(())
+}
+
+// ---- what hooks may ask ---------------------------------------------------------------------------
+
+/// A run as hooks see it.
+struct CurrentRun {
+    id: i64,
+    roots: Vec<Edge>,
+    targets: Option<Vec<Edge>>,
+    needed: Rc<HashMap<u64, bool>>,
+    /// Without targets: all nodes and leaves of the graph, found when first asked for.
+    reached: Option<(HashSet<u64>, HashSet<usize>)>,
+}
+
+thread_local! {
+    /// The runs under way on this thread, the innermost last.
+    static RUNS: RefCell<Vec<CurrentRun>> = const { RefCell::new(Vec::new()) };
+}
+static NEXT_RUN: AtomicI64 = AtomicI64::new(0);
+
+/// Takes the run off when dropped.
+struct RunGuard;
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        // The edges go after the list is free again: they may own what asks for it.
+        let run = RUNS.with_borrow_mut(Vec::pop);
+        drop(run);
+    }
+}
+
+impl CurrentRun {
+    fn begin(roots: &[(Edge, Tensor)], targets: Option<&[Edge]>, needed: &Rc<HashMap<u64, bool>>) -> RunGuard {
+        let run = CurrentRun {
+            id: NEXT_RUN.fetch_add(1, Relaxed),
+            roots: roots.iter().map(|(e, _)| e.clone()).collect(),
+            targets: targets.map(<[Edge]>::to_vec),
+            needed: needed.clone(),
+            reached: None,
+        };
+        RUNS.with_borrow_mut(|runs| runs.push(run));
+        RunGuard
+    }
+
+    fn reaches(&mut self, node: &Arc<Node>) -> bool {
+        let leaf = node.variable();
+        if let Some(targets) = &self.targets {
+            return match leaf {
+                None => self.needed.contains_key(&node.id),
+                Some(leaf) => targets.iter().any(|t| matches!(t, Edge::Leaf(t) if t.is_same(leaf))),
+            };
+        }
+        let roots = &self.roots;
+        let (nodes, leaves) = self.reached.get_or_insert_with(|| reached(roots));
+        match leaf {
+            None => nodes.contains(&node.id),
+            Some(leaf) => leaves.contains(&leaf.id()),
+        }
+    }
+}
+
+fn reached(roots: &[Edge]) -> (HashSet<u64>, HashSet<usize>) {
+    let (mut nodes, mut leaves) = (HashSet::new(), HashSet::new());
+    let mut stack = roots.to_vec();
+    while let Some(edge) = stack.pop() {
+        match edge {
+            Edge::Leaf(leaf) => {
+                leaves.insert(leaf.id());
+            }
+            Edge::Node { node, .. } => {
+                if nodes.insert(node.id) {
+                    stack.extend(node.edges.iter().flatten().cloned());
+                }
+            }
+        }
+    }
+    (nodes, leaves)
+}
+
+/// The number of the run under way on this thread.
+pub fn current_run() -> Option<i64> {
+    RUNS.with_borrow(|runs| runs.last().map(|r| r.id))
+}
+
+/// Whether the run under way executes the node; `None` outside of runs.
+pub fn will_execute(node: &Arc<Node>) -> Option<bool> {
+    RUNS.with_borrow_mut(|runs| runs.last_mut().map(|r| r.reaches(node)))
 }

@@ -1,11 +1,13 @@
 //! Forward mode: tensors carry a tangent beside their value, and every operator carries it on.
 
 use super::saved::Geometry;
-use super::{Derivative, Forward, enable_grad, no_grad};
+use super::{AutogradMeta, Derivative, Forward, enable_grad, no_grad};
 use crate::keys::{Key, KeyGuard, KeySet};
 use crate::op::{Body, Form, Op};
 use crate::value::{Outputs, OwnedValue, Value};
 use crate::{Error, Result, Tensor, ensure};
+use std::cell::RefCell;
+use std::sync::Weak;
 
 /// The tangents of an operator's results.
 pub(crate) type Tangents = Vec<Option<Tensor>>;
@@ -21,8 +23,47 @@ impl Tensor {
 
     pub(crate) fn set_tangent(&self, tangent: Option<Tensor>) {
         self.set_key(Key::FORWARD, tangent.is_some());
-        self.meta().state.lock().tangent = tangent;
+        let _old = std::mem::replace(&mut self.meta().state.lock().tangent, tangent);
+        LEVEL.with_borrow_mut(|level| {
+            if let Some(level) = level {
+                level.push(self.0.autograd.weak());
+            }
+        });
     }
+}
+
+thread_local! {
+    /// The tensors that were given tangents since this thread entered a level.
+    static LEVEL: RefCell<Option<Vec<Weak<AutogradMeta>>>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread notes which tensors carry tangents, until [`exit_dual_level`].
+///
+/// # Errors
+/// When it does already: there is one level.
+pub fn enter_dual_level() -> Result<()> {
+    LEVEL.with_borrow_mut(|level| {
+        ensure!(level.is_none(), "Nested forward mode AD is not supported at the moment");
+        *level = Some(Vec::new());
+        Ok(())
+    })
+}
+
+/// Takes the tangents away from all tensors that got one since [`enter_dual_level`].
+///
+/// # Errors
+/// When no level was entered.
+pub fn exit_dual_level() -> Result<()> {
+    let Some(level) = LEVEL.take() else {
+        return Err(Error::runtime(
+            "Exiting a forward AD level that is not the last that was created is not support. Ensure they are released in \
+             the reverse order they were created.",
+        ));
+    };
+    for meta in level.iter().filter_map(Weak::upgrade) {
+        let _old = meta.state.lock().tangent.take();
+    }
+    Ok(())
 }
 
 /// A view of `primal` that carries `tangent`.
@@ -31,12 +72,21 @@ impl Tensor {
 /// When their shapes or dtypes differ.
 pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
     ensure!(
-        primal.sizes() == tangent.sizes() && primal.dtype() == tangent.dtype(),
-        "Expected tangent to have the same size and dtype as primal, but got {} {:?} and {} {:?}",
-        tangent.dtype(),
-        tangent.sizes(),
+        primal.tangent().is_none(),
+        "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+    );
+    ensure!(
+        primal.sizes() == tangent.sizes(),
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not \
+         supported. Tensor is of size {:?} while the given forward gradient is of size {:?}.",
+        primal.sizes(),
+        tangent.sizes()
+    );
+    ensure!(
+        primal.dtype().is_complex() == tangent.dtype().is_complex(),
+        "Expected primal and tangent to be both real or both complex, but got {} and {}",
         primal.dtype(),
-        primal.sizes()
+        tangent.dtype()
     );
     let dual = primal.view_as(primal)?;
     dual.set_tangent(Some(tangent.clone()));
@@ -83,6 +133,16 @@ pub(super) fn tangents(op: &'static Op, args: &[Value<'_>]) -> Result<Option<Tan
     }
     let base = op.functional();
     if matches!(base.derivative, Derivative::NonDifferentiable) {
+        return Ok(None);
+    }
+    // A tensor whose tangent went with its level still has the key.
+    let carries = |a: &Value<'_>| match a {
+        Value::Tensor(t) => t.tangent().is_some(),
+        Value::Tensors(ts) => ts.iter().any(|t| t.tangent().is_some()),
+        Value::OptionalTensors(ts) => ts.iter().flatten().any(|t| t.tangent().is_some()),
+        _ => false,
+    };
+    if !args.iter().any(carries) {
         return Ok(None);
     }
     let args: Vec<OwnedValue> = args.iter().map(Value::to_owned).collect();

@@ -1,8 +1,9 @@
 //! Custom functions: a forward computation with a backward of the user's own.
 
-use super::node::{Edge, Expected, Kind, NewNode, Node};
+use super::node::{Edge, Expected, Kind, NewNode, Node, Remains};
 use super::saved::{Saved, SavedRef, SavedTensor, SavedValue};
-use super::{FromSaved, Grads, no_grad};
+use super::view::rebase_history;
+use super::{FromSaved, no_grad};
 use crate::tensor::ViewKind;
 use crate::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -93,10 +94,25 @@ impl FunctionContext {
     }
 }
 
-/// A custom function as a node sees it.
-pub(crate) trait NodeFunction: Send + Sync {
+/// A node whose backward is not an operator's: a custom function's, or a front end's. See [`attach`].
+pub trait CustomNode: Send + Sync {
+    /// Its name.
     fn name(&self) -> String;
-    fn backward(&self, node: &Arc<Node>, saved: &Saved, grads: &Grads) -> Result<Grads>;
+
+    /// The gradients of the inputs, one for each edge, from those of the results. Unless `keep`, what it saved is not
+    /// needed again.
+    ///
+    /// # Errors
+    /// Its own.
+    fn backward(&self, node: &Arc<Node>, grads: &[Option<Tensor>], keep: bool) -> Result<Vec<Option<Tensor>>>;
+
+    /// Itself, for whoever made it.
+    fn as_any(&self) -> &(dyn Any + Send + Sync);
+
+    /// Asked when the last handle to the node goes: what to do with its remains, if a program still sees it.
+    fn orphaned(&self) -> Option<Box<dyn FnOnce(Remains<'_>)>> {
+        None
+    }
 }
 
 struct Custom<F> {
@@ -105,13 +121,16 @@ struct Custom<F> {
     needs: Vec<bool>,
 }
 
-impl<F: Function> NodeFunction for Custom<F> {
+impl<F: Function> CustomNode for Custom<F> {
     fn name(&self) -> String {
         self.function.name()
     }
-    fn backward(&self, node: &Arc<Node>, saved: &Saved, grads: &Grads) -> Result<Grads> {
+    fn as_any(&self) -> &(dyn Any + Send + Sync) {
+        self
+    }
+    fn backward(&self, node: &Arc<Node>, grads: &[Option<Tensor>], keep: bool) -> Result<Vec<Option<Tensor>>> {
         let context = FunctionContext {
-            saved: saved.clone(),
+            saved: node.take_saved(keep)?,
             node: Some(node.clone()),
             needs: self.needs.clone(),
             data: self.context.lock().data.take(),
@@ -128,7 +147,7 @@ impl<F: Function> NodeFunction for Custom<F> {
                 out.len()
             )));
         }
-        Ok(out.into())
+        Ok(out)
     }
 }
 
@@ -146,38 +165,97 @@ pub fn apply<F: Function>(function: F, inputs: &[Tensor]) -> Result<Vec<Tensor>>
     if !super::is_grad_enabled() || edges.iter().all(Option::is_none) {
         return Ok(outputs);
     }
-    let expected = outputs.iter().map(Expected::of).collect();
     let needs = edges.iter().map(Option::is_some).collect();
-    // A result that is an input itself gets a handle of its own; a written input takes the new history.
-    let outputs: Vec<Tensor> = outputs
-        .into_iter()
-        .map(|y| match inputs.iter().any(|x| x.is_same(&y)) && !context.dirty.contains(&y.id()) {
-            true => y.shallow_detached(true),
-            false if y.is_view() => y.with_view_kind(ViewKind::CustomFunction),
-            false => y,
-        })
-        .collect();
-    let number = |t: &Tensor| outputs.iter().position(|y| y.is_same(t));
-    let values = std::mem::take(&mut context.to_save)
+    let places =
+        |ids: Vec<usize>| -> Vec<usize> { (0..outputs.len()).filter(|i| ids.contains(&outputs[*i].id())).collect() };
+    let constant = places(std::mem::take(&mut context.non_differentiable));
+    let dirty = places(std::mem::take(&mut context.dirty));
+    let to_save = std::mem::take(&mut context.to_save);
+    let custom = Custom { function, context: parking_lot::Mutex::new(context), needs };
+    let outputs: Vec<Option<Tensor>> = outputs.into_iter().map(Some).collect();
+    let (node, results) = attach(Box::new(custom), edges, inputs, &outputs, &dirty, &constant)?;
+    let values = to_save
         .iter()
         .map(|t| {
-            Ok(SavedValue::Tensor(match number(t) {
-                Some(i) => SavedTensor::output(t, i as u32),
+            let number = outputs.iter().position(|y| y.as_ref().is_some_and(|y| y.is_same(t)));
+            Ok(SavedValue::Tensor(match number {
+                Some(i) => SavedTensor::output(t, i as u32)?,
                 None => SavedTensor::input(t)?,
             }))
         })
         .collect::<Result<_>>()?;
-    let skip = std::mem::take(&mut context.non_differentiable);
-    let custom = Custom { function, context: parking_lot::Mutex::new(context), needs };
-    let mut node = NewNode::new(Kind::Function(Box::new(custom)));
-    let parts = node.parts();
-    (parts.edges, parts.expected) = (edges, expected);
-    parts.state.get_mut().saved = Some(Saved { values });
-    let node = node.finish();
-    for (i, y) in outputs.iter().enumerate() {
-        if y.dtype().is_differentiable() && !skip.contains(&y.id()) {
-            y.set_history(node.clone(), i as u32);
+    node.state.lock().saved = Some(Saved { values });
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// Makes a node with these edges and hangs the results of a call on it, made without recording. Those in `dirty` are
+/// inputs that the call wrote; those in `constant` get no gradient; `None` stands for what is no tensor. Gives the node,
+/// and the results: an input that comes back unwritten is a view of itself.
+///
+/// # Errors
+/// When a written input may not be written.
+pub fn attach(
+    function: Box<dyn CustomNode>,
+    edges: SmallVec<[Option<Edge>; 3]>,
+    inputs: &[Tensor],
+    outputs: &[Option<Tensor>],
+    dirty: &[usize],
+    constant: &[usize],
+) -> Result<(Arc<Node>, Vec<Option<Tensor>>)> {
+    for &i in dirty {
+        let Some(y) = &outputs[i] else { continue };
+        if y.requires_grad() && y.is_leaf() && y.base().is_none() {
+            return Err(Error::runtime("a leaf Variable that requires grad has been used in an in-place operation."));
         }
+        if y.is_view() && outputs.len() > 1 {
+            return Err(Error::runtime(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return \
+                 more than one Tensor. This is not supported by the current autograd engine. You should either make sure \
+                 the input is not a view (using .clone() for example) or make your Function only return one Tensor \
+                 (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor and a \
+                 second one that does the other operations). You can ask on the forum https://discuss.pytorch.org/ if you \
+                 need help to do this change.",
+            ));
+        }
+        super::view::check_in_place(y)?;
     }
-    Ok(outputs)
+    let mut node = NewNode::new(Kind::Function(function));
+    let parts = node.parts();
+    parts.edges = edges;
+    parts.expected = outputs.iter().map(|y| y.as_ref().map_or_else(Expected::nothing, Expected::of)).collect();
+    let node = node.finish();
+    let mut results = Vec::with_capacity(outputs.len());
+    for (i, y) in outputs.iter().enumerate() {
+        let Some(y) = y else {
+            results.push(None);
+            continue;
+        };
+        let is_input = inputs.iter().any(|x| x.is_same(y));
+        let is_dirty = dirty.contains(&i);
+        if is_dirty {
+            y.bump_version();
+        }
+        let whole = || y.make_view(y.0.sizes.clone(), y.0.strides.clone(), y.storage_offset());
+        results.push(Some(if constant.contains(&i) || !y.dtype().is_differentiable() {
+            match (y.requires_grad(), is_input && !is_dirty) {
+                (false, _) => y.clone(),
+                (true, true) => y.shallow_detached(true),
+                (true, false) => {
+                    y.detach_()?;
+                    y.clone()
+                }
+            }
+        } else if is_dirty {
+            rebase_history(y, node.clone(), i as u32)?;
+            y.clone()
+        } else {
+            let y = match is_input || y.is_view() {
+                true => whole().with_view_kind(ViewKind::CustomFunction),
+                false => y.clone(),
+            };
+            y.set_history(node.clone(), i as u32);
+            y
+        }));
+    }
+    Ok((node, results))
 }

@@ -249,11 +249,11 @@ impl Recorder {
             self.results &= self.results - 1;
             let Source::Result(i) = self.recipe.slots[slot] else { continue };
             *saved.slot(slot) = if self.recipe.list_result {
-                let list = (0..count).map(|k| outputs.get(k).map(|t| SavedTensor::output(t, k as u32)));
-                SavedValue::Tensors(list.collect())
+                let save = |k: usize| outputs.get(k).map(|t| SavedTensor::output(t, k as u32)).transpose();
+                SavedValue::Tensors((0..count).map(save).collect::<Result<_>>()?)
             } else {
                 match outputs.get(i) {
-                    Some(t) => SavedValue::Tensor(SavedTensor::output(t, i as u32)),
+                    Some(t) => SavedValue::Tensor(SavedTensor::output(t, i as u32)?),
                     None => SavedValue::Other(crate::value::OwnedValue::None),
                 }
             };
@@ -261,7 +261,7 @@ impl Recorder {
         let node = self.node.finish();
         if op.mutates() {
             return match args.first() {
-                Some(Value::Tensor(t)) => view::rebase_history(t, node),
+                Some(Value::Tensor(t)) => view::rebase_history(t, node, 0),
                 _ => Ok(()),
             };
         }

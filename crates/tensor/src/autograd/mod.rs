@@ -10,17 +10,22 @@ mod gradcheck;
 pub(crate) mod kernel;
 mod names;
 mod node;
+mod packing;
 pub(crate) mod recipe;
 mod saved;
 mod view;
 
-pub use engine::{backward, grad};
-pub use forward::{jvp, make_dual, unpack_dual};
-pub use function::{Function, FunctionContext, apply};
+pub use engine::{Backward, backward, current_run, grad, run_backward, will_execute};
+pub use forward::{enter_dual_level, exit_dual_level, jvp, make_dual, unpack_dual};
+pub use function::{CustomNode, Function, FunctionContext, apply, attach};
 pub use gradcheck::{CheckOptions, gradcheck, gradgradcheck};
 pub use kernel::GradContext;
-pub use node::{Edge, Hook, Node};
-pub use saved::{FromSaved, Geometry, SaveKind, SavedRef};
+pub use node::{Attachment, Edge, Hook, Node, PostHook, PreHook, Remains};
+pub use packing::{
+    PackedTensor, SavedTensorHooks, disable_saved_tensor_hooks, pop_saved_tensor_hooks, push_saved_tensor_hooks,
+    saved_tensor_hooks_disabled,
+};
+pub use saved::{FromSaved, Geometry, SaveKind, SavedRef, SavedTensor};
 pub(crate) use view::check_untracked_write;
 
 use crate::keys::{Key, KeyGuard, KeySet};
@@ -28,10 +33,11 @@ use crate::op::Op;
 use crate::{Error, Result, Tensor};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::any::Any;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Gradients in the order of a formula's inputs; `None` is zero.
 pub type Grads = SmallVec<[Option<Tensor>; 3]>;
@@ -181,9 +187,16 @@ pub(crate) struct MetaState {
     pub retains_grad: bool,
     /// A leaf's hooks; those of other tensors are with their node.
     pub hooks: Vec<(u64, Hook)>,
+    /// Called with a leaf after a gradient was added to its own.
+    pub accumulated: Vec<(u64, AccumulatedHook)>,
+    /// See [`Tensor::autograd_attachment`].
+    pub attachment: Option<Attachment>,
     /// The forward-mode tangent.
     pub tangent: Option<Tensor>,
 }
+
+/// A function called with a leaf whose `grad` has grown.
+pub type AccumulatedHook = Arc<dyn Fn(&Tensor) -> Result<()> + Send + Sync>;
 
 /// The node that computed a tensor, and which of the node's results it is.
 #[derive(Default)]
@@ -214,7 +227,7 @@ impl MetaCell {
     }
 
     /// A handle that does not keep it alive, for hooks and nodes.
-    fn weak(&self) -> Weak<AutogradMeta> {
+    pub(crate) fn weak(&self) -> Weak<AutogradMeta> {
         let meta: *const AutogradMeta = self.get_or_init();
         // SAFETY: made from an `Arc` in `init`; the share that the cell owns is not given up.
         let share = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(meta) });
@@ -269,10 +282,23 @@ impl Tensor {
     /// Gives a tensor just computed its place in the graph.
     #[inline]
     pub(crate) fn set_history(&self, node: Arc<Node>, output_number: u32) {
-        *self.0.history.lock() = History { node: Some(node), output_number };
+        // What was there goes after the lock: it may be the last handle to a long graph.
+        let _old = std::mem::replace(&mut *self.0.history.lock(), History { node: Some(node), output_number });
         self.0.has_history.store(true, Release);
         self.set_key(Key::AUTOGRAD, true);
         self.0.view_version.store(self.version(), Relaxed);
+    }
+
+    /// As [`Tensor::set_history`] for a tensor that was written: a retained gradient is its newest value's.
+    pub(crate) fn move_history(&self, node: Arc<Node>, output_number: u32) {
+        if self.retains_grad() {
+            let me = self.0.autograd.weak();
+            if let Some(old) = self.0.history.lock().node.clone() {
+                old.release_grad(&me);
+            }
+            node.retain_grad(output_number, me);
+        }
+        self.set_history(node, output_number);
     }
 
     /// As [`Tensor::set_history`] with result 0; cheaper for a tensor that nobody else has seen.
@@ -363,7 +389,7 @@ impl Tensor {
                 self.device()
             );
         }
-        self.meta().state.lock().grad = grad;
+        let _old = std::mem::replace(&mut self.meta().state.lock().grad, grad);
         Ok(())
     }
 
@@ -373,9 +399,15 @@ impl Tensor {
         self.0.history.lock().node.clone()
     }
 
+    /// Which result of its node it is; 0 for a leaf.
+    pub fn output_number(&self) -> u32 {
+        self.refresh_view();
+        self.0.history.lock().output_number
+    }
+
     /// Where a gradient of this tensor goes.
     #[inline]
-    pub(crate) fn gradient_edge(&self) -> Option<Edge> {
+    pub fn gradient_edge(&self) -> Option<Edge> {
         if !self.requires_grad() {
             return None;
         }
@@ -434,12 +466,91 @@ impl Tensor {
                 self.meta().state.lock().hooks.push((id, hook));
                 let meta = self.0.autograd.weak();
                 Ok(HookHandle(Box::new(move || {
-                    if let Some(meta) = meta.upgrade() {
-                        meta.state.lock().hooks.retain(|(i, _)| *i != id);
-                    }
+                    let Some(meta) = meta.upgrade() else { return };
+                    let removed = take_where(&mut meta.state.lock().hooks, |(i, _)| *i == id);
+                    drop(removed);
                 })))
             }
         }
+    }
+
+    /// Calls `hook` with this leaf after each time that a gradient was added to its own.
+    ///
+    /// # Errors
+    /// When it is not a leaf that requires a gradient.
+    pub fn register_post_accumulate_grad_hook(
+        &self,
+        hook: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        crate::ensure!(self.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
+        crate::ensure!(self.is_leaf(), "post accumulate grad hooks cannot be registered on non-leaf tensors");
+        let id = node::next_id();
+        self.meta().state.lock().accumulated.push((id, Arc::new(hook)));
+        let meta = self.0.autograd.weak();
+        Ok(HookHandle(Box::new(move || {
+            let Some(meta) = meta.upgrade() else { return };
+            let removed = take_where(&mut meta.state.lock().accumulated, |(i, _)| *i == id);
+            drop(removed);
+        })))
+    }
+
+    /// What a front end has attached to what autograd knows of this tensor, made when first asked for.
+    pub fn autograd_attachment(&self, make: impl FnOnce() -> Attachment) -> Attachment {
+        if let Some(a) = &self.meta().state.lock().attachment {
+            return a.clone();
+        }
+        let new = make();
+        self.meta().state.lock().attachment.get_or_insert(new).clone()
+    }
+
+    /// As [`Tensor::autograd_attachment`], if it was made.
+    pub fn find_autograd_attachment(&self) -> Option<Attachment> {
+        self.0.autograd.get()?.state.lock().attachment.clone()
+    }
+
+    /// For a front end's collector of cycles: shows `visit` what would go with this handle, if it is the only one, of what
+    /// the front end has attached to the tensor's autograd state and to its node.
+    pub fn visit_owned(&self, visit: &mut dyn FnMut(&(dyn Any + Send + Sync))) {
+        if self.0.count() != 1 {
+            return;
+        }
+        if let Some(state) = self
+            .0
+            .autograd
+            .get()
+            .filter(|_| self.0.autograd.weak().strong_count() == 1)
+            .and_then(|m| m.state.try_lock())
+            && let Some(a) = &state.attachment
+        {
+            visit(&**a);
+        }
+        if let Some(history) = self.0.history.try_lock()
+            && let Some(node) = &history.node
+        {
+            node.visit_owned(1, visit);
+        }
+    }
+
+    /// Forgets how this tensor was computed and stops asking for its gradient.
+    ///
+    /// # Errors
+    /// For a view.
+    pub fn detach_(&self) -> Result<()> {
+        crate::ensure!(
+            !self.is_view(),
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
+             training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() \
+             cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in \
+             torch/optim/optimizer.py as the solution."
+        );
+        let _old = std::mem::take(&mut *self.0.history.lock());
+        self.0.has_history.store(false, Release);
+        if let Some(meta) = self.0.autograd.get() {
+            let state = &mut meta.state.lock();
+            (state.requires_grad, state.retains_grad) = (false, false);
+        }
+        self.set_key(Key::AUTOGRAD, false);
+        Ok(())
     }
 
     /// The same data without history: gradients do not flow through it. Writes to either are seen by both.
@@ -475,6 +586,11 @@ impl Tensor {
     pub fn backward_with(&self, gradient: &Tensor, retain_graph: bool, create_graph: bool) -> Result<()> {
         backward(std::slice::from_ref(self), &[Some(gradient.clone())], retain_graph, create_graph, None)
     }
+}
+
+/// Takes elements out, so that they can be dropped after a lock: hooks own what may run code of its own when it goes.
+fn take_where<T>(all: &mut Vec<T>, which: impl FnMut(&mut T) -> bool) -> Vec<T> {
+    all.extract_if(.., which).collect()
 }
 
 /// Removes a hook when asked; dropping the handle keeps the hook.
@@ -516,6 +632,18 @@ pub fn set_grad_enabled(enabled: bool) -> GradModeGuard {
     GradModeGuard { mode: GRAD_MODE.replace(enabled), inference: INFERENCE.get(), _keys: guard }
 }
 
+/// Records history on this thread from now on, or not: [`set_grad_enabled`] for those who cannot keep a guard.
+#[inline]
+pub fn switch_grad_mode(enabled: bool) {
+    GRAD_MODE.set(enabled);
+    crate::keys::set_excluded(KeySet::of(Key::AUTOGRAD), !enabled);
+}
+
+/// Switches [`inference_mode`] on this thread; whether history is recorded is left to [`switch_grad_mode`].
+pub fn switch_inference_mode(enabled: bool) {
+    INFERENCE.set(enabled);
+}
+
 /// Records no history while the guard lives.
 pub fn no_grad() -> GradModeGuard {
     set_grad_enabled(false)
@@ -546,6 +674,8 @@ pub fn is_inference_mode_enabled() -> bool {
 }
 
 static ANOMALY: AtomicBool = AtomicBool::new(false);
+static CHECK_NAN: AtomicBool = AtomicBool::new(true);
+static REPORTER: OnceLock<&'static dyn AnomalyReporter> = OnceLock::new();
 
 /// Anomaly mode: forward calls remember where they were made, and backward stops at the first gradient with a NaN,
 /// naming that place.
@@ -557,4 +687,36 @@ pub fn set_anomaly_enabled(enabled: bool) {
 #[inline]
 pub fn is_anomaly_enabled() -> bool {
     ANOMALY.load(Relaxed)
+}
+
+/// Whether backward looks for NaNs in anomaly mode.
+pub fn set_anomaly_check_nan(check: bool) {
+    CHECK_NAN.store(check, Relaxed);
+}
+
+/// As set by [`set_anomaly_check_nan`]; at first it does.
+pub fn is_anomaly_check_nan_enabled() -> bool {
+    CHECK_NAN.load(Relaxed)
+}
+
+/// A front end's part in anomaly mode: its programs' places are not in this library's call stack.
+pub trait AnomalyReporter: Send + Sync {
+    /// Where the program is.
+    fn place(&self) -> String;
+    /// Tells the user that the node's backward failed, and where its forward call was made.
+    fn report(&self, node: &str, place: Option<&str>);
+}
+
+/// Installs the front end's reporter, once. Without one, errors name the place in the Rust program.
+pub fn set_anomaly_reporter(reporter: &'static dyn AnomalyReporter) {
+    let _ = REPORTER.set(reporter);
+}
+
+/// Where the program is.
+#[cold]
+fn call_place() -> String {
+    match REPORTER.get() {
+        Some(r) => r.place(),
+        None => std::backtrace::Backtrace::force_capture().to_string(),
+    }
 }

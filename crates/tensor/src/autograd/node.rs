@@ -1,11 +1,14 @@
 //! Nodes of the backward graph.
 
+use super::function::CustomNode;
 use super::saved::Saved;
 use super::{AutogradMeta, Derivative, GradContext, Grads};
 use crate::op::Op;
+use crate::value::OwnedValue;
 use crate::{DType, Device, Dims, Error, Result, Tensor};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -17,6 +20,9 @@ pub type PreHook = Arc<dyn Fn(&[Option<Tensor>]) -> Result<Option<Vec<Option<Ten
 /// A function called with the gradients a node computed and those it was given; what it returns replaces the former.
 pub type PostHook =
     Arc<dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Vec<Option<Tensor>>>> + Send + Sync>;
+
+/// What a front end hangs on a node or a tensor.
+pub type Attachment = Arc<dyn Any + Send + Sync>;
 
 /// Where a gradient goes.
 #[derive(Clone)]
@@ -33,6 +39,23 @@ pub enum Edge {
 }
 
 impl Edge {
+    /// The edge to a result of a node's call, or to the leaf that the node adds to.
+    ///
+    /// # Errors
+    /// When the call had no such result.
+    pub fn to(node: Arc<Node>, input: u32) -> Result<Edge> {
+        if let Kind::Accumulate(leaf) = &node.kind {
+            return Ok(Edge::Leaf(leaf.clone()));
+        }
+        crate::ensure!(
+            (input as usize) < node.expected.len(),
+            "{} has {} results: there is no number {input}",
+            node.name(),
+            node.expected.len()
+        );
+        Ok(Edge::Node { node, input })
+    }
+
     /// The node: a leaf's is one that adds to its gradient.
     pub fn node(&self) -> Arc<Node> {
         match self {
@@ -112,6 +135,10 @@ pub(crate) struct Extra {
     pre_hooks: Vec<PreHook>,
     post_hooks: Vec<PostHook>,
     retained: Vec<(u32, Weak<AutogradMeta>)>,
+    /// The nodes of leaves that somebody saw through this one: their hooks live as long as it does.
+    accumulators: Vec<Arc<Node>>,
+    /// See [`Node::attachment`].
+    attachment: Option<Attachment>,
     /// Where the forward call was made (anomaly mode).
     pub trace: Option<String>,
 }
@@ -128,7 +155,7 @@ pub(crate) enum Kind {
     /// The history of a base tensor after an in-place write to one of its views.
     CopySlices(Box<super::view::CopySlices>),
     /// A custom function.
-    Function(Box<dyn super::function::NodeFunction>),
+    Function(Box<dyn CustomNode>),
 }
 
 /// A node that nobody else has seen: its large parts are cheaper filled in here than moved there.
@@ -146,7 +173,7 @@ impl NewNode {
             state: Mutex::new(state),
         }));
         if super::is_anomaly_enabled() {
-            let trace = std::backtrace::Backtrace::force_capture().to_string();
+            let trace = super::call_place();
             node.parts().state.get_mut().extra = Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
         }
         node
@@ -237,9 +264,84 @@ impl Node {
         }
     }
 
-    /// The nodes that this one's gradients go to, one per tensor argument.
+    /// Where this node's gradients go, one entry per tensor argument.
     pub fn next_functions(&self) -> Vec<Option<Edge>> {
         self.edges.to_vec()
+    }
+
+    /// The nodes that its gradients go to, and which results of theirs. Those of leaves live on with this node.
+    pub fn next_nodes(&self) -> Vec<Option<(Arc<Node>, u32)>> {
+        let next: Vec<_> = self.edges.iter().map(|e| e.as_ref().map(|e| (e.node(), e.input()))).collect();
+        let leaf = |n: &(Arc<Node>, u32)| matches!(n.0.kind, Kind::Accumulate(_)).then(|| n.0.clone());
+        let accumulators: Vec<_> = next.iter().flatten().filter_map(leaf).collect();
+        if !accumulators.is_empty() {
+            let _old = self.extra(|e| std::mem::replace(&mut e.accumulators, accumulators));
+        }
+        next
+    }
+
+    /// The sizes, dtype and device of result `i` of the call.
+    pub fn input_metadata(&self, i: usize) -> Option<(&[i64], DType, Device)> {
+        self.expected.get(i).map(|e| (&e.sizes[..], e.dtype, e.device))
+    }
+
+    /// What a front end has attached, made when first asked for.
+    pub fn attachment(&self, make: impl FnOnce() -> Attachment) -> Attachment {
+        if let Some(a) = self.find_attachment() {
+            return a;
+        }
+        let new = make();
+        self.extra(|e| e.attachment.get_or_insert(new).clone())
+    }
+
+    /// What a front end has attached.
+    pub fn find_attachment(&self) -> Option<Attachment> {
+        self.state.lock().extra.as_ref()?.attachment.clone()
+    }
+
+    /// The custom node that a front end made, if it is one.
+    pub fn custom(&self) -> Option<&dyn CustomNode> {
+        match &self.kind {
+            Kind::Function(f) => Some(&**f),
+            _ => None,
+        }
+    }
+
+    /// As [`Tensor::visit_owned`], if there are no more than `handles` handles to the node.
+    pub fn visit_owned(self: &Arc<Node>, handles: usize, visit: &mut dyn FnMut(&(dyn Any + Send + Sync))) {
+        if Arc::strong_count(self) > handles {
+            return;
+        }
+        if let Some(state) = self.state.try_lock()
+            && let Some(a) = state.extra.as_ref().and_then(|e| e.attachment.as_ref())
+        {
+            visit(&**a);
+        }
+        if let Kind::Function(f) = &self.kind {
+            visit(f.as_any());
+        }
+    }
+
+    /// The names of what was saved of the call: arguments and results that some formula reads.
+    pub fn saved_names(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Op { op, .. } => op.recipe().map(|r| r.names()).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What was saved under a name: `None` if nobody needed it.
+    ///
+    /// # Errors
+    /// When there is no such name, it was freed, or it was modified since.
+    pub fn saved(self: &Arc<Node>, name: &str) -> Result<OwnedValue> {
+        let slot = match &self.kind {
+            Kind::Op { op, .. } => op.recipe()?.place(name),
+            _ => None,
+        };
+        let slot = slot.ok_or_else(|| Error::runtime(format!("{} saves no '{name}'", self.name())))?;
+        let saved = self.take_saved(true)?;
+        saved.values.get(slot).map_or(Ok(OwnedValue::None), |v| v.unpack(self))
     }
 
     /// The leaf that an accumulation node adds to.
@@ -268,10 +370,18 @@ impl Node {
         self.extra(|e| e.hooks.push((number, id, hook)));
     }
     pub(crate) fn remove_hook(&self, id: u64) {
-        self.extra(|e| e.hooks.retain(|(_, i, _)| *i != id));
+        let _removed = self.extra(|e| super::take_where(&mut e.hooks, |(_, i, _)| *i == id));
     }
     pub(crate) fn retain_grad(&self, number: u32, tensor: Weak<AutogradMeta>) {
         self.extra(|e| e.retained.push((number, tensor)));
+    }
+    pub(crate) fn release_grad(&self, tensor: &Weak<AutogradMeta>) {
+        self.extra(|e| e.retained.retain(|(_, t)| !t.ptr_eq(tensor)));
+    }
+    /// Whether there is anything that few nodes have.
+    #[inline]
+    pub(crate) fn has_extra(&self) -> bool {
+        self.state.lock().extra.is_some()
     }
 
     /// Calls `hook` before the node runs.
@@ -289,22 +399,17 @@ impl Node {
         self.extra(|e| e.post_hooks.push(Arc::new(hook)));
     }
 
-    /// Hooks of results, node pre-hooks and retained gradients, in PyTorch's order.
-    pub(crate) fn run_pre_hooks(&self, grads: &mut Grads) -> Result<()> {
-        let (hooks, pre_hooks, retained) = match &self.state.lock().extra {
+    /// Hooks of the call's results, and those of them that retain their gradients.
+    pub(crate) fn run_tensor_hooks(&self, grads: &mut Grads) -> Result<()> {
+        let (hooks, retained) = match &self.state.lock().extra {
             None => return Ok(()),
-            Some(e) => (e.hooks.clone(), e.pre_hooks.clone(), e.retained.clone()),
+            Some(e) => (e.hooks.clone(), e.retained.clone()),
         };
         for (number, _, hook) in hooks {
             if let Some(g) = &grads[number as usize]
                 && let Some(new) = hook(g)?
             {
                 grads[number as usize] = Some(new);
-            }
-        }
-        for hook in pre_hooks {
-            if let Some(new) = hook(grads)? {
-                *grads = new.into();
             }
         }
         for (number, tensor) in retained {
@@ -314,7 +419,21 @@ impl Node {
                     Some(old) => old.add(g)?,
                     None => g.clone(),
                 };
-                meta.state.lock().grad = Some(sum);
+                let _old = meta.state.lock().grad.replace(sum);
+            }
+        }
+        Ok(())
+    }
+
+    /// The node's own hooks before it runs.
+    pub(crate) fn run_pre_hooks(&self, grads: &mut Grads) -> Result<()> {
+        let hooks = match &self.state.lock().extra {
+            None => return Ok(()),
+            Some(e) => e.pre_hooks.clone(),
+        };
+        for hook in hooks {
+            if let Some(new) = hook(grads)? {
+                *grads = new.into();
             }
         }
         Ok(())
@@ -338,6 +457,22 @@ impl Node {
         self.state.lock().extra.as_ref()?.trace.clone()
     }
 
+    /// Computes the gradients of the arguments from those of the results, outside of a run of the engine; what was saved is
+    /// kept.
+    ///
+    /// # Errors
+    /// As [`super::backward()`], and when there are not as many gradients as results.
+    pub fn call(self: &Arc<Node>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        crate::ensure!(
+            grads.len() == self.expected.len(),
+            "{} takes {} gradients, but got {}",
+            self.name(),
+            self.expected.len(),
+            grads.len()
+        );
+        self.apply(&grads.iter().cloned().collect(), true).map(SmallVec::into_vec)
+    }
+
     /// Computes the gradients of the arguments from those of the results. Unless `keep`, what was saved is freed.
     pub(crate) fn apply(self: &Arc<Node>, grads: &Grads, keep: bool) -> Result<Grads> {
         match &self.kind {
@@ -347,10 +482,7 @@ impl Node {
                 let saved = self.take_saved(keep)?;
                 apply_op(op, edge_starts, self, &saved, grads)
             }
-            Kind::Function(f) => {
-                let saved = self.take_saved(keep)?;
-                f.backward(self, &saved, grads)
-            }
+            Kind::Function(f) => f.backward(self, grads, keep).map(Grads::from),
         }
     }
 
@@ -411,11 +543,28 @@ pub(crate) fn apply_op(
 
 // ---- iterative drop -----------------------------------------------------------------------------
 
+/// What is left of a custom node to which there are no handles any more: see [`CustomNode::orphaned`].
+pub struct Remains<'a>(&'a mut Node);
+
+impl Remains<'_> {
+    /// A node with the same edges, hooks and number, for a front end that still shows it to a program.
+    pub fn revive(self, function: Box<dyn CustomNode>) -> Arc<Node> {
+        let node = self.0;
+        Arc::new(Node {
+            id: node.id,
+            kind: Kind::Function(function),
+            edges: std::mem::take(&mut node.edges),
+            expected: std::mem::take(&mut node.expected),
+            state: Mutex::new(std::mem::take(node.state.get_mut())),
+        })
+    }
+}
+
 /// What a node owns.
-type Remains = (SmallVec<[Option<Edge>; 3]>, Option<Saved>);
+type Owned = (SmallVec<[Option<Edge>; 3]>, Option<Saved>);
 
 thread_local! {
-    static DYING: RefCell<Vec<Remains>> = const { RefCell::new(Vec::new()) };
+    static DYING: RefCell<Vec<Owned>> = const { RefCell::new(Vec::new()) };
     static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -423,6 +572,11 @@ thread_local! {
 /// a list, and the outermost drop empties the list.
 impl Drop for Node {
     fn drop(&mut self) {
+        if let Kind::Function(f) = &self.kind
+            && let Some(orphaned) = f.orphaned()
+        {
+            orphaned(Remains(self));
+        }
         // Leaves end every chain: what leads only to them may go at once.
         let deep = |e: &Edge| matches!(e, Edge::Node { .. });
         if !self.edges.iter().flatten().any(deep) {

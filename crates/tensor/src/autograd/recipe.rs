@@ -88,6 +88,18 @@ impl Recipe {
     }
 }
 
+impl Recipe {
+    /// The names of the slots as the schema has them.
+    pub fn names(&self) -> Vec<String> {
+        self.names.iter().map(|(n, _)| plain(n).to_string()).collect()
+    }
+
+    /// The slot of a name as the schema has it.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().find(|(n, _)| plain(n) == name).map(|(_, slot)| usize::from(*slot))
+    }
+}
+
 #[cold]
 fn unknown(op: &Op, name: &str) -> Error {
     Error::runtime(format!("{}: a derivative formula names '{name}', which the schema lacks", op.full_name()))

@@ -1,6 +1,7 @@
 //! What a node keeps until backward: only what its formulas name, with a check that nobody wrote to it meanwhile.
 
 use super::node::{Edge, Node};
+use super::packing::{self, PackedTensor, SavedTensorHooks};
 use crate::value::{OwnedOperand, OwnedValue, Value};
 use crate::{DType, Device, Dims, Error, Result, Scalar, Tensor};
 use smallvec::SmallVec;
@@ -58,18 +59,36 @@ impl Geometry {
     }
 }
 
-/// One kept tensor.
+/// One kept tensor: as it is, or packed by the hooks that were in force (see [`super::packing`]).
 #[derive(Clone)]
-pub(crate) struct SavedTensor {
-    tensor: Tensor,
+pub struct SavedTensor {
+    content: Content,
     version: u32,
     /// It is this output of the node: kept without history, or the node would own itself.
-    output: Option<u32>,
+    output: u32,
+}
+
+/// [`SavedTensor::output`] of what is no output.
+const NO_OUTPUT: u32 = u32::MAX;
+
+#[derive(Clone)]
+enum Content {
+    Plain(Tensor),
+    Packed(Arc<Packed>),
+}
+
+/// What hooks made of a tensor, and what has to be known of the tensor beside.
+struct Packed {
+    value: Box<dyn PackedTensor>,
+    edge: Option<Edge>,
+    geometry: Geometry,
 }
 
 impl SavedTensor {
+    /// Keeps an argument of the node's call.
+    ///
     /// # Errors
-    /// For an inference tensor.
+    /// For an inference tensor, and when a hook fails.
     #[inline]
     pub fn input(t: &Tensor) -> Result<SavedTensor> {
         if t.is_inference() {
@@ -79,38 +98,144 @@ impl SavedTensor {
                  use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
             ));
         }
-        Ok(SavedTensor { version: t.version(), tensor: t.clone(), output: None })
-    }
-
-    pub fn output(t: &Tensor, number: u32) -> SavedTensor {
-        SavedTensor { version: t.version(), tensor: t.shallow_detached(true), output: Some(number) }
-    }
-
-    /// The tensor, if it is as it was.
-    fn unpack(&self, node: &Arc<Node>) -> Result<Tensor> {
-        let found = self.tensor.version();
-        if found != self.version {
-            return Err(self.modified(node, found));
+        let mut saved = SavedTensor { version: t.version(), content: Content::Plain(t.clone()), output: NO_OUTPUT };
+        if packing::is_active() {
+            saved.pack_with_current_hooks(t)?;
         }
-        match self.output {
-            Some(number) if super::is_grad_enabled() => {
-                let t = self.tensor.shallow_detached(true);
-                t.set_history(node.clone(), number);
+        Ok(saved)
+    }
+
+    /// Keeps result `number` of the node's call.
+    ///
+    /// # Errors
+    /// When a hook fails.
+    #[inline]
+    pub fn output(t: &Tensor, number: u32) -> Result<SavedTensor> {
+        let content = Content::Plain(t.shallow_detached(true));
+        let mut saved = SavedTensor { version: t.version(), content, output: number };
+        if packing::is_active() {
+            saved.pack_with_current_hooks(t)?;
+        }
+        Ok(saved)
+    }
+
+    #[cold]
+    fn pack_with_current_hooks(&mut self, t: &Tensor) -> Result<()> {
+        match packing::current() {
+            Some(hooks) => self.pack(t, &*hooks),
+            None => Ok(()),
+        }
+    }
+
+    fn pack(&mut self, t: &Tensor, hooks: &dyn SavedTensorHooks) -> Result<()> {
+        let Content::Plain(plain) = &self.content else { return Ok(()) };
+        let edge = if self.output == NO_OUTPUT { t.gradient_edge() } else { None };
+        let _mode = super::no_grad();
+        let value = hooks.pack(plain)?;
+        if plain.version() != self.version {
+            return Err(Error::runtime(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not \
+                 be modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if \
+                 you need to perform in-place operations on the input to a pack hook.",
+            ));
+        }
+        let geometry = Geometry::of(plain);
+        self.content = Content::Packed(Arc::new(Packed { value, edge, geometry }));
+        Ok(())
+    }
+
+    /// Packs a tensor that no hook has packed yet.
+    ///
+    /// # Errors
+    /// When it is packed already, was modified since it was saved, or the hook fails.
+    pub fn register_hooks(&mut self, hooks: &dyn SavedTensorHooks) -> Result<()> {
+        let Content::Plain(t) = &self.content else {
+            return Err(Error::runtime(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks \
+                 is allowed at a time.",
+            ));
+        };
+        let t = t.clone();
+        self.pack(&t, hooks)
+    }
+
+    /// The tensor, if it is as it was. An output has its place in the graph again if history is being recorded.
+    ///
+    /// # Errors
+    /// When it was modified since, or an unpacking hook fails.
+    #[inline]
+    pub fn unpack(&self, node: &Arc<Node>) -> Result<Tensor> {
+        self.unpack_for(Some(node), super::is_grad_enabled())
+    }
+
+    /// As [`SavedTensor::unpack`]; an output is given its history only `with_history`, and if the node is known.
+    ///
+    /// # Errors
+    /// As [`SavedTensor::unpack`].
+    pub fn unpack_for(&self, node: Option<&Arc<Node>>, with_history: bool) -> Result<Tensor> {
+        let t = match &self.content {
+            Content::Plain(t) => t,
+            Content::Packed(packed) => return self.unpack_packed(packed, node, with_history),
+        };
+        let found = t.version();
+        if found != self.version {
+            return Err(self.modified(t, node, found));
+        }
+        match node {
+            Some(node) if self.output != NO_OUTPUT && with_history => {
+                let t = t.shallow_detached(true);
+                t.set_history(node.clone(), self.output);
                 Ok(t)
             }
-            _ => Ok(self.tensor.clone()),
+            _ => Ok(t.clone()),
         }
     }
 
     #[cold]
-    fn modified(&self, node: &Node, found: u32) -> Error {
-        let t = &self.tensor;
-        let origin = match self.output {
-            Some(n) => format!(", which is output {n} of {}", node.short_name()),
-            None => match t.gradient_edge() {
+    fn unpack_packed(&self, packed: &Packed, node: Option<&Arc<Node>>, with_history: bool) -> Result<Tensor> {
+        let t = packed.value.unpack()?.shallow_detached(false);
+        if !with_history || !t.dtype().is_differentiable() {
+            return Ok(t);
+        }
+        match (&packed.edge, node) {
+            (_, Some(node)) if self.output != NO_OUTPUT => t.set_history(node.clone(), self.output),
+            (Some(Edge::Node { node, input }), _) => t.set_history(node.clone(), *input),
+            (Some(Edge::Leaf(leaf)), _) => {
+                // The way to the leaf from a tensor that is not the leaf.
+                let _mode = super::enable_grad();
+                if let Some(node) = leaf.view_as(leaf)?.grad_fn() {
+                    t.set_history(node, 0);
+                }
+            }
+            (None, _) => {}
+        }
+        Ok(t)
+    }
+
+    /// The tensor as it is now, modified or not; `None` if hooks packed it.
+    pub fn unchecked(&self) -> Option<&Tensor> {
+        match &self.content {
+            Content::Plain(t) => Some(t),
+            Content::Packed(_) => None,
+        }
+    }
+
+    fn geometry(&self) -> Geometry {
+        match &self.content {
+            Content::Plain(t) => Geometry::of(t),
+            Content::Packed(p) => p.geometry.clone(),
+        }
+    }
+
+    #[cold]
+    fn modified(&self, t: &Tensor, node: Option<&Arc<Node>>, found: u32) -> Error {
+        let origin = match (self.output, node) {
+            (NO_OUTPUT, _) => match t.gradient_edge() {
                 Some(Edge::Node { node, input }) => format!(", which is output {input} of {}", node.short_name()),
                 _ => String::new(),
             },
+            (n, Some(node)) => format!(", which is output {n} of {}", node.short_name()),
+            (n, None) => format!(", which is output {n} of a node"),
         };
         Error::runtime(format!(
             "one of the variables needed for gradient computation has been modified by an inplace operation: \
@@ -156,6 +281,24 @@ impl SavedValue {
     }
 }
 
+impl SavedValue {
+    /// The value, with tensors as they were. What only a tensor's geometry was kept of is not there.
+    ///
+    /// # Errors
+    /// As [`SavedTensor::unpack`].
+    pub fn unpack(&self, node: &Arc<Node>) -> Result<OwnedValue> {
+        let tensor = |t: &SavedTensor| t.unpack_for(Some(node), true);
+        Ok(match self {
+            SavedValue::Tensor(t) => OwnedValue::Tensor(tensor(t)?),
+            SavedValue::Tensors(ts) => OwnedValue::OptionalTensors(
+                ts.iter().map(|t| t.as_ref().map(tensor).transpose()).collect::<Result<_>>()?,
+            ),
+            SavedValue::Other(v) => v.clone(),
+            SavedValue::Nothing | SavedValue::Geometry(_) | SavedValue::Geometries(_) => OwnedValue::None,
+        })
+    }
+}
+
 /// Everything a node keeps, in the order of its operator's [`Recipe`](super::recipe::Recipe).
 #[derive(Clone, Default)]
 pub(crate) struct Saved {
@@ -194,7 +337,7 @@ impl SavedRef<'_> {
     /// The tensor as it is now, modified or not.
     pub(crate) fn unchecked(&self) -> Option<Tensor> {
         match self.value {
-            SavedValue::Tensor(t) => Some(t.tensor.clone()),
+            SavedValue::Tensor(t) => t.unchecked().cloned(),
             _ => None,
         }
     }
@@ -260,7 +403,7 @@ impl FromSaved for Geometry {
         match v.value {
             SavedValue::Geometry(g) => Ok(Geometry::clone(g)),
             // Another formula of the node reads the elements too.
-            SavedValue::Tensor(t) => Ok(Geometry::of(&t.tensor)),
+            SavedValue::Tensor(t) => Ok(t.geometry()),
             _ => mismatch("Tensor"),
         }
     }
@@ -279,7 +422,7 @@ impl FromSaved for Vec<Geometry> {
     fn from_saved(v: SavedRef<'_>) -> Result<Self> {
         match v.value {
             SavedValue::Geometries(g) => Ok(g.clone()),
-            SavedValue::Tensors(ts) => Ok(ts.iter().flatten().map(|t| Geometry::of(&t.tensor)).collect()),
+            SavedValue::Tensors(ts) => Ok(ts.iter().flatten().map(SavedTensor::geometry).collect()),
             _ => mismatch("Tensor[]"),
         }
     }

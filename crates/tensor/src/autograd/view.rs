@@ -82,10 +82,10 @@ fn forbidden(t: &Tensor, kind: ViewKind) -> Error {
     })
 }
 
-/// Gives a tensor that `node` has just written its new history.
-pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>) -> Result<()> {
+/// Gives a tensor that `node` has just written, as this result of its call, its new history.
+pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>, output: u32) -> Result<()> {
     let Some(base) = t.base() else {
-        t.set_history(node, 0);
+        t.move_history(node, output);
         return Ok(());
     };
     // The written view's edge is the node's first; the base takes its place.
@@ -99,9 +99,9 @@ pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>) -> Result<()> {
     let parts = copy.parts();
     parts.edges = edges;
     parts.expected.push(Expected::of(base));
-    base.set_history(copy.finish(), 0);
+    base.move_history(copy.finish(), 0);
     // The view's own history now comes from the base.
-    *t.0.history.lock() = History::default();
+    let _old = std::mem::take(&mut *t.0.history.lock());
     t.set_key(crate::Key::AUTOGRAD, true);
     t.0.view_version.store(t.version().wrapping_sub(1), Relaxed);
     Ok(())
@@ -123,7 +123,7 @@ impl Tensor {
         if let Some(Ok(view)) = again {
             let History { node, output_number } = std::mem::take(&mut *view.0.history.lock());
             if let Some(node) = node {
-                self.set_history(node, output_number);
+                self.move_history(node, output_number);
             }
         }
         self.0.view_version.store(version, Relaxed);
