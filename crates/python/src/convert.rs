@@ -128,21 +128,19 @@ pub fn dtype_of(object: &Bound<'_, PyAny>) -> Option<DType> {
     if let Ok(d) = object.cast::<DTypeObject>() {
         return Some(d.get().0);
     }
-    // SAFETY: comparisons of the addresses of built-in types.
-    unsafe {
-        let p = object.as_ptr();
-        let is = |t: *mut ffi::PyTypeObject| p == t.cast();
-        if is(&raw mut ffi::PyFloat_Type) {
-            Some(DType::F64)
-        } else if is(&raw mut ffi::PyLong_Type) {
-            Some(DType::I64)
-        } else if is(&raw mut ffi::PyBool_Type) {
-            Some(DType::Bool)
-        } else if is(&raw mut ffi::PyComplex_Type) {
-            Some(DType::Complex128)
-        } else {
-            None
-        }
+    // The addresses of built-in types.
+    let p = object.as_ptr();
+    let is = |t: *mut ffi::PyTypeObject| p == t.cast();
+    if is(&raw mut ffi::PyFloat_Type) {
+        Some(DType::F64)
+    } else if is(&raw mut ffi::PyLong_Type) {
+        Some(DType::I64)
+    } else if is(&raw mut ffi::PyBool_Type) {
+        Some(DType::Bool)
+    } else if is(&raw mut ffi::PyComplex_Type) {
+        Some(DType::Complex128)
+    } else {
+        None
     }
 }
 
