@@ -12,10 +12,11 @@ use flambeau::op::Op;
 use flambeau::value::Outputs;
 use flambeau::{Tensor, Value};
 use parking_lot::RwLock;
-use pyo3::exceptions::{PyRuntimeError, PySystemError};
+use pyo3::exceptions::{PyRuntimeError, PySystemError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -47,6 +48,18 @@ pub struct Function {
     /// The type of its results, when it has several with names.
     result_type: AtomicPtr<ffi::PyTypeObject>,
     number: usize,
+}
+
+/// The methods that PyTorch's `Tensor` has: programs ask for them with `hasattr`.
+static METHOD_NAMES: &str = include_str!("method_names.txt");
+
+/// How results with names print; written in Python.
+static RESULT_REPR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Sets how results with names print.
+#[pyfunction]
+pub fn _set_result_repr(py: Python<'_>, function: Py<PyAny>) {
+    let _ = RESULT_REPR.set(py, function);
 }
 
 /// How many functions there can be.
@@ -210,10 +223,18 @@ impl Function {
         Ok(object)
     }
 
+    /// Whether its first argument is a tensor: all functions written by hand but those that make tensors.
+    fn takes_tensor(&self) -> bool {
+        !matches!(self.name.as_str(), "tensor" | "as_tensor")
+    }
+
     /// Whether it is a method too.
     pub fn has_method(&self) -> bool {
         match &self.kind {
-            Kind::Operator(overloads) => overloads.iter().any(|o| o.this.is_some()),
+            Kind::Operator(overloads) => {
+                let listed = self.name.starts_with("__") || METHOD_NAMES.split_whitespace().any(|n| n == self.name);
+                listed && overloads.iter().any(|o| o.this.is_some())
+            }
             Kind::Native(_) => true,
         }
     }
@@ -239,7 +260,18 @@ impl Function {
             return Ok(result);
         }
         match &self.kind {
-            Kind::Native(f) => f(call),
+            Kind::Native(f) => {
+                if let (true, Some(&first)) = (call.this.is_null() && self.takes_tensor(), call.args.first())
+                    && tensor_of(first).is_none()
+                {
+                    return Err(PyTypeError::new_err(format!(
+                        "{}(): argument 'input' (position 1) must be Tensor, not {}",
+                        self.name,
+                        crate::number::type_name(first)
+                    )));
+                }
+                f(call)
+            }
             Kind::Operator(overloads) => {
                 let parsed = parse(overloads, call)?;
                 self.run_overload(parsed, call)
@@ -358,6 +390,10 @@ impl Function {
             return Err(PyErr::fetch(py));
         }
         self.result_type.store(kind, Relaxed);
+        if let Some(repr) = RESULT_REPR.get(py) {
+            // SAFETY: a type that is never freed.
+            unsafe { Bound::from_borrowed_ptr(py, kind.cast()) }.setattr("__repr__", repr)?;
+        }
         Ok(kind)
     }
 

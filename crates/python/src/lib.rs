@@ -103,6 +103,7 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     settings::register(m)?;
     storage::register(m)?;
     dlpack::register(m)?;
+    m.add_function(wrap_pyfunction!(function::_set_result_repr, m)?)?;
     m.add_function(wrap_pyfunction!(methods::_make_subclass, m)?)?;
     m.add_function(wrap_pyfunction!(methods::_is_same, m)?)?;
     m.add_function(wrap_pyfunction!(construct::_legacy_tensor, m)?)?;

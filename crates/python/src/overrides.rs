@@ -26,8 +26,9 @@ thread_local! {
 
 /// What a class sets `__torch_function__` to for none.
 static NO_OVERRIDE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-/// A class known to have no override of its own: `flambeau.nn.Parameter`, which most calls in training meet.
-static PLAIN_CLASS: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(std::ptr::null_mut());
+/// Classes known to have no override of their own: `flambeau.nn.Parameter`, which most calls in training meet, and this
+/// module's.
+static PLAIN_CLASSES: [AtomicPtr<ffi::PyTypeObject>; 6] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 6];
 
 /// Whether anybody may take the call over.
 #[inline]
@@ -69,15 +70,10 @@ pub fn has_override(py: Python<'_>, object: *mut PyObject) -> bool {
     // SAFETY: a live object.
     unsafe {
         let kind = ffi::Py_TYPE(object);
+        // Types that are not made at run time have no such attribute: numbers, strings, slices, arrays.
         if kind == tensor_type()
-            || kind == &raw mut ffi::PyFloat_Type
-            || kind == &raw mut ffi::PyLong_Type
-            || kind == &raw mut ffi::PyBool_Type
-            || kind == &raw mut ffi::PyUnicode_Type
-            || kind == &raw mut ffi::PyTuple_Type
-            || kind == &raw mut ffi::PyList_Type
-            || object == ffi::Py_None()
-            || kind == PLAIN_CLASS.load(Relaxed)
+            || ffi::PyType_GetFlags(kind) & ffi::Py_TPFLAGS_HEAPTYPE == 0
+            || PLAIN_CLASSES.iter().any(|c| c.load(Relaxed) == kind)
         {
             return false;
         }
@@ -234,7 +230,7 @@ fn _disabled_torch_function_impl(
 /// Says that a class has no override of its own.
 #[pyfunction]
 fn _set_parameter_class(class: Bound<'_, pyo3::types::PyType>) {
-    PLAIN_CLASS.store(class.into_ptr().cast(), Relaxed);
+    PLAIN_CLASSES[0].store(class.into_ptr().cast(), Relaxed);
 }
 
 /// Whether any of the objects takes calls over.
@@ -370,6 +366,10 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("_default_torch_function", &none)?;
     let _ = NO_OVERRIDE.set(m.py(), none.unbind());
     m.add_function(wrap_pyfunction!(_set_parameter_class, m)?)?;
+    for (place, name) in PLAIN_CLASSES[1..].iter().zip(["dtype", "device", "layout", "memory_format", "Generator"]) {
+        // Never freed: the module holds on to its classes.
+        place.store(m.getattr(name)?.into_ptr().cast(), Relaxed);
+    }
     m.add_function(wrap_pyfunction!(has_torch_function, m)?)?;
     m.add_function(wrap_pyfunction!(has_torch_function_unary, m)?)?;
     m.add_function(wrap_pyfunction!(has_torch_function_variadic, m)?)?;

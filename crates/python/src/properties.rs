@@ -208,8 +208,6 @@ static PROPERTIES: &[Property] = properties! {
     c"is_mkldnn": |py, _t| boolean(py, false);
     c"is_quantized": |py, _t| boolean(py, false);
     c"is_nested": |py, _t| boolean(py, false);
-    c"names": |py, t| Ok(pyo3::types::PyTuple::new(py, (0..t.dim()).map(|_| py.None()))?.into_ptr());
-    c"name": |py, _t| none(py);
 };
 
 /// Adds the properties to the type.

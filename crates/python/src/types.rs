@@ -242,22 +242,58 @@ pub fn _set_size_class(py: Python<'_>, class: Bound<'_, PyType>) {
     let _ = SIZE.set(py, class.unbind());
 }
 
-/// `Size` of some sizes. A new reference.
-pub fn size(py: Python<'_>, sizes: &[i64]) -> PyResult<*mut PyObject> {
-    let tuple = PyTuple::new(py, sizes)?;
-    let Some(class) = SIZE.get(py) else { return Ok(tuple.into_ptr()) };
-    // SAFETY: `tuple.__new__(Size, (1, 2))` with live objects; `tp_new` of `tuple` takes a subclass.
+unsafe extern "C" fn size_subscript(object: *mut PyObject, key: *mut PyObject) -> *mut PyObject {
+    // SAFETY: called by the interpreter with a live instance of a subclass of `tuple`.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_mp_subscript);
+        let subscript: ffi::binaryfunc = std::mem::transmute(slot);
+        let item = subscript(object, key);
+        if item.is_null() || ffi::Py_TYPE(key) != &raw mut ffi::PySlice_Type {
+            return item;
+        }
+        crate::function::guarded(|py| {
+            let part = Bound::from_owned_ptr(py, item);
+            of_class(py, ffi::Py_TYPE(object), part)
+        })
+    }
+}
+
+/// The base of `flambeau.Size`: a tuple whose slices are of its own class.
+fn size_base(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let mut slots = [
+        ffi::PyType_Slot { slot: ffi::Py_mp_subscript, pfunc: size_subscript as *mut std::ffi::c_void },
+        ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() },
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: c"flambeau._C._SizeBase".as_ptr(),
+        basicsize: 0,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE) as u32,
+        slots: slots.as_mut_ptr(),
+    };
+    let bases = PyTuple::new(py, [py.get_type::<PyTuple>()])?;
+    // SAFETY: a complete specification.
+    unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, bases.as_ptr())) }
+}
+
+/// An instance of a subclass of `tuple` with the items of a tuple. A new reference.
+fn of_class(py: Python<'_>, class: *mut ffi::PyTypeObject, tuple: Bound<'_, PyAny>) -> PyResult<*mut PyObject> {
+    // SAFETY: `tuple.__new__(class, (items,))` with live objects; `tp_new` of `tuple` takes a subclass.
     unsafe {
         let slot = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new);
         let new: ffi::newfunc = std::mem::transmute(slot);
-        let arguments = ffi::PyTuple_New(1);
-        if arguments.is_null() {
-            return Err(PyErr::fetch(py));
-        }
-        ffi::PyTuple_SetItem(arguments, 0, tuple.into_ptr());
-        let object = new(class.as_ptr().cast(), arguments, std::ptr::null_mut());
-        ffi::Py_DECREF(arguments);
+        let arguments = PyTuple::new(py, [tuple])?;
+        let object = new(class, arguments.as_ptr(), std::ptr::null_mut());
         if object.is_null() { Err(PyErr::fetch(py)) } else { Ok(object) }
+    }
+}
+
+/// `Size` of some sizes. A new reference.
+pub fn size(py: Python<'_>, sizes: &[i64]) -> PyResult<*mut PyObject> {
+    let tuple = PyTuple::new(py, sizes)?;
+    match SIZE.get(py) {
+        Some(class) => of_class(py, class.as_ptr().cast(), tuple.into_any()),
+        None => Ok(tuple.into_ptr()),
     }
 }
 
@@ -372,6 +408,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add(object.get().name(), object)?;
     }
     m.add("default_generator", Py::new(py, GeneratorObject(flambeau::Generator::default_generator()))?)?;
+    m.add("_SizeBase", size_base(py)?)?;
     m.add_function(wrap_pyfunction!(_set_size_class, m)?)?;
     Ok(())
 }
