@@ -95,6 +95,7 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     properties::add_all(&tensor)?;
     m.add("Tensor", &tensor)?;
     types::register(m)?;
+    m.add("_LinAlgError", py.get_type::<error::_LinAlgError>())?;
     overrides::register(m)?;
     ops::register(m)?;
     autocast::register(m)?;

@@ -49,6 +49,7 @@ families! {
     random
     range
     reduce
+    rnn
     scan
     shrink
     softmax
@@ -56,5 +57,6 @@ families! {
     special
     ternary
     unary
+    upsample
     view
 }

@@ -1,0 +1,605 @@
+//! Recurrent networks: cells, whole layers over sequences, and packed sequences of different lengths.
+//!
+//! The gates follow Hochreiter & Schmidhuber, "Long Short-Term Memory", 1997 (with forget gates; projections of Sak et al.,
+//! 2014) and Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in PyTorch's order.
+
+use crate::{Body, Dims, Error, Op, Result, Scalar, Tensor, ensure, sample};
+
+/// The parameters of one layer in one direction.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    weight_ih: &'a Tensor,
+    weight_hh: &'a Tensor,
+    bias_ih: Option<&'a Tensor>,
+    bias_hh: Option<&'a Tensor>,
+    /// Makes the output of an LSTM smaller than its cell.
+    projection: Option<&'a Tensor>,
+}
+
+/// The state of a cell: what it gives out, and for an LSTM what it keeps.
+#[derive(Clone)]
+struct State {
+    hidden: Tensor,
+    cell: Option<Tensor>,
+}
+
+impl State {
+    fn map(&self, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<State> {
+        Ok(State { hidden: f(&self.hidden)?, cell: self.cell.as_ref().map(f).transpose()? })
+    }
+
+    /// Several states one after the other along a dim.
+    fn join(states: &[State], join: fn(&[Tensor], i64) -> Result<Tensor>, dim: i64) -> Result<State> {
+        let hidden: Vec<Tensor> = states.iter().map(|s| s.hidden.clone()).collect();
+        let cells: Vec<Tensor> = states.iter().filter_map(|s| s.cell.clone()).collect();
+        let cell = if cells.is_empty() { None } else { Some(join(&cells, dim)?) };
+        Ok(State { hidden: join(&hidden, dim)?, cell })
+    }
+}
+
+/// One step: the input's share of the gates, the cell and the state give the new state.
+type Step = fn(&Tensor, &Cell<'_>, &State) -> Result<State>;
+
+fn lstm_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
+    let kept = state.cell.as_ref().ok_or_else(|| Error::runtime("lstm expects two hidden states"))?;
+    let gates = state.hidden.linear(cell.weight_hh, cell.bias_hh)?.add(share)?.chunk(4, 1)?;
+    let [input, forget, new, output] = &gates[..] else {
+        return Err(Error::runtime("lstm: the weights do not make four gates"));
+    };
+    let kept = forget.sigmoid()?.mul(kept)?.add(&input.sigmoid()?.mul(&new.tanh()?)?)?;
+    let mut hidden = output.sigmoid()?.mul(&kept.tanh()?)?;
+    if let Some(w) = cell.projection {
+        hidden = hidden.linear(w, None)?;
+    }
+    Ok(State { hidden, cell: Some(kept) })
+}
+
+fn gru_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
+    let own = state.hidden.linear(cell.weight_hh, cell.bias_hh)?.chunk(3, 1)?;
+    let given = share.chunk(3, 1)?;
+    let ([r, z, n], [given_r, given_z, given_n]) = (&own[..], &given[..]) else {
+        return Err(Error::runtime("gru: the weights do not make three gates"));
+    };
+    let reset = r.add(given_r)?.sigmoid()?;
+    let update = z.add(given_z)?.sigmoid()?;
+    let new = given_n.add(&n.mul(&reset)?)?.tanh()?;
+    Ok(State { hidden: state.hidden.sub(&new)?.mul(&update)?.add(&new)?, cell: None })
+}
+
+fn tanh_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
+    Ok(State { hidden: state.hidden.linear(cell.weight_hh, cell.bias_hh)?.add(share)?.tanh()?, cell: None })
+}
+
+fn relu_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
+    Ok(State { hidden: state.hidden.linear(cell.weight_hh, cell.bias_hh)?.add(share)?.relu()?, cell: None })
+}
+
+/// What the operators of this file take beside the sequence.
+struct Network<'a> {
+    step: Step,
+    cells: Vec<Cell<'a>>,
+    /// One per layer and direction.
+    states: Vec<State>,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+}
+
+impl<'a> Network<'a> {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        step: Step,
+        hx: &[Tensor],
+        params: &'a [Tensor],
+        has_biases: bool,
+        num_layers: i64,
+        dropout: f64,
+        train: bool,
+        bidirectional: bool,
+    ) -> Result<Network<'a>> {
+        let projected = hx.len() == 2 && hx[0].size(2)? != hx[1].size(2)?;
+        let per_cell = 2 + 2 * usize::from(has_biases) + usize::from(projected);
+        let count = num_layers.max(0) as usize * (1 + usize::from(bidirectional));
+        ensure!(
+            params.len() == count * per_cell,
+            "Got an incorrect number of RNN parameters: expected {}, got {}",
+            count * per_cell,
+            params.len()
+        );
+        let cells = params.chunks(per_cell).map(|p| Cell {
+            weight_ih: &p[0],
+            weight_hh: &p[1],
+            bias_ih: has_biases.then(|| &p[2]),
+            bias_hh: has_biases.then(|| &p[3]),
+            projection: if projected { p.last() } else { None },
+        });
+        let hidden = hx.first().ok_or_else(|| Error::runtime("a recurrent network needs a hidden state"))?;
+        ensure!(hidden.size(0)? == count as i64, "Expected more hidden states in stacked_rnn");
+        let states = (0..count as i64).map(|i| {
+            let part = |t: &Tensor| t.select(0, i);
+            Ok(State { hidden: part(hidden)?, cell: hx.get(1).map(part).transpose()? })
+        });
+        let states = states.collect::<Result<_>>()?;
+        Ok(Network { step, cells: cells.collect(), states, dropout, train, bidirectional })
+    }
+
+    /// Runs all layers; `layer` runs one in one direction.
+    fn run(
+        &self,
+        input: Tensor,
+        layer: impl Fn(&Tensor, &Cell<'_>, &State, bool) -> Result<(Tensor, State)>,
+    ) -> Result<(Tensor, State)> {
+        let directions = 1 + usize::from(self.bidirectional);
+        let mut x = input;
+        let mut last = Vec::with_capacity(self.cells.len());
+        let layers = self.cells.len() / directions;
+        for (number, cells) in self.cells.chunks(directions).enumerate() {
+            let mut outputs = Vec::with_capacity(directions);
+            for (direction, cell) in cells.iter().enumerate() {
+                let (y, state) = layer(&x, cell, &self.states[number * directions + direction], direction == 1)?;
+                outputs.push(y);
+                last.push(state);
+            }
+            x = if directions == 1 { outputs.swap_remove(0) } else { Tensor::cat(&outputs, -1)? };
+            if self.dropout != 0.0 && self.train && number + 1 < layers {
+                x = x.dropout(self.dropout, true)?;
+            }
+        }
+        Ok((x, State::join(&last, |t, d| Tensor::stack(t, d), 0)?))
+    }
+
+    /// Over a sequence (time, batch, features).
+    fn over_sequence(&self, input: &Tensor, batch_first: bool) -> Result<(Tensor, State)> {
+        let x = if batch_first { input.transpose(0, 1)? } else { input.clone() };
+        let (y, state) = self.run(x, |x, cell, state, backwards| {
+            // The input's share for all times at once is one large product.
+            let mut shares = x.linear(cell.weight_ih, cell.bias_ih)?.unbind(0)?;
+            ensure!(!shares.is_empty(), "Expected sequence length to be larger than 0 in RNN");
+            if backwards {
+                shares.reverse();
+            }
+            let mut state = state.clone();
+            let mut outputs = Vec::with_capacity(shares.len());
+            for share in &shares {
+                state = (self.step)(share, cell, &state)?;
+                outputs.push(state.hidden.clone());
+            }
+            if backwards {
+                outputs.reverse();
+            }
+            Ok((Tensor::stack(&outputs, 0)?, state))
+        })?;
+        Ok((if batch_first { y.transpose(0, 1)? } else { y }, state))
+    }
+
+    /// Over packed sequences: at each time only those that are so long.
+    fn over_packed(&self, data: &Tensor, batch_sizes: &Tensor) -> Result<(Tensor, State)> {
+        let sizes = batch_sizes.to_vec::<i64>()?;
+        ensure!(!sizes.is_empty(), "Expected at least one batch size of a packed sequence");
+        ensure!(
+            sizes.iter().all(|n| *n > 0) && sizes.windows(2).all(|w| w[0] >= w[1]),
+            "batch sizes of a packed sequence must be positive and not increase, got {sizes:?}"
+        );
+        ensure!(
+            data.size(0)? == sizes.iter().sum::<i64>(),
+            "a packed sequence has {} rows, but its batch sizes add up to {}",
+            data.size(0)?,
+            sizes.iter().sum::<i64>()
+        );
+        self.run(data.clone(), |x, cell, state, backwards| {
+            let shares = x.linear(cell.weight_ih, cell.bias_ih)?.split_with_sizes(&sizes, 0)?;
+            match backwards {
+                false => self.packed_forwards(&shares, &sizes, cell, state),
+                true => self.packed_backwards(&shares, &sizes, cell, state),
+            }
+        })
+    }
+
+    fn packed_forwards(&self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
+        let mut active = sizes[0];
+        let mut state = first.map(|t| t.narrow(0, 0, active))?;
+        let mut outputs = Vec::with_capacity(shares.len());
+        // The states of sequences that ended, the shortest first.
+        let mut ended = Vec::new();
+        for (share, &n) in shares.iter().zip(sizes) {
+            if n < active {
+                ended.push(state.map(|t| t.narrow(0, n, active - n))?);
+                state = state.map(|t| t.narrow(0, 0, n))?;
+                active = n;
+            }
+            state = (self.step)(share, cell, &state)?;
+            outputs.push(state.hidden.clone());
+        }
+        ended.push(state);
+        ended.reverse();
+        Ok((Tensor::cat(&outputs, 0)?, State::join(&ended, |t, d| Tensor::cat(t, d), 0)?))
+    }
+
+    fn packed_backwards(&self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
+        let mut active = sizes[sizes.len() - 1];
+        let mut state = first.map(|t| t.narrow(0, 0, active))?;
+        let mut outputs = Vec::with_capacity(shares.len());
+        for (share, &n) in shares.iter().zip(sizes).rev() {
+            if n > active {
+                // Shorter sequences begin here.
+                let begun = first.map(|t| t.narrow(0, active, n - active))?;
+                state = State::join(&[state, begun], |t, d| Tensor::cat(t, d), 0)?;
+                active = n;
+            }
+            state = (self.step)(share, cell, &state)?;
+            outputs.push(state.hidden.clone());
+        }
+        outputs.reverse();
+        Ok((Tensor::cat(&outputs, 0)?, state))
+    }
+}
+
+fn lstm_results((y, state): (Tensor, State)) -> Vec<Tensor> {
+    [Some(y), Some(state.hidden), state.cell].into_iter().flatten().collect()
+}
+
+#[allow(clippy::too_many_arguments)]
+fn lstm_input_any(
+    input: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<Vec<Tensor>> {
+    ensure!(hx.len() == 2, "lstm expects two hidden states");
+    let network = Network::new(lstm_step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+    network.over_sequence(input, batch_first).map(lstm_results)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn lstm_data_any(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<Vec<Tensor>> {
+    ensure!(hx.len() == 2, "lstm expects two hidden states");
+    let network = Network::new(lstm_step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+    network.over_packed(data, batch_sizes).map(lstm_results)
+}
+
+/// The two layer operators of a network with one state.
+macro_rules! one_state {
+    ($($step:ident, $input:ident, $data:ident;)*) => { $(
+        #[allow(clippy::too_many_arguments)]
+        fn $input(
+            input: &Tensor,
+            hx: &Tensor,
+            params: &[Tensor],
+            has_biases: bool,
+            num_layers: i64,
+            dropout: f64,
+            train: bool,
+            bidirectional: bool,
+            batch_first: bool,
+        ) -> Result<Vec<Tensor>> {
+            let hx = std::slice::from_ref(hx);
+            let network = Network::new($step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+            network.over_sequence(input, batch_first).map(lstm_results)
+        }
+        #[allow(clippy::too_many_arguments)]
+        fn $data(
+            data: &Tensor,
+            batch_sizes: &Tensor,
+            hx: &Tensor,
+            params: &[Tensor],
+            has_biases: bool,
+            num_layers: i64,
+            dropout: f64,
+            train: bool,
+            bidirectional: bool,
+        ) -> Result<Vec<Tensor>> {
+            let hx = std::slice::from_ref(hx);
+            let network = Network::new($step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+            network.over_packed(data, batch_sizes).map(lstm_results)
+        }
+    )* };
+}
+one_state! {
+    gru_step, gru_input_any, gru_data_any;
+    tanh_step, rnn_tanh_input_any, rnn_tanh_data_any;
+    relu_step, rnn_relu_input_any, rnn_relu_data_any;
+}
+
+/// Parameters of one bidirectional layer with biases: three features in, a state of two.
+fn parameters(m: &mut crate::samples::Maker, gates: i64) -> Vec<Tensor> {
+    let sizes = [vec![2 * gates, 3], vec![2 * gates, 2], vec![2 * gates], vec![2 * gates]];
+    sizes.iter().chain(&sizes).map(|s| m.uniform(s, -0.5, 0.5)).collect()
+}
+
+/// The layer operators of one kind of cell. (Their samples are of real numbers: gates saturate.)
+macro_rules! layers {
+    ($($(#[doc = $doc:expr])* $name:ident, $data_name:ident: $gates:literal, $states:tt;
+        $input:literal => $input_kernel:ident; $data:literal => $data_kernel:ident;)*) => { $(
+        op! {
+            $(#[doc = $doc])*
+            $name: $input;
+            Body::Composite(kernel!($input_kernel; input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first));
+            samples: |m| match m.dtype.is_floating_point() {
+                true => {
+                    let hx: Vec<Tensor> = (0..$states).map(|_| m.uniform(&[2, 2, 2], -1.0, 1.0)).collect();
+                    let hx = layers!(@state $states, hx);
+                    vec![sample![m.uniform(&[2, 2, 3], -1.0, 1.0), hx, parameters(m, $gates), true, 1, 0.0, false, true, false]]
+                }
+                false => vec![],
+            };
+        }
+        op! {
+            $(#[doc = $doc])*
+            #[doc = "Over packed sequences."]
+            $data_name: $data;
+            Body::Composite(kernel!($data_kernel; data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional));
+            samples: |m| match (m.dtype.is_floating_point(), Tensor::from_slice(&[2i64, 1])) {
+                (true, Ok(batch_sizes)) => {
+                    let hx: Vec<Tensor> = (0..$states).map(|_| m.uniform(&[2, 2, 2], -1.0, 1.0)).collect();
+                    let hx = layers!(@state $states, hx);
+                    vec![sample![m.uniform(&[3, 3], -1.0, 1.0), batch_sizes, hx, parameters(m, $gates), true, 1, 0.0, false, true]]
+                }
+                _ => vec![],
+            };
+        }
+    )* };
+    (@state 1, $hx:ident) => { $hx[0].clone() };
+    (@state 2, $hx:ident) => { $hx };
+}
+layers! {
+    /// A long short-term memory network: the output, and the last states of all layers and directions.
+    lstm, lstm_data: 4, 2;
+    "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)" => lstm_input_any;
+    "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)" => lstm_data_any;
+    /// A network of gated recurrent units: the output, and the last states of all layers and directions.
+    gru, gru_data: 3, 1;
+    "gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)" => gru_input_any;
+    "gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)" => gru_data_any;
+    /// A plain recurrent network with tanh: the output, and the last states of all layers and directions.
+    rnn_tanh, rnn_tanh_data: 1, 1;
+    "rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)" => rnn_tanh_input_any;
+    "rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)" => rnn_tanh_data_any;
+    /// A plain recurrent network with relu: the output, and the last states of all layers and directions.
+    rnn_relu, rnn_relu_data: 1, 1;
+    "rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)" => rnn_relu_input_any;
+    "rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)" => rnn_relu_data_any;
+}
+
+/// One step of a cell.
+fn single(
+    step: Step,
+    input: &Tensor,
+    state: State,
+    weights: [&Tensor; 2],
+    biases: [Option<&Tensor>; 2],
+) -> Result<State> {
+    let [weight_ih, weight_hh] = weights;
+    let [bias_ih, bias_hh] = biases;
+    let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None };
+    step(&input.linear(weight_ih, bias_ih)?, &cell, &state)
+}
+
+fn lstm_cell_any(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Result<Vec<Tensor>> {
+    let [hidden, cell] = hx else { return Err(Error::runtime("lstm_cell expects two hidden states")) };
+    let state = State { hidden: hidden.clone(), cell: Some(cell.clone()) };
+    let state = single(lstm_step, input, state, [w_ih, w_hh], [b_ih, b_hh])?;
+    Ok([Some(state.hidden), state.cell].into_iter().flatten().collect())
+}
+
+op! {
+    /// One step of a long short-term memory cell: the new hidden state and the new cell state.
+    lstm_cell: "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)";
+    Body::Composite(kernel!(lstm_cell_any; input, hx, w_ih, w_hh, b_ih, b_hh));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => {
+            let hx: Vec<Tensor> = (0..2).map(|_| m.uniform(&[2, 2], -1.0, 1.0)).collect();
+            let [w_ih, w_hh] = [[8, 3], [8, 2]].map(|s| m.uniform(&s, -0.5, 0.5));
+            vec![sample![m.uniform(&[2, 3], -1.0, 1.0), hx, w_ih, w_hh, m.uniform(&[8], -0.5, 0.5), m.uniform(&[8], -0.5, 0.5)]]
+        }
+        false => vec![],
+    };
+}
+
+/// The cells with one state.
+macro_rules! cells {
+    ($($(#[doc = $doc:expr])* $name:ident $schema:literal: $step:ident, $gates:literal;)*) => { $(
+        op! {
+            $(#[doc = $doc])*
+            $name: $schema;
+            Body::Composite(|op, _, args| {
+                use crate::value::take;
+                let state = State { hidden: take::<&Tensor>(op, args, 1)?.clone(), cell: None };
+                let weights = [take(op, args, 2)?, take(op, args, 3)?];
+                let biases = [take(op, args, 4)?, take(op, args, 5)?];
+                single($step, take(op, args, 0)?, state, weights, biases).map(|s| crate::Outputs::One(s.hidden))
+            });
+            samples: |m| match m.dtype.is_floating_point() {
+                true => {
+                    let [w_ih, w_hh] = [[2 * $gates, 3], [2 * $gates, 2]].map(|s| m.uniform(&s, -0.5, 0.5));
+                    let (x, hx) = (m.uniform(&[2, 3], -1.0, 1.0), m.uniform(&[2, 2], -1.0, 1.0));
+                    vec![sample![x, hx, w_ih, w_hh, m.uniform(&[2 * $gates], -0.5, 0.5), m.uniform(&[2 * $gates], -0.5, 0.5)]]
+                }
+                false => vec![],
+            };
+        }
+    )* };
+}
+cells! {
+    /// One step of a gated recurrent unit.
+    gru_cell "gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor": gru_step, 3;
+    /// One step of a plain cell with tanh.
+    rnn_tanh_cell "rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor": tanh_step, 1;
+    /// One step of a plain cell with relu.
+    rnn_relu_cell "rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor": relu_step, 1;
+}
+
+// ---- packed sequences --------------------------------------------------------------------------------
+
+/// Runs of equal numbers: where each begins, how long it is, the number.
+fn runs(sizes: &[i64]) -> Vec<(i64, i64, i64)> {
+    let mut runs: Vec<(i64, i64, i64)> = Vec::new();
+    for (t, &n) in sizes.iter().enumerate() {
+        match runs.last_mut() {
+            Some((_, length, same)) if *same == n => *length += 1,
+            _ => runs.push((t as i64, 1, n)),
+        }
+    }
+    runs
+}
+
+fn pack_any(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<Vec<Tensor>> {
+    let x = if batch_first { input.transpose(0, 1)? } else { input.clone() };
+    ensure!(x.dim() >= 2 && lengths.dim() == 1, "_pack_padded_sequence: input must have a time and a batch dim");
+    let (time, batch) = (x.size(0)?, x.size(1)?);
+    let lengths = lengths.to_dtype(crate::DType::I64)?.to_vec::<i64>()?;
+    ensure!(
+        lengths.len() as i64 == batch,
+        "Expected `len(lengths)` to be equal to batch_size, but got {} (batch_size={batch})",
+        lengths.len()
+    );
+    ensure!(
+        lengths.iter().all(|n| *n > 0),
+        "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+    );
+    ensure!(
+        lengths.windows(2).all(|w| w[0] >= w[1]),
+        "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass \
+         `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not \
+         need ONNX exportability."
+    );
+    let longest = lengths.first().copied().unwrap_or(0);
+    ensure!(longest <= time, "Expected lengths of at most {time}, the sequence length of the input, but got {longest}");
+    let sizes: Vec<i64> = (0..longest).map(|t| lengths.iter().filter(|n| **n > t).count() as i64).collect();
+    let mut parts = Vec::new();
+    for (t, length, n) in runs(&sizes) {
+        let mut rows = Dims::from_elem(length * n, 1);
+        rows.extend_from_slice(&x.sizes()[2..]);
+        parts.push(x.narrow(0, t, length)?.narrow(1, 0, n)?.reshape(&rows)?);
+    }
+    Ok(vec![Tensor::cat(&parts, 0)?, Tensor::from_slice(&sizes)?])
+}
+
+op! {
+    /// Sequences of different lengths, the longest first, without their padding: the rows of each time one after the
+    /// other, and how many there are at each time.
+    pack_padded_sequence: "_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)";
+    Body::Composite(kernel!(pack_any; input, lengths, batch_first));
+    samples: |m| match Tensor::from_slice(&[3i64, 1]) {
+        Ok(lengths) => vec![sample![m.any(&[3, 2, 2]), lengths, false]],
+        Err(_) => vec![],
+    };
+}
+
+fn pad_packed_any(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    batch_first: bool,
+    padding_value: Scalar,
+    total_length: i64,
+) -> Result<Vec<Tensor>> {
+    let sizes = batch_sizes.to_vec::<i64>()?;
+    let longest = sizes.len() as i64;
+    ensure!(
+        total_length <= 0 || total_length >= longest,
+        "Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} \
+         and max sequence length being {longest}"
+    );
+    let batch = sizes.first().copied().ok_or_else(|| Error::runtime("a packed sequence has no batch sizes"))?;
+    ensure!(
+        sizes.windows(2).all(|w| w[0] >= w[1]) && data.dim() > 0 && data.size(0)? == sizes.iter().sum::<i64>(),
+        "the batch sizes {sizes:?} do not fit a packed sequence of sizes {:?}",
+        data.sizes()
+    );
+    let block = |time: i64, rows: i64| -> Dims {
+        let mut s = Dims::from_slice(&[time, rows]);
+        s.extend_from_slice(&data.sizes()[1..]);
+        s
+    };
+    let padding = |time: i64, rows: i64| Tensor::full(&block(time, rows), padding_value, (data.dtype(), data.device()));
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (_, length, n) in runs(&sizes) {
+        let rows = data.narrow(0, start, length * n)?.reshape(&block(length, n))?;
+        start += length * n;
+        parts.push(if n < batch { Tensor::cat(&[rows, padding(length, batch - n)?], 1)? } else { rows });
+    }
+    if total_length > longest {
+        parts.push(padding(total_length - longest, batch)?);
+    }
+    let padded = Tensor::cat(&parts, 0)?;
+    let lengths: Vec<i64> = (0..batch).map(|i| sizes.iter().filter(|n| **n > i).count() as i64).collect();
+    Ok(vec![if batch_first { padded.transpose(0, 1)? } else { padded }, Tensor::from_slice(&lengths)?])
+}
+
+op! {
+    /// Packed sequences with their padding again, and their lengths.
+    pad_packed_sequence: "_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, Tensor)";
+    Body::Composite(kernel!(pad_packed_any; data, batch_sizes, batch_first, padding_value, total_length));
+    samples: |m| match Tensor::from_slice(&[2i64, 2, 1]) {
+        Ok(sizes) => vec![sample![m.any(&[5, 2]), sizes, true, Scalar::Int(0), 4]],
+        Err(_) => vec![],
+    };
+}
+
+fn pad_sequence_any(sequences: &[Tensor], batch_first: bool, padding_value: f64, padding_side: &str) -> Result<Tensor> {
+    ensure!(!sequences.is_empty(), "received an empty list of sequences");
+    ensure!(
+        matches!(padding_side, "left" | "right"),
+        "Expected padding_side to be one of left or right, but got {padding_side}."
+    );
+    let mut longest = 0;
+    for s in sequences {
+        longest = longest.max(s.size(0)?);
+    }
+    let padded = sequences.iter().map(|s| {
+        let by = longest - s.size(0)?;
+        let mut pad = vec![0i64; 2 * s.dim()];
+        let at = pad.len() - if padding_side == "left" { 2 } else { 1 };
+        pad[at] = by;
+        if by == 0 { Ok(s.clone()) } else { s.constant_pad_nd(&pad, padding_value) }
+    });
+    Tensor::stack(&padded.collect::<Result<Vec<_>>>()?, if batch_first { 0 } else { 1 })
+}
+
+op! {
+    /// Sequences of different lengths as one tensor, the shorter ones filled up.
+    pad_sequence: "pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0., str padding_side=\"right\") -> Tensor";
+    Body::Composite(kernel!(pad_sequence_any; sequences, batch_first, padding_value, padding_side));
+    samples: |m| vec![sample![vec![m.any(&[3, 2]), m.any(&[1, 2])], true, 0.0, "right"]];
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    gru::ALL,
+    gru_cell::ALL,
+    gru_data::ALL,
+    lstm::ALL,
+    lstm_cell::ALL,
+    lstm_data::ALL,
+    pack_padded_sequence::ALL,
+    pad_packed_sequence::ALL,
+    pad_sequence::ALL,
+    rnn_relu::ALL,
+    rnn_relu_cell::ALL,
+    rnn_relu_data::ALL,
+    rnn_tanh::ALL,
+    rnn_tanh_cell::ALL,
+    rnn_tanh_data::ALL,
+];
