@@ -320,12 +320,8 @@ pub fn grad_fn(py: Python<'_>, t: &flambeau::Tensor) -> PyResult<*mut pyo3::ffi:
 
 /// Says that the memory was written behind autograd's back.
 #[pyfunction]
-fn _increment_version(tensor: Argument) -> PyResult<()> {
-    if tensor.0.is_inference() {
-        return Err(PyRuntimeError::new_err("Inference tensors do not track version counter."));
-    }
+fn _increment_version(tensor: Argument) {
     tensor.0.bump_version();
-    Ok(())
 }
 
 // ---- forward mode ----------------------------------------------------------------------------------

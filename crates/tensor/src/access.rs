@@ -10,10 +10,7 @@ impl Tensor {
     /// # Errors
     /// When memory runs out.
     pub fn from_slice<T: Element>(data: &[T]) -> Result<Tensor> {
-        let t = Tensor::fresh(crate::Device::CPU, T::DTYPE, crate::Dims::from_slice(&[data.len() as i64]))?;
-        // SAFETY: the fresh tensor holds as many elements, and nobody else has it.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), t.data_ptr() as *mut T, data.len()) };
-        Ok(t)
+        Tensor::from_slice_of(data, &[data.len() as i64])
     }
 
     /// A tensor of `sizes` with the elements of `data` in row-major order.
@@ -23,7 +20,10 @@ impl Tensor {
     pub fn from_slice_of<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
         let n = crate::dims::checked_numel(sizes)?;
         ensure!(n == data.len() as i64, "shape {sizes:?} is invalid for {} elements", data.len());
-        Tensor::from_slice(data)?.view(sizes)
+        let t = Tensor::fresh(crate::Device::CPU, T::DTYPE, crate::Dims::from_slice(sizes))?;
+        // SAFETY: the fresh tensor holds as many elements, and nobody else has it.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), t.data_ptr() as *mut T, data.len()) };
+        Ok(t)
     }
 
     /// A 0-d tensor.

@@ -136,6 +136,7 @@ fn names_and_edges_are_those_that_programs_print() -> Result<()> {
     assert_eq!(name(x.log1p()?), "Log1PBackward0");
     assert_eq!(name(y.clone()), "ViewBackward0");
     assert_eq!(name(x.mul(1.0)?.mul_(2.0)?), "MulBackward0");
+    assert!(matches!(x.mul(2.0)?.grad_fn().unwrap().next_functions()[..], [Some(_), None]));
     let z = x.mul(1.0)?;
     z.set_at(&index![0], 5.0)?;
     assert_eq!(name(z), "CopySlices");
@@ -381,5 +382,90 @@ fn gradients_take_their_tensors_shape_and_dtype() -> Result<()> {
     assert!(
         message(z.set_grad(Some(Tensor::ones(&[3], DType::F64)?))).starts_with("assigned grad has data of a different")
     );
+    Ok(())
+}
+
+struct AsList;
+struct List(Vec<f64>);
+
+impl autograd::SavedTensorHooks for AsList {
+    fn pack(&self, tensor: &Tensor) -> Result<Box<dyn autograd::PackedTensor>> {
+        Ok(Box::new(List(tensor.to_vec()?)))
+    }
+}
+impl autograd::PackedTensor for List {
+    fn unpack(&self) -> Result<Tensor> {
+        Tensor::from_slice(&self.0)
+    }
+}
+
+#[test]
+fn saved_tensors_pass_through_hooks_and_keep_their_place_in_the_graph() -> Result<()> {
+    let x = leaf(&[2.0, 3.0]);
+    autograd::push_saved_tensor_hooks(Arc::new(AsList))?;
+    // An argument that is a leaf, one that is not, and a result.
+    let y = x.mul(&x)?.mul(&x)?.exp();
+    assert!(message(autograd::disable_saved_tensor_hooks(Some("not here".into()))) == "not here");
+    autograd::pop_saved_tensor_hooks();
+    let y = y?.log()?;
+    let first = autograd::grad(&[y.sum()?], std::slice::from_ref(&x), &[None], true, true, false)?.remove(0).unwrap();
+    let second = autograd::grad(&[first.sum()?], std::slice::from_ref(&x), &[None], true, false, false)?;
+    let near =
+        |t: &Tensor, want: [f64; 2]| t.to_vec::<f64>().unwrap().iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-9);
+    assert!(near(&first, [12.0, 27.0]) && near(second[0].as_ref().unwrap(), [12.0, 18.0]));
+    autograd::disable_saved_tensor_hooks(Some("not here".into()))?;
+    assert_eq!(message(autograd::push_saved_tensor_hooks(Arc::new(AsList))), "not here");
+    autograd::disable_saved_tensor_hooks(None)
+}
+
+#[test]
+fn retained_gradients_follow_writes_and_leaves_tell_when_theirs_has_grown() -> Result<()> {
+    let x = leaf(&[1.0, 2.0]);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mine = seen.clone();
+    x.register_post_accumulate_grad_hook(move |leaf| {
+        mine.lock().unwrap().push(grad(leaf));
+        Ok(())
+    })?;
+    let y = x.mul(2.0)?;
+    y.retain_grad()?;
+    y.mul_(3.0)?;
+    y.sum()?.backward()?;
+    assert_eq!(grad(&y), [1.0, 1.0]);
+    assert_eq!(*seen.lock().unwrap(), [vec![6.0, 6.0]]);
+    assert!(message(y.register_post_accumulate_grad_hook(|_| Ok(()))).contains("non-leaf"));
+    Ok(())
+}
+
+#[test]
+fn a_level_of_forward_mode_takes_its_tangents_along() -> Result<()> {
+    let x = Tensor::from_slice(&[3.0])?;
+    autograd::enter_dual_level()?;
+    assert!(autograd::enter_dual_level().is_err());
+    let dual = autograd::make_dual(&x, &Tensor::from_slice(&[1.0])?)?;
+    let y = dual.mul(&dual)?;
+    assert_eq!(y.tangent().unwrap().to_vec::<f64>()?, [6.0]);
+    autograd::exit_dual_level()?;
+    assert!(y.tangent().is_none() && dual.mul(&dual)?.tangent().is_none());
+    Ok(())
+}
+
+#[test]
+fn hooks_can_ask_what_the_run_executes() -> Result<()> {
+    let x = leaf(&[1.0]);
+    let (y, other) = (x.exp()?, x.sin()?);
+    let (inside, outside) = (y.grad_fn().unwrap(), other.grad_fn().unwrap());
+    let z = y.mul(2.0)?;
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let mine = answers.clone();
+    z.register_hook(move |_| {
+        let mut answers = mine.lock().unwrap();
+        answers.extend([autograd::will_execute(&inside), autograd::will_execute(&outside)]);
+        answers.push(autograd::current_run().map(|_| true));
+        Ok(None)
+    })?;
+    z.sum()?.backward()?;
+    assert_eq!(*answers.lock().unwrap(), [Some(true), Some(false), Some(true)]);
+    assert!(autograd::current_run().is_none());
     Ok(())
 }

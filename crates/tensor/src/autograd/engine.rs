@@ -261,18 +261,20 @@ impl<'a> Engine<'a> {
             }
             return Ok(());
         }
-        match node {
-            None => add_to_grad(leaf, g, self.call.create_graph)?,
-            Some(node) => {
-                let mut grads: Grads = SmallVec::from_iter([Some(g)]);
-                node.run_pre_hooks(&mut grads)?;
-                if let Some(Some(g)) = grads.first().cloned() {
-                    add_to_grad(leaf, g, self.call.create_graph)?;
-                }
-                node.run_post_hooks(&mut Grads::new(), &grads)?;
-            }
+        let mut grads: Grads = SmallVec::from_iter([Some(g)]);
+        if let Some(node) = &node {
+            node.run_pre_hooks(&mut grads)?;
         }
-        accumulated.into_iter().try_for_each(|(_, hook)| hook(leaf))
+        // One handle if nobody looks at it any more: a gradient of one's own can become the leaf's as it is.
+        let given = node.as_ref().map(|_| grads.clone());
+        if let Some(Some(g)) = grads.into_iter().next() {
+            add_to_grad(leaf, g, self.call.create_graph)?;
+            accumulated.into_iter().try_for_each(|(_, hook)| hook(leaf))?;
+        }
+        match (node, given) {
+            (Some(node), Some(given)) => node.run_post_hooks(&mut Grads::new(), &given),
+            _ => Ok(()),
+        }
     }
 
     /// Adds a gradient to what waits for `edge`.

@@ -250,6 +250,7 @@ pub fn attach(
             y.clone()
         } else {
             let y = match is_input || y.is_view() {
+                true if outputs.len() > 1 => whole().with_view_kind(ViewKind::MultiOutput),
                 true => whole().with_view_kind(ViewKind::CustomFunction),
                 false => y.clone(),
             };

@@ -210,6 +210,7 @@ impl Recorder {
                 Value::OptionalTensors(ts) => {
                     edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
                 }
+                Value::Scalar(_) if recipe.numbers >> i & 1 == 1 => edges.push(None),
                 _ => continue,
             }
             // Arguments before this one that have no tensors have no edges.

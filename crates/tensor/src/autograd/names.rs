@@ -3,14 +3,14 @@
 use crate::op::Op;
 
 /// PyTorch numbers the overloads of a name that have formulas of their own; these are the ones that are not number 0.
+/// (A number in arithmetic is a tensor to its programs: the overloads for numbers of `add` and its like have the numbers
+/// of those for tensors.)
 const NUMBERS: &[(&str, u8)] = &[
-    ("add.Scalar", 1),
     ("clamp", 1),
     ("clamp_max.Tensor", 1),
     ("clamp_min.Tensor", 1),
     ("copysign.Scalar", 1),
-    ("div.Scalar", 1),
-    ("div.Scalar_mode", 3),
+    ("div.Scalar_mode", 2),
     ("div.Tensor_mode", 2),
     ("fill.Tensor", 1),
     ("fmod.Tensor", 1),
@@ -21,7 +21,6 @@ const NUMBERS: &[(&str, u8)] = &[
     ("mean.dim", 1),
     ("median.dim", 1),
     ("min", 1),
-    ("mul.Scalar", 1),
     ("nanmedian.dim", 1),
     ("norm.ScalarOpt_dim", 3),
     ("norm.ScalarOpt_dim_dtype", 2),
@@ -43,7 +42,6 @@ const NUMBERS: &[(&str, u8)] = &[
     ("special_zeta.self_scalar", 1),
     ("squeeze.dim", 1),
     ("squeeze.dims", 2),
-    ("sub.Scalar", 1),
     ("sum.dim_IntList", 1),
     ("xlogy.Scalar_Other", 2),
     ("xlogy.Scalar_Self", 1),

@@ -515,6 +515,9 @@ pub(crate) fn apply_op(
         )));
     }
     let mut out: Grads = SmallVec::from_elem(None, node.edges.len());
+    if grads.iter().all(Option::is_none) {
+        return Ok(out);
+    }
     let recipe = op.recipe()?;
     let context = GradContext { op, grads, recipe, saved, node, edge_starts };
     for step in &recipe.steps {

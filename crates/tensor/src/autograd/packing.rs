@@ -40,24 +40,16 @@ pub(crate) fn current() -> Option<Arc<dyn SavedTensorHooks>> {
     STACK.with_borrow(|s| s.last().cloned())
 }
 
-fn check() -> Result<()> {
-    match DISABLED.with_borrow(Clone::clone) {
-        Some(why) if is_active() => Err(Error::runtime(why)),
-        _ => Ok(()),
-    }
-}
-
 /// Tensors that this thread saves pass through `hooks` from now on, until [`pop_saved_tensor_hooks`].
 ///
 /// # Errors
 /// When hooks are disabled.
 pub fn push_saved_tensor_hooks(hooks: Arc<dyn SavedTensorHooks>) -> Result<()> {
-    let before = ACTIVE.replace(true);
-    if let Err(e) = check() {
-        ACTIVE.set(before);
-        return Err(e);
+    if let Some(why) = saved_tensor_hooks_disabled() {
+        return Err(Error::runtime(why));
     }
     STACK.with_borrow_mut(|s| s.push(hooks));
+    ACTIVE.set(true);
     Ok(())
 }
 
@@ -74,10 +66,15 @@ pub fn pop_saved_tensor_hooks() {
 /// Makes pushing hooks on this thread an error that says why, or allows it again.
 ///
 /// # Errors
-/// When hooks are in force.
+/// When hooks are in force that would be disabled.
 pub fn disable_saved_tensor_hooks(why: Option<String>) -> Result<()> {
-    DISABLED.set(why);
-    check()
+    match why {
+        Some(why) if is_active() => Err(Error::runtime(why)),
+        why => {
+            DISABLED.set(why);
+            Ok(())
+        }
+    }
 }
 
 /// Why hooks are disabled on this thread.

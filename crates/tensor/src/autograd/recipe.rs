@@ -4,6 +4,7 @@
 use super::saved::SaveKind;
 use super::{Derivative, Formula};
 use crate::op::Op;
+use crate::schema::Base;
 use crate::{Error, Result};
 use smallvec::SmallVec;
 
@@ -17,6 +18,9 @@ pub(crate) struct Recipe {
     names: Vec<(&'static str, u8)>,
     /// The first result is a list of tensors: saving "it" saves them all.
     pub list_result: bool,
+    /// The arguments that are tensors to PyTorch's programs also when they are numbers, one bit each: they have an edge
+    /// to nowhere then.
+    pub numbers: u64,
 }
 
 /// One formula.
@@ -53,7 +57,14 @@ impl Recipe {
             Derivative::NonDifferentiable | Derivative::NotImplemented(_) => &[],
         };
         let list_result = op.schema().returns.first().is_some_and(|r| r.ty.list.is_some());
-        let mut recipe = Recipe { steps: Vec::new(), slots: Vec::new(), names: Vec::new(), list_result };
+        let arithmetic =
+            matches!(op.full_name(), "add.Scalar" | "sub.Scalar" | "mul.Scalar" | "div.Scalar" | "div.Scalar_mode");
+        let mut numbers = 0;
+        for (i, p) in op.schema().params.iter().enumerate() {
+            let tensor = p.ty.base == Base::Tensor && p.ty.list.is_none();
+            numbers |= u64::from(tensor || (arithmetic && p.name == "other")) << i;
+        }
+        let mut recipe = Recipe { steps: Vec::new(), slots: Vec::new(), names: Vec::new(), list_result, numbers };
         for formula in formulas {
             let mut step = Step { formula, inputs: SmallVec::new(), saves: SmallVec::new() };
             for &name in formula.inputs {

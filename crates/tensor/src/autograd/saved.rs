@@ -134,7 +134,7 @@ impl SavedTensor {
         let value = hooks.pack(plain)?;
         if plain.version() != self.version {
             return Err(Error::runtime(
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not \
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot \
                  be modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if \
                  you need to perform in-place operations on the input to a pack hook.",
             ));

@@ -31,7 +31,8 @@ pub(super) fn check_in_place(t: &Tensor) -> Result<()> {
                 "a view of a leaf Variable that requires grad is being used in an in-place operation.",
             ));
         }
-    } else if t.requires_grad() && t.is_leaf() {
+    }
+    if t.requires_grad() && t.is_leaf() {
         return Err(Error::runtime("a leaf Variable that requires grad is being used in an in-place operation."));
     }
     Ok(())
