@@ -8,7 +8,7 @@ use crate::error::{carry, raise};
 use crate::node::{self, Owned};
 use crate::object::{bound, tensor_of};
 use crate::{hooks, number};
-use flambeau::autograd::{CustomNode, Node, Remains, attach, no_grad};
+use flambeau::autograd::{CustomNode, Node, TakeRemains, attach, no_grad};
 use flambeau::{Error, Tensor};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -106,7 +106,7 @@ impl CustomNode for PyFunction {
     fn as_any(&self) -> &(dyn Any + Send + Sync) {
         self
     }
-    fn orphaned(&self) -> Option<Box<dyn FnOnce(Remains<'_>)>> {
+    fn orphaned(&self) -> Option<TakeRemains> {
         let Object::Owned(object) = &self.object else { return None };
         let (object, weak) = Python::try_attach(|py| {
             let object = object.bind(py);

@@ -6,7 +6,12 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-pyo3::create_exception!(flambeau._C, _LinAlgError, PyRuntimeError, "A decomposition or a solution that does not exist.");
+pyo3::create_exception!(
+    flambeau._C,
+    _LinAlgError,
+    PyRuntimeError,
+    "A decomposition or a solution that does not exist."
+);
 
 /// Exceptions under way through Rust code, by the number that their stand-ins carry.
 static PASSING: Mutex<Vec<(u64, PyErr)>> = Mutex::new(Vec::new());

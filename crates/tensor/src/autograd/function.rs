@@ -110,10 +110,13 @@ pub trait CustomNode: Send + Sync {
     fn as_any(&self) -> &(dyn Any + Send + Sync);
 
     /// Asked when the last handle to the node goes: what to do with its remains, if a program still sees it.
-    fn orphaned(&self) -> Option<Box<dyn FnOnce(Remains<'_>)>> {
+    fn orphaned(&self) -> Option<TakeRemains> {
         None
     }
 }
+
+/// Takes over what is left of a node: see [`CustomNode::orphaned`].
+pub type TakeRemains = Box<dyn FnOnce(Remains<'_>)>;
 
 struct Custom<F> {
     function: F,

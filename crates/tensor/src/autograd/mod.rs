@@ -17,7 +17,7 @@ mod view;
 
 pub use engine::{Backward, backward, current_run, grad, run_backward, will_execute};
 pub use forward::{enter_dual_level, exit_dual_level, jvp, make_dual, unpack_dual};
-pub use function::{CustomNode, Function, FunctionContext, apply, attach};
+pub use function::{CustomNode, Function, FunctionContext, TakeRemains, apply, attach};
 pub use gradcheck::{CheckOptions, gradcheck, gradgradcheck};
 pub use kernel::GradContext;
 pub use node::{Attachment, Edge, Hook, Node, PostHook, PreHook, Remains};
