@@ -21,6 +21,7 @@ mod rounding;
 families! {
     activation
     advanced
+    arrange
     attention
     binary
     bitwise
