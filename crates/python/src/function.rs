@@ -7,7 +7,7 @@
 use crate::error::raise;
 use crate::object::{bound, is_exact, tensor_of, tensor_type, wrap};
 use crate::overrides;
-use crate::parse::{Call, Overload, Parsed, parse};
+use crate::parse::{Call, Overload, Parsed, hide_numbers, parse};
 use flambeau::op::Op;
 use flambeau::value::Outputs;
 use flambeau::{Tensor, Value};
@@ -707,7 +707,9 @@ pub fn add_operators(py: Python<'_>) -> PyResult<()> {
     }
     for (name, ops) in names {
         if find(name).is_none() {
-            add(name, Kind::Operator(ops.into_iter().map(|op| Overload::new(py, op)).collect()))?;
+            let mut overloads: Vec<Overload> = ops.into_iter().map(|op| Overload::new(py, op)).collect();
+            hide_numbers(&mut overloads);
+            add(name, Kind::Operator(overloads))?;
         }
     }
     Ok(())

@@ -86,11 +86,25 @@ pub fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Tensor::from_storage(storage, dtype, &sizes, &strides, 0).map_err(raise)
 }
 
+/// A reference that is given up at once, by whichever thread: an exported buffer must not wait for it.
+struct Owner(Option<Py<PyAny>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let mut owner = self.0.take();
+        // When the interpreter is gone, so is the object.
+        if Python::try_attach(|_| drop(owner.take())).is_none() {
+            std::mem::forget(owner);
+        }
+    }
+}
+
 /// A storage over memory that a Python object owns.
 ///
 /// # Errors
 /// When the address is null.
 pub fn keep_alive(owner: Py<PyAny>, address: usize, nbytes: usize) -> PyResult<Storage> {
+    let owner = Owner(Some(owner));
     let data = NonNull::new(address as *mut u8).ok_or_else(|| PyValueError::new_err("the memory's address is null"))?;
     // SAFETY: the owner, which lives as long as the closure, says that this memory is its own. Others may write it
     // through the owner at any time, as with PyTorch; Python code does so under the interpreter's lock.

@@ -157,6 +157,8 @@ pub struct Overload {
     spread: Option<usize>,
     /// Which parameters it writes.
     written: Vec<usize>,
+    /// Another overload takes numbers where this one wants them.
+    pub hidden: bool,
 }
 
 /// Where an argument comes from.
@@ -263,6 +265,7 @@ impl Overload {
                 .position(|p| p.name == "self" && p.ty.base == Base::Tensor && p.ty.list.is_none()),
             factory: has("dtype") && has("layout") && has("device"),
             spread: first.filter(|at| positional == at + 1 && list(&schema.params[*at])),
+            hidden: false,
             written: (0..schema.params.len())
                 .filter(|i| schema.params[*i].alias.as_ref().is_some_and(|a| a.write))
                 .collect(),
@@ -565,6 +568,16 @@ fn default_text(v: &OwnedValue) -> String {
     }
 }
 
+/// Marks the overloads whose numbers another overload takes in the place of tensors.
+pub fn hide_numbers(overloads: &mut [Overload]) {
+    let Some(name) = overloads.first().map(|o| o.op.name()) else { return };
+    if takes_numbers_as_tensors(name) && overloads.iter().any(|o| o.parameters.get(1).is_some_and(|p| p.numbers)) {
+        for o in overloads {
+            o.hidden = o.parameters.get(1).is_some_and(|p| p.ty.base == Base::Scalar);
+        }
+    }
+}
+
 /// Finds the overload for a call among `overloads`, and converts the arguments.
 ///
 /// # Errors
@@ -574,7 +587,8 @@ pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<Parsed
     let out = call.named.iter().any(|(n, v)| is_out_name(*n, *v));
     let mut best: Option<(u32, Slots, &'static Overload)> = None;
     for overload in overloads {
-        if overload.takes_out() != out || (!call.this.is_null() && (out || overload.this.is_none())) {
+        if overload.hidden || overload.takes_out() != out || (!call.this.is_null() && (out || overload.this.is_none()))
+        {
             continue;
         }
         if let Ok((cost, slots)) = overload.bind(call, false) {
@@ -603,17 +617,14 @@ fn is_out_name(name: *mut PyObject, value: *mut PyObject) -> bool {
 fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> PyErr {
     let fits = |o: &&Overload| call.this.is_null() || o.this.is_some();
     let name = overloads.first().map_or("", |o| o.op.name());
-    // A function and its `out=` form are one signature; so are forms for a number and a tensor that numbers stand in for.
-    let hidden = |o: &&Overload| {
-        takes_numbers_as_tensors(name) && o.parameters.get(1).is_some_and(|p| p.ty.base == Base::Scalar)
-    };
-    let shown: Vec<&Overload> = overloads.iter().filter(fits).filter(|o| !o.takes_out() && !hidden(o)).collect();
+    // A function and its `out=` form are one signature; hidden ones are another's.
+    let shown: Vec<&Overload> = overloads.iter().filter(fits).filter(|o| !o.takes_out() && !o.hidden).collect();
     let with_out = overloads.iter().any(|o| o.takes_out());
     if out && (!with_out || !call.this.is_null()) {
         return PyTypeError::new_err(format!("{name}() got an unexpected keyword argument 'out'"));
     }
     let candidates: Vec<&Overload> = match out {
-        true => overloads.iter().filter(fits).filter(|o| o.takes_out() && !hidden(o)).collect(),
+        true => overloads.iter().filter(fits).filter(|o| o.takes_out() && !o.hidden).collect(),
         false => shown.clone(),
     };
     if let [one] = candidates[..]
