@@ -27,17 +27,17 @@ fn sub_blocks<T>(b: &Block, mut each: impl FnMut(*const T, usize)) {
     }
 }
 
-/// The sum of squared distances from the parameter.
-struct SumDeviations<T>(PhantomData<T>);
-impl<T> Clone for SumDeviations<T> {
+/// The sum of distances from the parameter, or of their squares.
+struct SumDeviations<T, const SQUARED: bool>(PhantomData<T>);
+impl<T, const SQUARED: bool> Clone for SumDeviations<T, SQUARED> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for SumDeviations<T> {}
+impl<T, const SQUARED: bool> Copy for SumDeviations<T, SQUARED> {}
 
-impl<T: Value> Fold for SumDeviations<T> {
+impl<T: Value, const SQUARED: bool> Fold for SumDeviations<T, SQUARED> {
     type In = T;
     type State = f64;
     type Param = f64;
@@ -45,7 +45,7 @@ impl<T: Value> Fold for SumDeviations<T> {
     #[inline(always)]
     fn step<I: Isa>(self, s: f64, x: T, mean: f64) -> f64 {
         let d = x.to_f64() - mean;
-        s + d * d
+        if SQUARED { s + d * d } else { s + d }
     }
     #[inline(always)]
     fn merge(self, a: f64, b: f64) -> f64 {
@@ -162,9 +162,23 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
             // SAFETY: as above.
             unsafe {
-                let deviations = SumDeviations::<T>(PhantomData);
+                let deviations = SumDeviations::<T, true>(PhantomData);
                 fold_block::<I, _>(deviations, x, rows, b.row_stride, b.cols, &means, &mut squares)
             };
+            // The rounding of a mean far from zero shows in squares of small distances: the corrected two-pass
+            // algorithm of Chan, Golub & LeVeque, "Algorithms for computing the sample variance", 1983.
+            if means.iter().zip(&squares).take(b.cols).any(|(m, s)| *s < count * (m * 1e-4).powi(2)) {
+                let mut rests = [0.0; TILE];
+                // SAFETY: as above.
+                unsafe {
+                    let deviations = SumDeviations::<T, false>(PhantomData);
+                    fold_block::<I, _>(deviations, x, rows, b.row_stride, b.cols, &means, &mut rests)
+                };
+                for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(rests).take(b.cols) {
+                    *square = (*square - rest * rest / count).max(0.0);
+                    *mean += rest / count;
+                }
+            }
             for (j, state) in states.iter_mut().enumerate() {
                 *state = state.merge(Moments { count, mean: means[j], squares: squares[j] });
             }
