@@ -1,0 +1,58 @@
+"""Small helpers that several sub-packages share: type names for messages and `__torch_function__` dispatch."""
+from functools import wraps
+
+from . import _C
+
+# A core that lacks the two under these names has them in its `overrides` namespace.
+_home = _C if hasattr(_C, "has_torch_function") else _C.overrides
+has_torch_function = _home.has_torch_function
+
+
+def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+    """Call the `__torch_function__` of the relevant arguments in turn."""
+    from .overrides import handle_torch_function as handle
+
+    return handle(public_api, relevant_args, *args, **kwargs)
+
+
+def typename(obj) -> str:
+    """The name by which messages call an object's type: 'torch.FloatTensor' for a tensor, 'int' for 3."""
+    if isinstance(obj, _C.Tensor):
+        return obj.type()
+    cls = obj if isinstance(obj, type) else type(obj)
+    module = cls.__module__
+    return cls.__qualname__ if module in (None, "builtins", "__builtin__") else f"{module}.{cls.__qualname__}"
+
+
+def overridable(fn):
+    """Let a Python function be answered by the `__torch_function__` of one of its arguments."""
+
+    @wraps(fn)
+    def wrapper(*args, **kwargs):
+        if has_torch_function(args) or (kwargs and has_torch_function(tuple(kwargs.values()))):
+            relevant = tuple(a for a in (*args, *kwargs.values()) if hasattr(type(a), "__torch_function__"))
+            return handle_torch_function(wrapper, relevant, *args, **kwargs)
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+def factory_kwargs(device, dtype) -> dict:
+    """Keyword arguments for a tensor constructor."""
+    return {"device": device, "dtype": dtype}
+
+
+@overridable
+def is_nonzero(input):
+    """Whether the one element of a tensor is not zero."""
+    return input.is_nonzero()
+
+
+def is_distributed(input):
+    """Whether a tensor is spread over processes: never."""
+    return False
+
+
+def is_tensor(obj, /):
+    """Whether it is a tensor."""
+    return isinstance(obj, _C.Tensor)

@@ -1,0 +1,191 @@
+"""The pickler of `save`: objects under PyTorch's names, storages set aside."""
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import OrderedDict
+from typing import Any
+
+import flambeau as _fl
+import flambeau._utils as _utils
+
+from ._weights_only_unpickler import STORAGE_TYPES
+
+
+class _Name:
+    """Something that a file refers to by module and name."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self):
+        raise TypeError("only a name")
+
+
+class _SavedStorage:
+    """A storage as a file refers to it."""
+
+    def __init__(self, storage, type_name: str, itemsize: int) -> None:
+        self.storage, self.type_name, self.itemsize = storage, type_name, itemsize
+
+
+_dtype_to_type: dict[str, str] = {v: k for k, v in STORAGE_TYPES.items()}
+
+
+def _dtype_name(dtype) -> str:
+    return str(dtype).split(".")[-1]
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
+    """Writes objects under PyTorch's names; `storages` collects what their tensors hold."""
+
+    def __init__(self, file, protocol: int, legacy: bool = False) -> None:
+        super().__init__(file, protocol)
+        self.legacy = legacy
+        self.storages: OrderedDict[int, tuple[str, Any, int]] = OrderedDict()
+        self.dtypes: dict[int, str] = {}
+
+    def persistent_id(self, obj):
+        if type(obj) is _SavedStorage:
+            storage = obj.storage
+            key = storage.data_ptr() if storage.device.type != "meta" and storage.nbytes() else id(storage)
+            self._check_dtype(key, obj.type_name, storage)
+            if key not in self.storages:
+                name = str(storage.data_ptr() or id(storage)) if self.legacy else str(len(self.storages))
+                self.storages[key] = (name, storage, obj.itemsize)
+            name = self.storages[key][0]
+            module = "torch.storage" if obj.type_name == "UntypedStorage" else "torch"
+            from .serialization import location_tag
+
+            pid = ("storage", self._name(module, obj.type_name), name, location_tag(storage),
+                   storage.nbytes() // obj.itemsize)
+            return (*pid, None) if self.legacy else pid
+        return None
+
+    def _check_dtype(self, key: int, type_name: str, storage) -> None:
+        if storage.device.type == "meta" or type_name == "UntypedStorage" or not storage.nbytes():
+            return
+        if self.dtypes.setdefault(key, type_name) != type_name:
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
+
+    def _name(self, module: str, name: str) -> _Name:
+        names = self.__dict__.setdefault("_names", {})
+        return names.setdefault((module, name), _Name(module, name))
+
+    def reducer_override(self, obj):
+        if isinstance(obj, _fl.Tensor):
+            return self._reduce_tensor(obj)
+        kind = type(obj)
+        if kind is _fl.Size:
+            return self._name("torch", "Size"), (tuple(obj),)
+        if kind is _fl.device:
+            return self._name("torch", "device"), (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if kind is _fl.layout:
+            return self._name("torch.serialization", "_get_layout"), (str(obj),)
+        return NotImplemented
+
+    def _reduce_tensor(self, tensor):
+        cls = type(tensor)
+        own = cls.__reduce_ex__
+        parameter = cls.__name__ == "Parameter" and cls.__module__.endswith("nn.parameter")
+        if not parameter and own is not _fl.Tensor.__reduce_ex__:
+            return tensor.__reduce_ex__(self.proto)
+        state = {k: v for k, v in getattr(tensor, "__dict__", {}).items() if not k.startswith("_backward_hooks")}
+        if parameter:
+            data = tensor.detach()
+            if state:
+                return self._util("_rebuild_parameter_with_state"), (data, tensor.requires_grad, OrderedDict(), state)
+            return self._util("_rebuild_parameter"), (data, tensor.requires_grad, OrderedDict())
+        function, args = self._reduce_plain(tensor)
+        if cls is _fl.Tensor and not state:
+            return function, args
+        named = self._name("torch", "Tensor") if cls is _fl.Tensor else cls
+        return self._name("torch._tensor", "_rebuild_from_type_v2"), (function, named, args, state)
+
+    def _util(self, name: str) -> _Name:
+        return self._name("torch._utils", name)
+
+    def _reduce_plain(self, t):
+        if t.is_nested:
+            return self._util("_rebuild_nested_tensor"), (t.values(), t._nested_tensor_size(),
+                                                          t._nested_tensor_strides(), t._nested_tensor_storage_offsets())
+        layout = t.layout
+        if layout == _fl.sparse_coo:
+            t = t.detach()
+            args = (layout, (t._indices(), t._values(), t.size(), t.is_coalesced()))
+            return self._util("_rebuild_sparse_tensor"), args
+        if str(layout) in ("torch.sparse_csr", "torch.sparse_bsr"):
+            args = (layout, (t.crow_indices(), t.col_indices(), t.values(), t.size()))
+            return self._util("_rebuild_sparse_tensor"), args
+        if str(layout) in ("torch.sparse_csc", "torch.sparse_bsc"):
+            args = (layout, (t.ccol_indices(), t.row_indices(), t.values(), t.size()))
+            return self._util("_rebuild_sparse_tensor"), args
+        if t.device.type == "meta":
+            return self._util("_rebuild_meta_tensor_no_storage"), (t.dtype, tuple(t.size()), t.stride(), t.requires_grad)
+        type_name = _dtype_to_type.get(_dtype_name(t.dtype))
+        storage = _SavedStorage(t.untyped_storage(), type_name or "UntypedStorage",
+                                t.element_size() if type_name else 1)
+        args = (storage, t.storage_offset(), tuple(t.size()), t.stride(), t.requires_grad, OrderedDict())
+        if not type_name:
+            args = (*args, t.dtype)
+        metadata = _utils.get_tensor_metadata(t)
+        if metadata:
+            args = (*args, metadata)
+        return self._util("_rebuild_tensor_v2" if type_name else "_rebuild_tensor_v3"), args
+
+    def save_global(self, obj, name=None):
+        """A class or function, by name; ours go under PyTorch's module names."""
+        module = getattr(obj, "__module__", None)
+        if module is not None and (module == "flambeau" or module.startswith("flambeau.")):
+            named = name or getattr(obj, "__qualname__", None) or obj.__name__
+            found = sys.modules.get(module)
+            for part in named.split("."):
+                found = getattr(found, part, None)
+            if found is not obj:
+                raise pickle.PicklingError(f"Can't pickle {obj!r}: it's not found as {module}.{named}")
+            self._write_global("torch" + module[8:], named, obj)
+            return
+        super().save_global(obj, name)
+
+    def _write_global(self, module: str, name: str, obj) -> None:
+        if "." in name and self.proto < 4:  # a nested class
+            super().save_global(obj, name)
+            return
+        self.write(pickle.GLOBAL + module.encode() + b"\n" + name.encode() + b"\n")
+        self.memoize(obj)
+
+    def _save_name(self, obj):
+        self._write_global(obj.module, obj.name, obj)
+
+    def _save_dtype(self, obj):
+        self._write_global("torch", _dtype_name(obj), obj)
+
+    def _save_untyped(self, obj):
+        self.save(_SavedStorage(obj, "UntypedStorage", 1))
+
+    def _save_typed(self, obj):
+        self.save(_SavedStorage(_untyped(obj), _dtype_to_type[_dtype_name(obj.dtype)], obj.element_size()))
+
+    def _save_type(self, obj):
+        module = obj.__module__
+        if module in ("flambeau", "torch") or module.startswith("flambeau."):
+            self.save_global(obj)
+        else:
+            pickle._Pickler.save_type(self, obj)  # type: ignore[attr-defined]
+
+    dispatch = {**pickle._Pickler.dispatch, _Name: _save_name, type: _save_type}  # type: ignore[attr-defined]
+
+
+def _untyped(storage):
+    return getattr(storage, "_untyped_storage", storage)
+
+
+def _register_types() -> None:
+    """Make the pickler know the core's types, once they are there."""
+    if type(_fl.float32) in _Pickler.dispatch:
+        return
+    _Pickler.dispatch[type(_fl.float32)] = _Pickler._save_dtype
+    _Pickler.dispatch[_fl.UntypedStorage] = _Pickler._save_untyped
+    typed = getattr(_fl, "TypedStorage", None)
+    if typed is not None:
+        _Pickler.dispatch[typed] = _Pickler._save_typed

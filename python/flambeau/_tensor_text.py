@@ -1,0 +1,81 @@
+"""Tensors as text: what is said after the elements, and `set_printoptions`. The elements are the core's business."""
+from . import _C
+
+__all__ = ["set_printoptions", "get_printoptions", "printoptions"]
+
+_INFINITE = float("inf")
+_PROFILES = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": _INFINITE, "edgeitems": 3, "linewidth": 80},
+}
+_options = {**_PROFILES["default"], "sci_mode": None}
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    """How tensors are printed: a profile ('default', 'short' or 'full'), then single settings."""
+    _options.update(_PROFILES.get(profile, ()))
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _options.update((name, value) for name, value in given.items() if value is not None)
+    _options["sci_mode"] = sci_mode
+
+
+def get_printoptions():
+    """The settings, as keyword arguments of `set_printoptions`."""
+    return dict(_options)
+
+
+class printoptions:
+    """`with printoptions(precision=2):` prints differently inside."""
+
+    def __init__(self, **kwargs):
+        self._wanted = kwargs
+
+    def __enter__(self):
+        self._before = get_printoptions()
+        set_printoptions(**self._wanted)
+
+    def __exit__(self, *exc):
+        _options.update(self._before)
+
+
+def _function_name(tensor):
+    """The name of the function that made a tensor, as its class is called."""
+    try:
+        node = getattr(tensor, "grad_fn", None)
+    except RuntimeError:
+        return "Invalid"
+    if node is None:
+        return None
+    name = type(node).__name__
+    return node.name().rsplit("::", 1)[-1] if name in ("CppFunction", "Node") else name
+
+
+def _first_word(tensor):
+    """'tensor', or the name of a subclass that is not a parameter."""
+    cls = type(tensor)
+    if cls is _C.Tensor or getattr(cls, "__torch_function__", None) is _C._disabled_torch_function_impl:
+        return "tensor"
+    return cls.__name__
+
+
+def _tangent(tensor):
+    try:
+        return _C._unpack_dual(tensor, level=0)[1] if hasattr(_C, "_unpack_dual") else None
+    except RuntimeError:
+        return None
+
+
+def tensor_text(tensor, *, tensor_contents=None):
+    """The text of a tensor as `repr` gives it."""
+    with _C.DisableTorchFunctionSubclass():
+        made_by = _function_name(tensor)
+        more = []
+        tangent = _tangent(tensor)
+        if tangent is not None:
+            more.append(f"tangent={tensor_text(tangent)}")
+        o = _options
+        return _C._format_tensor(
+            tensor, _first_word(tensor) + "(", more, made_by, tensor.requires_grad, o["precision"], float(o["threshold"]),
+            o["edgeitems"], o["linewidth"], o["sci_mode"],
+        )  # fmt: skip

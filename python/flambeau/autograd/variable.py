@@ -1,0 +1,21 @@
+"""`Variable`, the old name of a tensor that can take part in differentiation."""
+from .. import _C
+
+__all__ = ["VariableMeta", "Variable"]
+
+
+class VariableMeta(type):
+    def __instancecheck__(cls, other):
+        return isinstance(other, _C.Tensor)
+
+
+class Variable(metaclass=VariableMeta):
+    """`Variable(tensor, requires_grad)` gives back a tensor."""
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        tensor = _C.tensor([]) if data is None else data.detach()
+        return tensor.requires_grad_(requires_grad)
+
+    @staticmethod
+    def _execution_engine_run_backward(*args):
+        return _C._run_backward(*args)

@@ -1,0 +1,109 @@
+"""Tensors that carry a mask: operators work where both are defined."""
+from .. import _C
+
+__all__ = ["MaskedTensor", "masked_tensor", "as_masked_tensor", "is_masked_tensor"]
+
+_REDUCTIONS = frozenset("sum mean amax amin prod argmin argmax norm var std".split())
+
+
+class MaskedTensor:
+    """Data and a boolean mask of the same shape; True marks what is there."""
+
+    def __init__(self, data, mask, requires_grad=False):
+        if isinstance(data, MaskedTensor):
+            data = data._data
+        if mask.dtype != _C.bool:
+            raise TypeError("Mask must have dtype bool.")
+        if data.shape != mask.shape:
+            raise ValueError("data.shape != mask.shape")
+        self._data = data.detach().clone().requires_grad_(requires_grad) if requires_grad else data
+        self._mask = mask
+
+    def get_data(self):
+        return self._data
+
+    def get_mask(self):
+        return self._mask
+
+    def to_tensor(self, value):
+        """A plain tensor with `value` where nothing is."""
+        return self._data.masked_fill(~self._mask, value)
+
+    is_sparse = property(lambda self: False)
+    is_sparse_csr = is_sparse
+
+    def is_sparse_coo(self):
+        return False
+
+    def __getattr__(self, name):
+        attribute = getattr(self._data, name)
+        if not callable(attribute):
+            return attribute
+        return lambda *args, **kwargs: _apply(getattr(_C.Tensor, name), name, (self, *args), kwargs)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return _apply(func, getattr(func, "__name__", ""), args, kwargs or {})
+
+    def __len__(self):
+        return len(self._data)
+
+    def __repr__(self):
+        shown = [v if m else "--" for v, m in zip(self._data.flatten().tolist(), self._mask.flatten().tolist())]
+        shown = [f"{v:8.4f}" if isinstance(v, float) else f"{v!s:>8}" for v in shown]
+        if self._data.dim() == 0:
+            return f"MaskedTensor({shown[0].strip()}, {bool(self._mask)})"
+        width = self._data.shape[-1] or 1
+        rows = ["[" + ", ".join(shown[i : i + width]) + "]" for i in range(0, len(shown), width)]
+        body = rows[0] if len(rows) == 1 and self._data.dim() == 1 else "[\n    " + ",\n    ".join(rows) + "\n  ]"
+        return f"MaskedTensor(\n  {body}\n)"
+
+
+def _apply(func, name, args, kwargs):
+    """A reduction over the masked elements, or any other function on data, its mask being that of its arguments."""
+    from . import __dict__ as reductions
+
+    base = name.strip("_")
+    if base in _REDUCTIONS:
+        source = args[0]
+        result = reductions[base](source._data, *args[1:], mask=source._mask, **kwargs)
+        dims = args[1] if len(args) > 1 else kwargs.get("dim")
+        mask = source._mask.any() if dims is None else source._mask.any(dims, kwargs.get("keepdim", False))
+        return MaskedTensor(result, mask)
+    masks = [a._mask for a in args if isinstance(a, MaskedTensor)]
+    if len(masks) > 1 and any(m.shape != masks[0].shape or bool((m != masks[0]).any()) for m in masks):
+        raise ValueError(
+            "Input masks must match. If you need support for this, please open an issue on Github."
+        )
+    result = func(*(a._data if isinstance(a, MaskedTensor) else a for a in args), **kwargs)
+    if not isinstance(result, _C.Tensor):
+        return result
+    mask = masks[0]
+    if result.shape != mask.shape:
+        mask = func(mask, *args[1:], **kwargs)
+    return MaskedTensor(result, mask)
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow neg abs lt le gt ge eq ne and or xor invert getitem"
+).split():
+    _dunder = f"__{_name}__"
+    setattr(
+        MaskedTensor,
+        _dunder,
+        lambda self, *args, _dunder=_dunder: _apply(getattr(_C.Tensor, _dunder), _dunder, (self, *args), {}),
+    )
+
+
+def is_masked_tensor(obj, /):
+    return isinstance(obj, MaskedTensor)
+
+
+def masked_tensor(data, mask, requires_grad=False):
+    """A MaskedTensor with data of its own."""
+    return MaskedTensor(data, mask, requires_grad)
+
+
+def as_masked_tensor(data, mask):
+    """A MaskedTensor on the data given, differentiable through it."""
+    return MaskedTensor(data, mask)

@@ -1,0 +1,1 @@
+"""The parts of `nn.functional`, by theme. Import them from `flambeau.nn.functional`."""

@@ -1,0 +1,18 @@
+"""The module classes, one file per theme."""
+from . import (
+    activation, adaptive, batchnorm, channelshuffle, container, conv, distance, dropout, flatten, fold, instancenorm, linear,
+    loss, normalization, padding, pixelshuffle, pooling, rnn, sparse, transformer, upsampling,
+)
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
+from .module import Module
+
+__all__ = ["Module", "LinearCrossEntropyOptions"]
+
+for _part in (
+    activation, adaptive, batchnorm, channelshuffle, container, conv, distance, dropout, flatten, fold, instancenorm, linear,
+    loss, normalization, padding, pixelshuffle, pooling, rnn, sparse, transformer, upsampling,
+):
+    for _name in _part.__all__:
+        globals()[_name] = getattr(_part, _name)
+    __all__ += _part.__all__
+del _part, _name

@@ -1,0 +1,1 @@
+"""The schedules behind `flambeau.optim.lr_scheduler`, by kind."""

@@ -1,0 +1,116 @@
+"""Adam and, through `decoupled_weight_decay`, AdamW."""
+from __future__ import annotations
+
+import flambeau as _fl
+
+from .optimizer import (PerParameter, check, check_betas, check_lr_tensor, is_tensor, new_step,
+                        scalar_dtype, zeros_like)
+
+__all__ = ["Adam"]
+
+
+class Adam(PerParameter):
+    """Adaptive moments, with AMSGrad and coupled or decoupled weight decay."""
+
+    _sparse_message = "Adam does not support sparse gradients, please consider SparseAdam instead"
+    _complex_decay_first = True
+    _group_defaults = dict(amsgrad=False, maximize=False, foreach=None, capturable=False, differentiable=False,
+                           decoupled_weight_decay=False, fused=None)
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+                 amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 decoupled_weight_decay: bool = False) -> None:
+        if is_tensor(lr):
+            check(not (foreach and not capturable),
+                  "lr as a Tensor is not supported for capturable=False and foreach=True")
+            check_lr_tensor(lr)
+        check(0.0 <= lr, f"Invalid learning rate: {lr}")
+        check(0.0 <= eps, f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check(is_tensor(betas[0]) == is_tensor(betas[1]), "betas must be either both floats or both Tensors")
+        for i, beta in enumerate(betas):
+            if is_tensor(beta):
+                check(capturable or not foreach,
+                      f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
+                check(beta.numel() == 1, f"Tensor betas[{i}] must be 1-element")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                                      maximize=maximize, foreach=foreach, capturable=capturable,
+                                      differentiable=differentiable, fused=fused,
+                                      decoupled_weight_decay=decoupled_weight_decay))
+        self._check_fused()
+
+    def _init_state(self, p, grad, group):
+        if group["fused"]:
+            step = _fl.zeros((), dtype=scalar_dtype(True), device=p.device)
+        else:
+            step = new_step()
+        state = {"step": step, "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(p)
+        return state
+
+    def _gather(self, group):
+        params, grads, states = super()._gather(group)
+        if group["differentiable"] and any(s["step"].requires_grad for s in states):
+            raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
+        if group["foreach"] and is_tensor(group["lr"]) and not group["capturable"]:
+            raise RuntimeError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        return params, grads, states
+
+    def _updater(self, group):
+        lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
+        decoupled, amsgrad, traced = group["decoupled_weight_decay"], group["amsgrad"], group["differentiable"]
+
+        def update(p, grad, state):
+            step, avg, sq = state["step"], state["exp_avg"], state["exp_avg_sq"]
+            step += 1
+            if decay != 0:
+                if decoupled:
+                    p.mul_(1 - lr * decay)
+                else:
+                    grad = grad.add(p, alpha=decay)
+            if is_tensor(beta1):
+                avg.lerp_(grad, (1 - beta1).to(avg.dtype))
+            else:
+                avg.lerp_(grad, 1 - beta1)
+            if traced and is_tensor(beta2) and beta2.requires_grad:
+                sq.lerp_(grad.square(), (1 - beta2).to(sq.dtype))
+            else:
+                sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+            if traced:
+                scale2 = (1 - beta2**step).sqrt()
+                size = (lr / (1 - beta1**step)).neg()
+                second = sq
+                if amsgrad:
+                    largest = state["max_exp_avg_sq"]
+                    largest.copy_(_fl.maximum(largest.clone(), sq))
+                    second = largest
+                p.addcdiv_(avg.clone(), (second.clone().sqrt() / (scale2 * size)).add_(eps / size))
+                return
+            n = step.item()
+            size = lr / (1 - beta1**n)
+            scale2 = (1 - beta2**n) ** 0.5
+            if amsgrad:
+                second = state["max_exp_avg_sq"]
+                _fl.maximum(second, sq, out=second)
+            else:
+                second = sq
+            p.addcdiv_(avg, (second.sqrt() / scale2).add_(eps), value=-size)
+
+        return update
+
+    def _fused(self, group, params, grads, states):
+        beta1, beta2 = (b.item() if is_tensor(b) else b for b in group["betas"])
+        steps = [s["step"] for s in states]
+        for step in steps:
+            step += 1
+        kernel = _fl._fused_adamw_ if group["decoupled_weight_decay"] else _fl._fused_adam_
+        options = self._kernel_options(group, "lr", "weight_decay", "eps", "amsgrad", "maximize")
+        averages = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * bool(group["amsgrad"])
+        tensors = [[s[name] for s in states] for name in averages] + [[]] * (3 - len(averages))
+        kernel(params, grads, *tensors, steps, beta1=beta1, beta2=beta2, **options)
+        skipped = options["found_inf"]
+        for step in steps if skipped is not None else ():
+            step -= skipped

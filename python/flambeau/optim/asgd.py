@@ -1,0 +1,56 @@
+"""Averaged stochastic gradient descent."""
+from __future__ import annotations
+
+import flambeau as _fl
+
+from .optimizer import PerParameter, check, check_lr_tensor, decayed, new_step, scalar_dtype, zeros_like
+
+__all__ = ["ASGD"]
+
+
+class ASGD(PerParameter):
+    """Gradient descent that also keeps the average of its weights (``state[p]["ax"]``)."""
+
+    _capturable_what = "params, mus, etas, and state_steps"
+    _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
+
+    def __init__(self, params, lr=1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+                 weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:
+        check_lr_tensor(lr)
+        check(0.0 <= lr, f"Invalid learning rate: {lr}")
+        check(0.0 <= weight_decay, f"Invalid weight_decay value: {weight_decay}")
+        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
+                                      foreach=foreach, maximize=maximize, differentiable=differentiable,
+                                      capturable=capturable))
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for entry in self.state.values():
+            for key in ("eta", "mu"):
+                if entry and key in entry and not isinstance(entry[key], _fl.Tensor):
+                    entry[key] = _fl.tensor(entry[key], dtype=scalar_dtype())
+
+    def _init_state(self, p, grad, group):
+        return {"step": new_step(), "eta": _fl.as_tensor(group["lr"], dtype=scalar_dtype()).clone().detach(),
+                "mu": new_step(1.0), "ax": zeros_like(p)}
+
+    def _updater(self, group):
+        lr, lambd, alpha, t0, decay = (group[k] for k in ("lr", "lambd", "alpha", "t0", "weight_decay"))
+
+        def update(p, grad, state):
+            step, eta, mu, ax = state["step"], state["eta"], state["mu"], state["ax"]
+            step += 1
+            n = step.item()
+            grad = decayed(p, grad, decay)
+            size = eta.item()
+            p.mul_(1 - lambd * size)
+            p.add_(grad, alpha=-size)
+            if mu.item() != 1:
+                ax.add_(p.sub(ax).mul_(mu))
+            else:
+                ax.copy_(p)
+            eta.copy_(_fl.as_tensor(lr / ((1 + lambd * lr * n) ** alpha)))
+            mu.copy_(_fl.as_tensor(1 / max(1, n - t0)))
+
+        return update

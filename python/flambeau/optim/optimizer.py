@@ -1,0 +1,504 @@
+"""The base class of all optimisers: parameter groups, state dictionaries, hooks and the shared update loop."""
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any, Union
+
+import flambeau as _fl
+from flambeau.utils.hooks import RemovableHandle
+
+__all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
+
+ParamsT = Union[Iterable[Any], Iterable["dict[str, Any]"]]
+params_t = ParamsT
+
+_global_optimizer_pre_hooks: dict[int, Callable] = OrderedDict()
+_global_optimizer_post_hooks: dict[int, Callable] = OrderedDict()
+
+# Devices on which the kernels over all parameters at once exist, and those that can be captured into a graph.
+FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+
+
+class _RequiredParameter:
+    """Marks a hyperparameter that has no default."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before the step of every optimiser."""
+    return _register(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after the step of every optimiser."""
+    return _register(_global_optimizer_post_hooks, hook)
+
+
+def _register(hooks: dict, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(x, _fl.Tensor)
+
+
+def scalar_dtype(is_fused: bool | None = None):
+    """The type of `step`: float64 with that default type, else float32 (always, when fused)."""
+    if is_fused:
+        return _fl.float32
+    return _fl.float64 if _fl.get_default_dtype() == _fl.float64 else _fl.float32
+
+
+def value_of(x: Any) -> Any:
+    """A Python number from a one-element tensor or a number."""
+    return x.item() if isinstance(x, _fl.Tensor) else x
+
+
+def new_step(value: float = 0.0):
+    """A step counter for the state."""
+    return _fl.tensor(value, dtype=scalar_dtype())
+
+
+def check_lr_tensor(lr: Any) -> None:
+    """What holds for a learning rate that is a tensor."""
+    if is_tensor(lr) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+
+
+def check(condition: bool, message: str) -> None:
+    """ValueError with `message` unless `condition` holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def check_betas(betas) -> None:
+    """What holds for the decay rates of two averages."""
+    for i, beta in enumerate(betas):
+        check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
+
+
+def zeros_like(p):
+    """A tensor of zeros for the state, of the parameter's layout."""
+    return _fl.zeros_like(p, memory_format=_fl.preserve_format)
+
+
+def _record(name: str):
+    """A profiler range when a profiler is loaded; otherwise nothing."""
+    import sys
+
+    profiler = sys.modules.get("flambeau.autograd.profiler")
+    return profiler.record_function(name) if profiler is not None and hasattr(profiler, "record_function") else None
+
+
+class Optimizer:
+    """Base of all optimisers: `params` (tensors, named tensors or groups as dicts) and the default hyperparameters."""
+
+    OptimizerPreHook = Callable[..., Any]
+    OptimizerPostHook = Callable[..., None]
+
+    _optimizer_step_pre_hooks: dict[int, Callable]
+    _optimizer_step_post_hooks: dict[int, Callable]
+    _HOOKS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
+              "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks",
+              "_optimizer_load_state_dict_post_hooks")
+    # Group entries that a state dictionary from an older version may lack.
+    _group_defaults: dict[str, Any] = {}
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        for name in self._HOOKS:
+            setattr(self, name, OrderedDict())
+        self._patch_step_function()
+
+        if is_tensor(params):
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                            + params.type())
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+        self._warned_capturable_if_run_uncaptured = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in self._HOOKS:
+            if name not in self.__dict__:
+                setattr(self, name, OrderedDict())
+        self._patch_step_function()
+        self.defaults.setdefault("differentiable", False)
+        if self._group_defaults:
+            for group in self.param_groups:
+                for key, value in self._group_defaults.items():
+                    group.setdefault(key, value)
+                for p in group["params"]:
+                    entry = self.state.get(p)
+                    if entry and "step" in entry and self._tensor_step and not is_tensor(entry["step"]):
+                        entry["step"] = _fl.tensor(float(entry["step"]), dtype=scalar_dtype(group.get("fused")))
+
+    _tensor_step = True
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__, " ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"\nParameter Group {i}\n")
+            lines.extend(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+        return "".join(lines) + ")"
+
+    # Steps and hooks
+
+    def _optimizer_step_code(self) -> None:
+        """Runs after each step, before the post hooks; for profilers to override."""
+
+    @staticmethod
+    def profile_hook_step(func: Callable) -> Callable:
+        """Wrap a step function with the pre and post hooks and a profiler range."""
+
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            self = args[0]
+            span = _record(f"Optimizer.step#{type(self).__name__}.step")
+            if span is not None:
+                with span:
+                    return run(self, args, kwargs)
+            return run(self, args, kwargs)
+
+        def run(self, args, kwargs):
+            for hook in chain(_global_optimizer_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
+                result = hook(self, args, kwargs)
+                if result is not None:
+                    if not (isinstance(result, tuple) and len(result) == 2):
+                        raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), "
+                                           f"but got {result}.")
+                    args, kwargs = result
+            out = func(*args, **kwargs)
+            self._optimizer_step_code()
+            for hook in chain(self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()):
+                hook(self, args, kwargs)
+            return out
+
+        return wrapper
+
+    def _patch_step_function(self) -> None:
+        cls = type(self)
+        self._zero_grad_profile_name = f"Optimizer.zero_grad#{cls.__name__}.zero_grad"
+        if not getattr(cls.step, "hooked", None):
+            cls.step = self.profile_hook_step(cls.step)
+            cls.step.hooked = True
+
+    def register_step_pre_hook(self, hook) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return new ``(args, kwargs)``."""
+        return _register(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return _register(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before `state_dict`."""
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after `load_state_dict`."""
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    # State dictionaries
+
+    def state_dict(self) -> dict[str, Any]:
+        """``{"state": by parameter number, "param_groups": with numbers instead of parameters}``."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            packed = {k: v for k, v in group.items() if k != "params"}
+            for p in group["params"]:
+                numbers.setdefault(id(p), len(numbers))
+            packed["params"] = [numbers[id(p)] for p in group["params"]]
+            groups.append(packed)
+        state = {(numbers[id(k)] if is_tensor(k) else k): v for k, v in self.state.items()}
+        result = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            changed = hook(self, result)
+            if changed is not None:
+                result = changed
+        return result
+
+    @staticmethod
+    def _process_value_according_to_param_policy(param, value, param_id: int, param_groups: list[dict], key=None):
+        """A loaded state tensor, cast to its parameter's type and device (`step` keeps its own)."""
+        if key == "step":
+            owner = next((group for group in param_groups if param_id in group["params"]), {})
+            beside = owner.get("fused", False) or owner.get("capturable", False)
+            return value.to(dtype=_fl.float32, device=param.device) if beside else value
+        if param.is_floating_point():
+            return value.to(dtype=param.dtype, device=param.device)
+        return value.to(device=param.device)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state and hyperparameters from a `state_dict` of an optimiser over the same parameters."""
+        state_dict = state_dict.copy()
+        for prepare in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = prepare(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        groups = self.param_groups
+        saved = deepcopy(state_dict["param_groups"])
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, saved)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of "
+                             "optimizer's group")
+        params = dict(zip(chain.from_iterable(g["params"] for g in saved),
+                          chain.from_iterable(g["params"] for g in groups)))
+
+        def cast(param, value, param_id=None, key=None):
+            if is_tensor(value):
+                return self._process_value_according_to_param_policy(param, value, param_id,
+                                                                     state_dict["param_groups"], key)
+            if isinstance(value, dict):
+                return {k: cast(param, v, param_id, k) for k, v in value.items()}
+            if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+                return type(value)(cast(param, v, param_id) for v in value)
+            return value
+
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = cast(params[key], value, key)
+            else:
+                state[key] = value
+        for group, new in zip(groups, saved):
+            new["params"] = group["params"]
+            if "param_names" in group:
+                new.setdefault("param_names", group["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters (or fill them with zeros)."""
+        span = _record(self._zero_grad_profile_name) if hasattr(self, "_zero_grad_profile_name") else None
+        if span is not None:
+            span.__enter__()
+        try:
+            for group in self.param_groups:
+                for p in group["params"]:
+                    grad = p.grad
+                    if grad is None:
+                        continue
+                    if set_to_none:
+                        p.grad = None
+                    else:
+                        if grad.grad_fn is not None:
+                            grad.detach_()
+                        else:
+                            grad.requires_grad_(False)
+                        grad.zero_()
+        finally:
+            if span is not None:
+                span.__exit__(None, None, None)
+
+    def step(self, closure: Callable[[], float] | None = None):
+        """One update of all parameters; `closure` recomputes the loss where the method needs it."""
+        raise NotImplementedError
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add ``{"params": tensors, hyperparameter: value, ...}`` to the groups."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if is_tensor(params):
+            param_group["params"] = [params]
+        elif isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
+                            "tensors in sets will change between runs. Please use a list instead.")
+        else:
+            param_group["params"] = list(params)
+        params, names = [], []
+        for entry in param_group["params"]:
+            if isinstance(entry, tuple):
+                names.append(entry[0])
+                params.append(entry[1])
+            else:
+                params.append(entry)
+        param_group["params"] = params
+        if names:
+            if len(names) != len(params):
+                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            param_group["param_names"] = names
+        any_node = self.defaults.get("differentiable", None)
+        for p in params:
+            if not is_tensor(p):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_typename(p)}")
+            if not any_node and not p.is_leaf and not p.retains_grad:
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        if len(params) != len({id(p) for p in params}):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause "
+                          "an error; see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)
+        known: set[int] = set()
+        for group in self.param_groups:
+            known.update(id(p) for p in group["params"])
+            if ("param_names" in param_group) != ("param_names" in group):
+                this = "with names" if "param_names" in param_group else "without names"
+                raise ValueError("all optimizer param groups should be with/without names. cannot add param group "
+                                 f"{this} to the optimizer")
+        if not known.isdisjoint(id(p) for p in params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+
+def _typename(obj: Any) -> str:
+    cls = type(obj)
+    return cls.__qualname__ if cls.__module__ in ("builtins", None) else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def decayed(p, grad, decay: float, lr=None):
+    """The gradient with weight decay in it; with `lr`, the decay acts on the parameter at once instead."""
+    if decay == 0:
+        return grad
+    if lr is None:
+        return grad.add(p, alpha=decay)
+    p.mul_(1 - lr * decay)
+    return grad
+
+
+def add_square(average, value, keep: float) -> None:
+    """A running average of squares, in place."""
+    average.mul_(keep).addcmul_(value, value, value=1 - keep)
+
+
+class PerParameter(Optimizer):
+    """An optimiser that treats each parameter alone: `_init_state` and `_updater` say how."""
+
+    _sparse_message: str | None = "{} does not support sparse gradients"
+    _complex_as_real = True  # the rule sees complex tensors as real ones with one more dimension,
+    _complex_decay_first = False  # and the penalty is added before that
+    _capturable_what = "params and state_steps"
+
+    def _init_state(self, p, grad, group) -> dict[str, Any]:
+        """The state of a parameter before its first step."""
+        raise NotImplementedError
+
+    def _updater(self, group: dict[str, Any]) -> Callable[[Any, Any, dict], None]:
+        """A function ``update(param, grad, state)`` with the group's hyperparameters."""
+        raise NotImplementedError
+
+    def _fused(self, group, params, grads, states) -> None:
+        """One kernel call over all parameters, for groups with ``fused=True``."""
+        raise NotImplementedError
+
+    def _kernel_options(self, group, *names: str) -> dict[str, Any]:
+        """Keyword arguments for a fused kernel: of the group's entries, and what gradient scaling left here."""
+        scaling = {name: getattr(self, name, None) for name in ("grad_scale", "found_inf")}
+        return {**{name: group[name] for name in names}, **scaling}
+
+    _step_supports_amp_scaling = property(lambda self: bool(self.defaults.get("fused")))
+
+    def _check_fused(self) -> None:
+        """The rules for ``fused=True`` at construction."""
+        if not self.defaults.get("fused"):
+            return
+        if self.defaults.get("differentiable"):
+            raise RuntimeError("`fused` does not support `differentiable`")
+        if self.defaults.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+    @staticmethod
+    def _check_fusable(params) -> None:
+        for p in params:
+            if not (p.is_floating_point() and p.device.type in FUSED_DEVICES):
+                raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported "
+                                   f"devices: {FUSED_DEVICES} but {p.dtype} and {p.device.type}")
+
+    def _gather(self, group) -> tuple[list, list, list]:
+        """Parameters with a gradient, their gradients and states (made at first sight)."""
+        params, grads, states = [], [], []
+        for p in group["params"]:
+            grad = p.grad
+            if grad is None:
+                continue
+            if self._sparse_message is not None and grad.is_sparse:
+                raise RuntimeError(self._sparse_message.format(type(self).__name__))
+            state = self.state[p]
+            if not state:
+                state.update(self._init_state(p, grad, group))
+            params.append(p)
+            grads.append(grad)
+            states.append(state)
+        return params, grads, states
+
+    def step(self, closure: Callable[[], float] | None = None):
+        """One update of all parameters; returns what `closure` returns."""
+        loss = None
+        if closure is not None:
+            with _fl.enable_grad():
+                loss = closure()
+        with _fl.set_grad_enabled(self.defaults.get("differentiable", False)):
+            for group in self.param_groups:
+                params, grads, states = self._gather(group)
+                if not params:
+                    continue
+                if group.get("capturable"):
+                    self._check_capturable(params)
+                if group.get("fused"):
+                    self._check_fusable(params)
+                    self._fused(group, params, grads, states)
+                    continue
+                update = self._updater(group)
+                maximize = group.get("maximize", False)
+                for p, grad, state in zip(params, grads, states):
+                    if maximize:
+                        grad = -grad
+                    if self._complex_as_real and p.is_complex():
+                        if self._complex_decay_first and group["weight_decay"] != 0 and not (
+                                group.get("decoupled_weight_decay") or grad.is_sparse):
+                            grad = grad.add(p, alpha=group["weight_decay"])
+                            update_complex = self._updater({**group, "weight_decay": 0})
+                        else:
+                            update_complex = update
+                        real = {k: _fl.view_as_real(v) if is_tensor(v) and v.is_complex() else v
+                                for k, v in state.items()}
+                        update_complex(_fl.view_as_real(p), _fl.view_as_real(grad), real)
+                    else:
+                        update(p, grad, state)
+        return loss
+
+    def _check_capturable(self, params) -> None:
+        if not all(p.device.type in CAPTURABLE_DEVICES for p in params):
+            raise AssertionError(f"If capturable=True, {self._capturable_what} must be on supported devices: "
+                                 f"{CAPTURABLE_DEVICES}.")

@@ -1,0 +1,75 @@
+"""Stochastic gradient descent with momentum."""
+from __future__ import annotations
+
+import flambeau as _fl
+
+from .optimizer import PerParameter, check, check_lr_tensor, is_tensor
+
+__all__ = ["SGD"]
+
+
+class SGD(PerParameter):
+    """Gradient descent: momentum, dampening, Nesterov's variant, L2 penalty."""
+
+    _sparse_message = None
+    _complex_as_real = False
+    _group_defaults = dict(nesterov=False, maximize=False, foreach=None, differentiable=False, fused=False)
+
+    def __init__(self, params, lr=1e-3, momentum: float = 0, dampening: float = 0, weight_decay=0,
+                 nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 differentiable: bool = False, fused: bool | None = None) -> None:
+        check_lr_tensor(lr)
+        check(lr >= 0.0, f"Invalid learning rate: {lr}")
+        check(momentum >= 0.0, f"Invalid momentum value: {momentum}")
+        check(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check(not nesterov or (momentum > 0 and dampening == 0),
+              "Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+                                      nesterov=nesterov, maximize=maximize, foreach=foreach,
+                                      differentiable=differentiable, fused=fused))
+        self._check_fused()
+
+    def _init_state(self, p, grad, group):
+        return {}
+
+    def _gather(self, group):
+        rows = [(p, p.grad, self.state[p] if group["momentum"] != 0 else None)
+                for p in group["params"] if p.grad is not None]
+        return tuple(map(list, zip(*rows))) if rows else ([], [], [])
+
+    def _updater(self, group):
+        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
+        keep, nesterov = 1 - group["dampening"], group["nesterov"]
+        traced = group["differentiable"]
+
+        def update(p, grad, state):
+            if is_tensor(decay) or decay != 0:
+                if is_tensor(decay) and traced and decay.requires_grad:
+                    grad = grad.addcmul(p.clone(), decay)
+                else:
+                    grad = grad.add(p, alpha=decay)
+            if momentum != 0:
+                buf = state.get("momentum_buffer")
+                if buf is None:
+                    buf = state["momentum_buffer"] = grad.detach().clone()
+                else:
+                    buf.mul_(momentum).add_(grad, alpha=keep)
+                grad = grad.add(buf, alpha=momentum) if nesterov else buf
+            if is_tensor(lr) and traced and lr.requires_grad:
+                p.addcmul_(grad, lr, value=-1)
+            else:
+                p.add_(grad, alpha=-lr)
+
+        return update
+
+    def _fused(self, group, params, grads, states):
+        momentum = group["momentum"]
+        buffers, first = [], False
+        if momentum != 0:
+            first = all(s.get("momentum_buffer") is None for s in states)
+            for p, s in zip(params, states):
+                if s.get("momentum_buffer") is None:
+                    s["momentum_buffer"] = _fl.empty_like(p) if first else _fl.zeros_like(p)
+            buffers = [s["momentum_buffer"] for s in states]
+        options = self._kernel_options(group, "lr", "weight_decay", "momentum", "dampening", "nesterov", "maximize")
+        _fl._fused_sgd_(params, grads, buffers, is_first_step=first, **options)

@@ -1,0 +1,4 @@
+"""Signal processing."""
+from . import windows
+
+__all__ = ["windows"]

@@ -1,0 +1,26 @@
+"""Tensors shared with other libraries through DLPack."""
+
+from .. import _C
+
+__all__ = ["from_dlpack", "to_dlpack"]
+
+
+def to_dlpack(tensor):
+    """A capsule over the tensor's memory, to be consumed once by another library."""
+    return tensor.__dlpack__()
+
+
+def from_dlpack(ext_tensor, *, device=None, copy=None):
+    """A tensor over the memory of an object with `__dlpack__`, or of a capsule. `copy=True` copies."""
+    if hasattr(ext_tensor, "__dlpack__"):
+        # Producers of DLPack before version 1 do not know the keyword.
+        try:
+            capsule = ext_tensor.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = ext_tensor.__dlpack__()
+    else:
+        capsule = ext_tensor
+    tensor = _C._from_dlpack_capsule(capsule)
+    if device is not None:
+        tensor = tensor.to(device)
+    return tensor.clone() if copy else tensor

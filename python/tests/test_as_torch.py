@@ -1,0 +1,82 @@
+"""Standing in for torch: `python -m flambeau`, and `import flambeau.as_torch`."""
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import torch
+import torch.functional as F
+from torch import Tensor, special
+assert torch is sys.modules["flambeau"] and F is sys.modules["flambeau.functional"]
+assert torch.__spec__.name == "flambeau" and special.__name__ == "flambeau.special"
+class Thing:
+    pass
+import pickle
+assert isinstance(pickle.loads(pickle.dumps(Thing())), Thing)
+print(__name__, sys.argv[1:], torch.ones(2).tolist())
+"""
+
+
+def run(*arguments, **kwargs):
+    done = subprocess.run([sys.executable, "-m", "flambeau", *arguments], capture_output=True, text=True, **kwargs)
+    return done.returncode, done.stdout.strip(), done.stderr
+
+
+def test_script(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    (tmp_path / "beside.py").write_text("")
+    status, out, errors = run(str(script), "a", "--b")
+    assert (status, out) == (0, "__main__ ['a', '--b'] [1.0, 1.0]"), errors
+
+
+def test_code_module_and_input(tmp_path):
+    assert run("-c", "import torch, sys; print(torch.Size([2]), sys.argv)", "x")[1] == "torch.Size([2]) ['-c', 'x']"
+    (tmp_path / "part.py").write_text("import torch, sys; print(torch.arange(2).tolist(), sys.argv[1:], __name__)")
+    assert run("-m", "part", "y", cwd=tmp_path)[1] == "[0, 1] ['y'] __main__"
+    assert run("-", input="import torch; print(torch.inf)")[1] == "inf"
+
+
+def test_errors_and_exit_status(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import torch\nraise SystemExit(3)")
+    assert run(str(script))[0] == 3
+    script.write_text("import torch\ntorch.nonsense")
+    status, _, errors = run(str(script))
+    assert status == 1 and "program.py" in errors and "has no attribute 'nonsense'" in errors
+    assert run("-x")[0] == 2
+
+
+@pytest.fixture
+def standing_in():
+    from flambeau import as_torch
+
+    as_torch.install()
+    yield as_torch
+    as_torch.uninstall()
+
+
+def test_nothing_stays_behind(standing_in):
+    import torch
+
+    assert torch is sys.modules["flambeau"]
+    standing_in.uninstall()
+    assert "torch" not in sys.modules
+    assert not any(isinstance(finder, standing_in.TorchFinder) for finder in sys.meta_path)
+
+
+def test_modules_that_are_not_there(standing_in):
+    with pytest.raises(ModuleNotFoundError, match="No module named 'torch.nonsense'"):
+        import torch.nonsense  # noqa: F401
+
+
+def test_metadata(standing_in):
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    import flambeau
+
+    assert version("torch") == flambeau.version.__version__
+    assert find_spec("torch") is not None and find_spec("torch.special") is not None

@@ -1,0 +1,230 @@
+"""The Python side of autograd: custom functions, modes, functional, graph hooks, gradient checks, profiler."""
+import json
+
+import pytest
+
+import flambeau as fl
+from flambeau import autograd
+from flambeau.autograd import functional
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Exp(autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale=1.0):
+        y = x.exp() * scale
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * y, None
+
+
+class Split(autograd.Function):
+    @staticmethod
+    def forward(x, n):
+        return x[:n] * 2, x[n:] * 3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.n = inputs[1]
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, a, b):
+        ctx.seen = (a is None, b is None)
+        Split.seen = ctx.seen
+        a = fl.zeros(ctx.n, dtype=b.dtype) if a is None else a * 2
+        b = fl.zeros(2, dtype=a.dtype) if b is None else b * 3
+        return fl.cat([a, b]), None
+
+
+def test_function_first_and_second_derivative():
+    x = fl.randn(3, dtype=fl.float64, requires_grad=True)
+    assert autograd.gradcheck(lambda v: Exp.apply(v, 2.0), (x,))
+    assert autograd.gradgradcheck(lambda v: Exp.apply(v, 2.0), (x,))
+
+
+def test_setup_context_and_missing_gradients():
+    x = fl.ones(4, requires_grad=True)
+    a, b = Split.apply(x, 2)
+    b.sum().backward()
+    assert Split.seen == (True, False)
+    assert x.grad.tolist() == [0, 0, 3, 3]
+
+
+def test_function_errors():
+    class Wrong(Exp):
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    class Nothing(autograd.Function):
+        pass
+
+    x = fl.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"returned an incorrect number of gradients \(expected 2, got 1\)"):
+        Wrong.apply(x, 2.0).sum().backward()
+    with pytest.raises(NotImplementedError, match="must implement the forward"):
+        Nothing.apply(x)
+    with pytest.raises(RuntimeError, match="Legacy autograd function"):
+        Exp()(x)
+
+
+def test_once_differentiable():
+    class Once(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**2
+
+        @staticmethod
+        @autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return grad * 2 * ctx.saved_tensors[0]
+
+    x = fl.ones(2, requires_grad=True)
+    g = fl.ones(2, requires_grad=True)
+    (first,) = autograd.grad(Once.apply(x), x, g, create_graph=True)
+    assert first.tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+def test_mark_dirty_and_non_differentiable():
+    class Add(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.add_(1)
+            ctx.mark_dirty(x)
+            index = x.argmax()
+            ctx.mark_non_differentiable(index)
+            return x, index
+
+        @staticmethod
+        def backward(ctx, grad, _):
+            return grad * 5
+
+    leaf = fl.zeros(2, requires_grad=True)
+    x = leaf * 1
+    y, index = Add.apply(x)
+    assert y is x and y.requires_grad and not index.requires_grad
+    y.sum().backward()
+    assert leaf.grad.tolist() == [5, 5]
+
+
+def test_grad_argument_checks():
+    x = fl.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="implicitly created only for scalar outputs"):
+        autograd.grad(x * 2, x)
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        autograd.grad(x * 2, x, fl.ones(2))
+    with pytest.raises(RuntimeError, match="`inputs` argument to `grad..` cannot be empty"):
+        autograd.grad(x.sum(), [])
+    assert autograd.grad((x * 2).sum(), fl.ones(1, requires_grad=True), materialize_grads=True)[0].tolist() == [0]
+    batched = autograd.grad(x * 2, x, fl.eye(3), is_grads_batched=True)[0]
+    assert fl.equal(batched, 2 * fl.eye(3))
+
+
+def test_modes():
+    @autograd.no_grad()
+    def plain():
+        return fl.is_grad_enabled()
+
+    @autograd.no_grad()
+    def steps():
+        received = yield fl.is_grad_enabled()
+        yield received, fl.is_grad_enabled()
+
+    assert plain() is False and fl.is_grad_enabled()
+    it = steps()
+    assert next(it) is False and fl.is_grad_enabled()
+    assert it.send(7) == (7, False) and fl.is_grad_enabled()
+    with autograd.no_grad(), autograd.enable_grad():
+        assert fl.is_grad_enabled()
+    autograd.set_grad_enabled(False)
+    assert not fl.is_grad_enabled()
+    autograd.set_grad_enabled(True)
+    with autograd.inference_mode():
+        assert (fl.ones(1) * 2).is_inference()
+
+
+def test_functional():
+    x = fl.tensor([1.0, 2.0, 3.0])
+    assert fl.equal(functional.jacobian(lambda v: v**2, x), fl.diag(2 * x))
+    assert fl.equal(functional.hessian(lambda v: (v**3).sum(), x), fl.diag(6 * x))
+    assert fl.allclose(functional.hvp(lambda v: (v**3).sum(), x, x)[1], 6 * x * x)
+    assert fl.allclose(functional.vhp(lambda v: (v**3).sum(), x, x)[1], 6 * x * x)
+    assert fl.allclose(functional.jvp(lambda v: v.sin(), x, x)[1], x.cos() * x)
+    assert fl.allclose(functional.vjp(lambda v: v.sin(), x, x)[1], x.cos() * x)
+    with pytest.raises(RuntimeError, match="independent of input 0"):
+        functional.jacobian(lambda v: v * 2, x, create_graph=True, strict=True)
+
+
+def test_graph():
+    graph = autograd.graph
+    seen = []
+    x = fl.ones(3, requires_grad=True)
+    with graph.saved_tensors_hooks(lambda t: t * 10, lambda t: seen.append(1) or t / 10):
+        y = x.exp()
+    y.sum().backward()
+    assert seen
+    a, b = fl.ones(2, requires_grad=True), fl.ones(2, requires_grad=True)
+    calls = []
+    handle = graph.register_multi_grad_hook([a, b], calls.append)
+    (a * 2).sum().backward()
+    handle.remove()
+    (a * b).sum().backward()
+    assert len(calls) == 1 and calls[0][1] is None
+    with graph.allow_mutation_on_saved_tensors():
+        leaf = fl.ones(2, requires_grad=True)
+        c = leaf.clone()
+        out = (c**2).sum()
+        c.sin_()
+        out.backward()
+    assert leaf.grad.tolist() == [2, 2]
+
+
+def test_forward_mode():
+    x, t = fl.tensor([0.3]), fl.tensor([2.0])
+    with autograd.forward_ad.dual_level():
+        dual = autograd.forward_ad.make_dual(x, t)
+        assert fl.allclose(autograd.forward_ad.unpack_dual(dual.sin()).tangent, x.cos() * t)
+
+
+def test_gradcheck_finds_errors():
+    class Bad(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 3
+
+    x = fl.randn(2, dtype=fl.float64, requires_grad=True)
+    assert not autograd.gradcheck(Bad.apply, (x,), raise_exception=False)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        autograd.gradcheck(Bad.apply, (x,))
+    z = fl.randn(2, dtype=fl.complex128, requires_grad=True)
+    assert autograd.gradcheck(lambda v: v * v.conj() + v**2, (z,))
+
+
+def test_profiler(tmp_path):
+    from flambeau.profiler import profile, record_function, schedule
+
+    with profile() as prof, record_function("block"):
+        fl.ones(2) + 1
+    assert {"block", "aten::add"} <= {e.name for e in prof.events()}
+    assert "block" in prof.key_averages().table(sort_by="cpu_time_total")
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert any(e.get("cat") == "user_annotation" for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"])
+    steps = []
+    with profile(schedule=schedule(wait=1, warmup=1, active=2, repeat=1), on_trace_ready=lambda p: steps.append(p.step_num)) as p:
+        for _ in range(6):
+            fl.ones(1)
+            p.step()
+    assert len(steps) == 1

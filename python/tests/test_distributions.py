@@ -1,0 +1,209 @@
+"""Distributions, divergences and transforms against numbers recorded from PyTorch 2.13; constraints and registries."""
+import copy
+import json
+import math
+import pathlib
+import pickle
+
+import distribution_cases as cases
+import pytest
+
+import flambeau as fl
+import flambeau.distributions as D
+from flambeau.distributions import biject_to, constraints, transform_to
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECORDED = json.loads((pathlib.Path(__file__).parent / "data" / "distributions.json").read_text())
+
+
+def close(got, want):
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(close, got, want))
+    if isinstance(want, float) and isinstance(got, float):
+        return got == want or math.isnan(got) and math.isnan(want) or abs(got - want) <= 2e-5 * max(1.0, abs(want))
+    return got == want
+
+
+def agree(got, want):
+    """Everything recorded is the same; where PyTorch fails on a gradient it need not be."""
+    wrong = {key: (got[key], v) for key, v in want.items() if v != "RuntimeError" and not close(got[key], v)}
+    assert not wrong
+
+
+@pytest.mark.parametrize("name, text", cases.distributions().items())
+def test_distribution(name, text):
+    agree(cases.record(text, D, fl), RECORDED["distributions"][name])
+
+
+@pytest.mark.parametrize("text, shape", list(cases.transforms()))
+def test_transform(text, shape):
+    agree(cases.record_transform(text, shape, D, fl), RECORDED["transforms"][text])
+
+
+def test_divergences():
+    agree({f"{p} | {q}": cases.record_pair(p, q, D, fl) for p, q in cases.pairs()}, RECORDED["pairs"])
+
+
+# ---- what is true of every distribution
+
+
+@pytest.mark.parametrize("text", cases.distributions().values())
+def test_expanded_agrees_with_the_original(text):
+    fl.manual_seed(0)
+    d = cases.Maker(D, fl)(text)
+    wide = d.expand((2, *d.batch_shape))
+    x = d.sample()
+    assert type(wide) is type(d) and wide.event_shape == d.event_shape
+    assert fl.allclose(wide.log_prob(x), d.log_prob(x).expand(wide.batch_shape), equal_nan=True, rtol=1e-4)
+
+
+@pytest.mark.parametrize("text", cases.distributions().values())
+def test_samples_lie_in_the_support(text):
+    d = cases.Maker(D, fl)(text)
+    x = d.sample((5,))
+    assert x.shape == (5, *d.batch_shape, *d.event_shape)
+    assert d.support.check(x).all() and d.support.event_dim == len(d.event_shape)
+
+
+@pytest.mark.parametrize("text", ["Beta(2., 3.)", "Gamma(2., 1.5)", "Kumaraswamy(2., 3.)", "ContinuousBernoulli(.3)"])
+def test_density_integrates_to_one(text):
+    d = cases.Maker(D, fl)(text)
+    top = 1.0 if text[0] != "G" else 30.0
+    x = (fl.arange(20000, dtype=fl.float64) + 0.5) * (top / 20000)
+    density = d.log_prob(x).exp() * (top / 20000)
+    assert abs(float(density.sum()) - 1) < 1e-3
+    assert abs(float((density * x).sum() - d.mean)) < 1e-3
+    assert abs(float((density * (x - d.mean) ** 2).sum() - d.variance)) < 2e-3
+    assert abs(float(-(density * d.log_prob(x)).sum() - d.entropy())) < 2e-3
+
+
+def test_divergence_by_sampling():
+    fl.manual_seed(0)
+    for p, q in [
+        (D.Normal(0.0, 1.0), D.Laplace(0.5, 2.0)), (D.Gamma(2.0, 1.0), D.Exponential(0.7)),
+        (D.Beta(2.0, 3.0), D.Normal(0.3, 0.5)), (D.Uniform(0.2, 0.7), D.Beta(2.0, 2.0)),
+        (D.Gumbel(0.0, 1.0), D.Normal(0.3, 1.5)), (D.Pareto(1.0, 4.0), D.Gamma(2.0, 1.0)),
+    ]:  # fmt: skip
+        x = p.sample((60000,))
+        estimate = (p.log_prob(x) - q.log_prob(x)).mean()
+        assert abs(float(estimate - D.kl_divergence(p, q))) < 0.03
+
+
+# ---- arguments, copies, classes of users
+
+
+def test_invalid_arguments():
+    shown = r"Expected parameter scale \(Tensor of shape \(\)\) of distribution Normal\(loc: 0"
+    with pytest.raises(ValueError, match=shown):
+        D.Normal(0.0, -1.0)
+    with pytest.raises(ValueError, match="within the support"):
+        D.Exponential(1.0).log_prob(fl.tensor(-1.0))
+    with pytest.raises(ValueError, match="not broadcastable with batch_shape"):
+        D.Normal(fl.zeros(3), 1.0).log_prob(fl.zeros(2))
+    with pytest.raises(ValueError, match="Either `probs` or `logits`"):
+        D.Bernoulli()
+    with pytest.raises(ValueError, match="Exactly one of covariance_matrix"):
+        D.MultivariateNormal(fl.zeros(2))
+    with pytest.raises(NotImplementedError, match="No KL.* p type Normal and q type VonMises"):
+        D.kl_divergence(D.Normal(0.0, 1.0), D.VonMises(0.0, 1.0))
+    assert D.Normal(0.0, -1.0, validate_args=False).scale == -1
+
+
+def test_copies_and_module_names():
+    d = pickle.loads(pickle.dumps(D.Normal(0.0, 1.0)))
+    assert repr(d) == "Normal(loc: 0.0, scale: 1.0)"
+    assert type(copy.deepcopy(D.LogNormal(0.0, 1.0))) is D.LogNormal
+    assert repr(pickle.loads(pickle.dumps(constraints.interval(0, 1)))) == "Interval(lower_bound=0, upper_bound=1)"
+    from flambeau.distributions.normal import Normal
+
+    assert Normal is D.Normal and Normal.__module__ == "flambeau.distributions.normal"
+
+
+class Shifted(D.Normal):
+    """A user's family with its own constructor and state."""
+
+    def __init__(self, shift, validate_args=None):
+        self.shift = shift
+        super().__init__(shift + 1.0, 2.0, validate_args=validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = self._get_checked_instance(Shifted, _instance)
+        new.shift = self.shift
+        return super().expand(batch_shape, _instance=new)
+
+
+class Renamed(Shifted):
+    def __init__(self):
+        super().__init__(0.0)
+
+
+def test_families_of_users():
+    wide = Shifted(3.0).expand((2, 4))
+    assert type(wide) is Shifted and wide.shift == 3.0 and wide.sample().shape == (2, 4)
+    with pytest.raises(NotImplementedError, match="custom __init__ method must also define a custom .expand"):
+        Renamed().expand((2,))
+    assert D.kl_divergence(Shifted(0.0), D.Normal(1.0, 2.0)) == 0
+
+
+def test_registry_takes_the_nearest_classes():
+    class Special(D.Normal):
+        pass
+
+    D.register_kl(Special, D.Normal)(lambda p, q: "left")
+    assert D.kl_divergence(Special(0.0, 1.0), D.Normal(0.0, 1.0)) == "left"
+    D.register_kl(D.Normal, Special)(lambda p, q: "right")
+    with pytest.warns(RuntimeWarning, match=r"Ambiguous kl_divergence\(Special, Special\)"):
+        assert D.kl_divergence(Special(0.0, 1.0), Special(0.0, 1.0)) == "left"
+
+
+# ---- constraints and transforms
+
+
+@pytest.mark.parametrize("constraint", [
+    constraints.real, constraints.positive, constraints.unit_interval, constraints.less_than(2.0), constraints.simplex,
+    constraints.interval(-1.0, 3.0), constraints.greater_than(1.0), constraints.corr_cholesky, constraints.real_vector,
+    constraints.independent(constraints.positive, 1),
+    constraints.cat([constraints.positive, constraints.unit_interval], -1, [1, 2]),
+], ids=repr)  # fmt: skip
+def test_biject_to_round_trip(constraint):
+    fl.manual_seed(0)
+    x = fl.randn(4, 3, dtype=fl.float64)
+    t = biject_to(constraint)
+    y = t(x)
+    assert constraint.check(y).all()
+    assert fl.allclose(t.inv(y), x, atol=1e-5)
+    jacobian = t.log_abs_det_jacobian(x, y)
+    assert jacobian.shape == x.shape[: x.dim() - t.domain.event_dim]
+
+
+@pytest.mark.parametrize("constraint", [constraints.lower_cholesky, constraints.positive_definite], ids=repr)
+def test_transform_to_matrices(constraint):
+    x = fl.randn(2, 3, 3)
+    assert constraint.check(transform_to(constraint)(x)).all()
+    with pytest.raises(NotImplementedError, match="Cannot transform"):
+        biject_to(constraint)
+
+
+def test_matrix_constraints_stop_at_the_first_that_fails():
+    wide = fl.zeros(2, 2, 3)
+    assert constraints.positive_definite.check(wide).tolist() == [False, False]
+    assert constraints.symmetric.check(fl.eye(2)) and not constraints.symmetric.check(fl.ones(2, 2).tril())
+
+
+@pytest.mark.parametrize("t, cut", [
+    (D.StickBreakingTransform(), lambda y: y[..., :-1]), (D.CorrCholeskyTransform(), lambda y: y[[1, 2, 2], [0, 0, 1]]),
+    (D.ComposeTransform([D.TanhTransform(), D.AffineTransform(0.0, 3.0), D.StickBreakingTransform()]),
+     lambda y: y[:-1]),
+])  # fmt: skip
+def test_jacobian_by_autograd(t, cut):
+    x = fl.tensor([0.3, -0.2, 0.7], dtype=fl.float64)
+    jac = fl.autograd.functional.jacobian(lambda v: cut(t(v)), x)
+    assert fl.allclose(fl.linalg.slogdet(jac).logabsdet, t.log_abs_det_jacobian(x, t(x)).sum())
+
+
+def test_cache_keeps_the_input():
+    t = D.ExpTransform(cache_size=1)
+    x = fl.randn(3)
+    assert t.inv(t(x)) is x and t.with_cache(1) is t
+    parts = D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.TanhTransform()], cache_size=1)
+    assert parts.inv(parts(x)) is x and parts.inv.inv is parts

@@ -1,0 +1,122 @@
+"""Function transforms: derivatives against formulas, vmap against a loop."""
+import pytest
+
+import flambeau as fl
+from flambeau.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+
+fl.manual_seed(0)
+W, V = fl.randn(3, 5), fl.randn(3)
+X = fl.randn(4, 3)
+
+OPERATORS = {
+    "elementwise": lambda a: (a.sin() + 1) * V - 2 / (a * a + 1),
+    "number meets vector": lambda a: a.sum() * V.double(),
+    "reductions": lambda a: fl.stack([a.sum(), a.mean(), a.max(), a.prod(), a.std(), a.logsumexp(0)]),
+    "max with index": lambda a: a.max(0).values,
+    "softmax": lambda a: a.softmax(-1),
+    "matmul": lambda a: a @ W,
+    "dot": lambda a: a @ V,
+    "outer": lambda a: fl.outer(a, V),
+    "einsum": lambda a: fl.einsum("i,ij->j", a, W),
+    "indexing": lambda a: fl.cat([a[1:], a[None][0], a[fl.tensor([2, 0])]]),
+    "shapes": lambda a: a.reshape(3, 1).expand(3, 2).t().flatten().unsqueeze(0),
+    "in place": lambda a: a.clone().add_(1).mul_(a),
+    "assignment": lambda a: _assign(a),
+    "new_zeros": lambda a: a.new_zeros(2, 3) + a,
+    "where": lambda a: fl.where(a > 0, a, V),
+    "sorting": lambda a: a.sort().values + a.topk(3).values,
+    "chunks": lambda a: a.chunk(3)[1],
+    "no rule": lambda a: fl.roll(a, 1) + fl.linalg.cross(a, V),
+    "linalg": lambda a: fl.linalg.inv(fl.outer(a, a) + fl.eye(3)),
+    "metadata": lambda a: a * a.shape[0] + a.dim() + len(a),
+    "constant": lambda a: fl.ones(2),
+}
+
+
+def _assign(a):
+    b = a.clone()
+    b[0] = a[1] * 2
+    return b
+
+
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_vmap_is_a_loop(name):
+    f = OPERATORS[name]
+    want = fl.stack([f(x) for x in X])
+    assert fl.allclose(vmap(f)(X), want, atol=1e-6)
+    assert fl.allclose(vmap(f, in_dims=1, out_dims=0)(X.t()), want, atol=1e-6)
+    assert fl.allclose(vmap(vmap(f))(fl.stack([X, X])), fl.stack([want, want]), atol=1e-6)
+    assert fl.allclose(vmap(f, chunk_size=3)(X), want, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [n for n in OPERATORS if n != "constant"])
+def test_vmap_of_derivatives(name):
+    f = OPERATORS[name]
+
+    def total(a):
+        return f(a * 1.5).sum()
+
+    gradients = fl.stack([grad(total)(x) for x in X])
+    assert fl.allclose(vmap(grad(total))(X), gradients, atol=1e-5)
+    assert fl.allclose(grad(lambda b: vmap(total)(b).sum())(X), gradients, atol=1e-5)
+    jacobians = fl.stack([jacrev(f)(x) for x in X])
+    assert fl.allclose(vmap(jacrev(f))(X), jacobians, atol=1e-5)
+    assert fl.allclose(jacfwd(f)(X[0]).to(jacobians.dtype), jacobians[0], atol=1e-5)
+
+
+def test_nested_derivatives():
+    assert float(grad(grad(lambda a: a**3))(fl.tensor(2.0))) == 12
+    # each transform sees only its own variable
+    assert float(grad(lambda a: a * grad(lambda b: a + b)(fl.tensor(1.0)))(fl.tensor(2.0))) == 1
+    h = hessian(lambda a: (a**3).sum())(V)
+    assert fl.allclose(h, fl.diag(6 * V))
+    assert fl.allclose(jacrev(jacrev(lambda a: (a**3).sum()))(V), h)
+
+
+def test_vjp_jvp_linearize():
+    out, pull = vjp(fl.sin, V)
+    assert fl.allclose(pull(V)[0], V.cos() * V) and not out.requires_grad
+    assert fl.allclose(jvp(fl.sin, (V,), (V,))[1], V.cos() * V)
+    assert fl.allclose(linearize(fl.sin, V)[1](V), V.cos() * V)
+    assert fl.allclose(vmap(pull)(X)[0], V.cos() * X)
+
+
+def test_grad_and_value_with_aux_and_trees():
+    gradient, (value, aux) = grad_and_value(lambda p: ((p["a"] * p["b"]).sum(), p["a"]), has_aux=True)({"a": V, "b": V * 2})
+    assert fl.allclose(gradient["a"], V * 2) and fl.allclose(value, (2 * V * V).sum()) and fl.equal(aux, V)
+
+
+def test_per_sample_gradients():
+    y = fl.randn(4)
+    got = vmap(grad(lambda w, a, b: ((a @ w).sum() - b) ** 2), (None, 0, 0))(W, X, y)
+    assert got.shape == (4, 3, 5)
+    assert fl.allclose(got[2], grad(lambda w: ((X[2] @ w).sum() - y[2]) ** 2)(W), atol=1e-4)
+
+
+def test_graph_to_outer_parameters():
+    p = fl.randn(3, requires_grad=True)
+    g = grad(lambda a: (a * p).sin().sum())(V)
+    assert g.requires_grad
+    assert not grad(lambda a: (a * V).sin().sum())(V).requires_grad
+    (second,) = fl.autograd.grad(g.sum(), p)
+    assert fl.allclose(second, (p * V).cos() - p * V * (p * V).sin(), atol=1e-5)
+
+
+def test_randomness():
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        vmap(lambda a: a + fl.randn(3))(X)
+    different = vmap(lambda a: fl.randn(3), randomness="different")(X)
+    same = vmap(lambda a: a * 0 + fl.randn(3), randomness="same")(X)
+    assert not fl.equal(different[0], different[1]) and fl.equal(same[0], same[1])
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="got no inputs"):
+        vmap(fl.sin)()
+    with pytest.raises(ValueError, match="same size in the mapped dimension"):
+        vmap(fl.add)(X, fl.ones(3))
+    with pytest.raises(RuntimeError, match="data-dependent control flow"):
+        vmap(lambda a: a if a.sum() > 0 else -a)(X)
+    with pytest.raises(RuntimeError, match="Expected f.*to return a scalar Tensor"):
+        grad(lambda a: a)(V)
+    assert not fl.autograd.function._vmap_levels

@@ -1,0 +1,35 @@
+"""Tensors as text, as PyTorch 2.13 prints them."""
+import flambeau as torch
+import pytest
+from recorded import evaluate, load
+
+SETUP, CASES = load("printing.json")
+
+
+@pytest.mark.parametrize(("expression", "expected"), CASES, ids=range(len(CASES)))
+def test_as_recorded(expression, expected):
+    torch.set_printoptions(profile="default")
+    assert evaluate(SETUP, expression) == expected, expression
+
+
+def test_options_are_kept_and_given_back():
+    from flambeau._tensor_text import get_printoptions, printoptions
+
+    before = get_printoptions()
+    with printoptions(precision=1, sci_mode=True):
+        assert repr(torch.tensor([1.25])) == "tensor([1.2e+00])"
+    assert get_printoptions() == before
+    assert repr(torch.tensor([1.25])) == "tensor([1.2500])"
+
+
+def test_subclass_is_named():
+    class Mine(torch.Tensor):
+        pass
+
+    assert repr(torch.ones(2).as_subclass(Mine)) == "Mine([1., 1.])"
+
+
+def test_format_of_one_number():
+    assert f"{torch.tensor(2.5):.3f}" == "2.500"
+    with pytest.raises(TypeError, match="unsupported format string passed to Tensor.__format__"):
+        format(torch.ones(2), ".3f")

@@ -1,0 +1,148 @@
+"""Methods of Tensor that are written in Python: subclasses, copies, pickles, storages."""
+import copy
+import pickle
+
+import flambeau as torch
+import pytest
+
+
+class Tagged(torch.Tensor):
+    """A subclass that leaves all to the default `__torch_function__`."""
+
+
+def test_results_have_the_subclass():
+    t = torch.arange(6.0).reshape(2, 3).as_subclass(Tagged)
+    for made in (t + 1, 1 + t, t[0], t.sum(), t.T, torch.relu(t), t.max(0).values, t.split(1)[0], torch.stack([t, t])):
+        assert type(made) is Tagged
+    assert type(t.max(0)).__name__ == "max"
+    assert type(t.shape) is torch.Size and type(t.tolist()) is list and t.numel() == 6
+
+
+def test_a_subclass_sees_every_call():
+    seen = []
+
+    class Watched(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    t = torch.ones(2).as_subclass(Watched)
+    torch.add(t, 1)
+    t.norm()
+    torch.functional.meshgrid(t, indexing="ij")
+    t.shape
+    assert torch.add in seen and torch.Tensor.shape.__get__ in seen
+    assert torch.functional.meshgrid in seen
+
+
+def test_unrelated_subclasses_are_refused():
+    class Other(torch.Tensor):
+        pass
+
+    with pytest.raises(TypeError):
+        torch.ones(2).as_subclass(Tagged) + torch.ones(2).as_subclass(Other)
+
+
+def test_deepcopy_keeps_shared_memory():
+    base = torch.arange(6.0)
+    copied, view = copy.deepcopy([base, base[2:4]])
+    copied[2] = 50
+    assert view[0] == 50 and base[2] == 2
+    assert view.storage_offset() == 2
+
+
+def test_deepcopy_takes_attributes_and_class():
+    t = torch.ones(2).as_subclass(Tagged)
+    t.tag = ["a"]
+    with pytest.raises(RuntimeError, match="only works for subclass types that implement new_empty"):
+        copy.deepcopy(t)
+    plain = torch.ones(2)
+    plain.tag = ["a"]
+    made = copy.deepcopy(plain)
+    assert made.tag == ["a"] and made.tag is not plain.tag
+
+
+def test_pickle_of_views_and_attributes():
+    t = torch.arange(12).reshape(3, 4)[:, 1]
+    again = pickle.loads(pickle.dumps(t))
+    assert torch.equal(again, t) and again.stride() == t.stride()
+    u = torch.ones(2).as_subclass(Tagged)
+    u.tag = 3
+    again = pickle.loads(pickle.dumps(u))
+    assert type(again) is Tagged and again.tag == 3
+
+
+def test_names_of_types():
+    t = torch.ones(2)
+    assert t.type() == "torch.FloatTensor" and t.bool().type() == "torch.BoolTensor"
+    assert torch.empty(1, device="meta").type() == "torch.meta.FloatTensor"
+    assert t.type("torch.LongTensor").dtype is torch.int64 and t.type(torch.int8).dtype is torch.int8
+    with pytest.raises(ValueError, match="invalid type: 'torch.NoTensor'"):
+        t.type("torch.NoTensor")
+
+
+def test_new():
+    t = torch.ones(2, dtype=torch.float64)
+    assert t.new(3).dtype is torch.float64 and t.new([1, 2]).tolist() == [1, 2]
+    assert t.new_tensor([1, 2]).dtype is torch.float64
+    assert t.new_tensor([1], dtype=torch.int8).dtype is torch.int8
+
+
+def test_functions_element_by_element():
+    t = torch.arange(4.0).reshape(2, 2)
+    assert t.apply_(lambda v: v * 2).tolist() == [[0, 2], [4, 6]]
+    assert t.map_(torch.ones(2), lambda a, b: a + b).tolist() == [[1, 3], [5, 7]]
+    assert t.map2_(torch.ones(1), torch.ones(2, 2), lambda a, b, c: a - b - c).tolist() == [[-1, 1], [3, 5]]
+
+
+def test_dim_order():
+    image = torch.empty(2, 3, 4, 5)
+    assert image.dim_order() == (0, 1, 2, 3)
+    assert image.permute(0, 2, 3, 1).dim_order() == (0, 3, 1, 2)
+
+
+def test_typed_storage():
+    t = torch.arange(4.0)
+    storage = t.storage()
+    assert isinstance(storage, torch.FloatStorage) and len(storage) == 4 and storage[2] == 2
+    storage[0] = 9
+    assert t[0] == 9 and storage.tolist() == [9, 1, 2, 3]
+    assert torch.is_storage(storage) and torch.is_storage(t.untyped_storage()) and not torch.is_storage(t)
+    assert t.storage_type() is torch.FloatStorage
+    assert torch.LongStorage([1, 2]).tolist() == [1, 2]
+
+
+def test_shared_memory_reaches_a_forked_process():
+    import os
+
+    t = torch.zeros(3)
+    assert not t.is_shared()
+    assert t.share_memory_() is t and t.is_shared()
+    child = os.fork()
+    if child == 0:
+        t[1] = 5
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert t.tolist() == [0, 5, 0]
+
+
+def test_numpy_gives_tensors_back():
+    np = pytest.importorskip("numpy")
+    t = torch.tensor([1.0, 4.0])
+    assert isinstance(np.sqrt(t), torch.Tensor) and np.sqrt(t).tolist() == [1, 2]
+    assert np.asarray(t, dtype=np.int64).tolist() == [1, 4]
+    assert (np.float64(2) * t).tolist() == [2, 8]
+
+
+def test_removed_functions_say_what_to_use():
+    for name in ("eig", "symeig", "solve", "lstsq"):
+        with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
+            getattr(torch, name)(torch.ones(2, 2))
+
+
+def test_no_interface_of_another_device():
+    assert not hasattr(torch.ones(1), "__cuda_array_interface__")
+    assert "__cuda_array_interface__" not in dir(torch.ones(1))
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        torch.ones(1).cuda()

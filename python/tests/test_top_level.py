@@ -1,0 +1,136 @@
+"""The names of the top level and of `Tensor`: values and errors as PyTorch 2.13 gives them."""
+import subprocess
+import sys
+
+import flambeau as torch
+import pytest
+from recorded import evaluate, load
+
+SETUP, CASES = load("top_level.json")
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    """What a test sets is set back."""
+    yield
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
+    torch.set_printoptions(profile="default")
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(("expression", "expected"), CASES, ids=range(len(CASES)))
+def test_as_recorded(expression, expected):
+    assert evaluate(SETUP, expression) == expected, expression
+
+
+def test_missing_names_say_so():
+    with pytest.raises(AttributeError, match="^module 'flambeau' has no attribute 'nonsense'$"):
+        torch.nonsense
+    with pytest.raises(AttributeError, match="PyTorch's 'torch.parse_ir' does not exist in Flambeau yet"):
+        torch.parse_ir
+
+
+def test_all_names_exist():
+    assert [n for n in torch.__all__ if not hasattr(torch, n)] == []
+
+
+def test_import_loads_little():
+    code = "import sys; before = set(sys.modules); import flambeau; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "numpy" not in loaded and "flambeau.nn" not in loaded
+    assert len(loaded) < 30
+
+
+def test_default_device():
+    with torch.device("meta"):
+        assert torch.ones(2).device.type == "meta"
+        assert torch.tensor([1.0]).device.type == "meta"
+        assert torch.ones(2, device="cpu").device.type == "cpu"
+        assert torch.get_default_device() == torch.device("meta")
+    torch.set_default_device("meta")
+    assert torch.empty(3).device.type == "meta"
+    with torch.device("cpu"):
+        assert torch.empty(3).device.type == "cpu"
+    torch.set_default_device(None)
+    assert torch.empty(3).device.type == "cpu"
+
+    @torch.device("meta")
+    def make():
+        return torch.zeros(1)
+
+    assert make().device.type == "meta" and torch.zeros(1).device.type == "cpu"
+
+
+def test_default_dtype():
+    torch.set_default_dtype(torch.float64)
+    assert torch.tensor(1.5).dtype is torch.float64 and torch.tensor(1j).dtype is torch.complex128
+    torch.set_default_tensor_type(torch.FloatTensor)
+    assert torch.get_default_dtype() is torch.float32
+    torch.set_default_tensor_type("torch.DoubleTensor")
+    assert torch.get_default_dtype() is torch.float64
+
+
+def test_operators_by_overload():
+    add = torch.ops.aten.add
+    assert add.Tensor(torch.ones(2), torch.ones(2)).tolist() == [2, 2]
+    assert "Tensor" in add.overloads() and add.Tensor.overloadpacket is add
+    schema = add.Tensor._schema
+    assert str(schema) == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    assert [(a.name, a.kwarg_only, a.has_default_value()) for a in schema.arguments] == [
+        ("self", False, False), ("other", False, False), ("alpha", True, True)]  # fmt: skip
+    assert torch.ops.aten.add_.Tensor._schema.is_mutable and not schema.is_mutable
+    with pytest.raises(AttributeError, match="no overload name 'nonsense'"):
+        add.nonsense
+
+
+def test_version_compares():
+    assert torch.__version__ >= "2.1" and torch.__version__ > (1, 13) and torch.__version__ < "10.0"
+    assert torch.torch_version.TorchVersion("2.0.0rc1") < "2.0.0" < torch.torch_version.TorchVersion("2.0.1")
+
+
+def test_typed_classes():
+    made = torch.LongTensor([[1, 2]])
+    assert made.dtype is torch.int64 and type(made) is torch.Tensor
+    assert isinstance(made, torch.LongTensor) and not isinstance(made, torch.FloatTensor)
+    assert made.type() == "torch.LongTensor" and made.type(torch.HalfTensor).dtype is torch.float16
+
+
+def test_random_state():
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    first = torch.rand(3)
+    torch.set_rng_state(state)
+    assert torch.equal(first, torch.rand(3)) and torch.initial_seed() == 5
+
+
+def test_control_flow():
+    assert torch.cond(torch.tensor(False), lambda a: a + 1, lambda a: a - 1, (torch.ones(1),)).item() == 0
+    from flambeau._control import while_loop
+
+    assert while_loop(lambda n, s: n < 4, lambda n, s: (n + 1, s + n), (torch.tensor(0), torch.tensor(0)))[1].item() == 6
+
+
+def test_asarray():
+    import numpy as np
+
+    array = np.arange(3.0)
+    shared = torch.asarray(array)
+    shared[0] = 7
+    assert array[0] == 7
+    copied = torch.asarray(array, copy=True)
+    copied[0] = 1
+    assert array[0] == 7
+    assert torch.asarray(array, dtype=torch.float32).dtype is torch.float32
+    with pytest.raises(ValueError, match="can't alias tensor with dtype 'Double' into dtype 'Float'"):
+        torch.asarray(array, dtype=torch.float32, copy=False)
+    with pytest.raises(ValueError, match="can't alias arbitrary sequence into a tensor."):
+        torch.asarray([1, 2], copy=False)
+
+
+def test_from_file(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(16))
+    written = torch.from_file(str(path), shared=True, size=4, dtype=torch.float32)
+    written[2] = 1.0
+    assert torch.from_file(str(path), size=4).tolist() == [0, 0, 1, 0]
