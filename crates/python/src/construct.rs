@@ -77,6 +77,7 @@ fn ragged(_py: Python<'_>, object: *mut PyObject, depth: usize, out: &Gathered) 
 fn bad_item(_py: Python<'_>, object: *mut PyObject, depth: usize) -> PyErr {
     let name = type_name(object);
     match name.as_str() {
+        "int" => crate::convert::overflow(),
         "str" => PyTypeError::new_err("new(): invalid data type 'str'"),
         _ if depth == 0 => PyRuntimeError::new_err(format!("Could not infer dtype of {name}")),
         _ => PyRuntimeError::new_err(format!("Could not infer dtype of {name}")),
@@ -160,7 +161,12 @@ pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) ->
     let dtype = dtype.unwrap_or_else(|| {
         // NumPy scalars say their own dtype.
         let own = (gathered.sizes.is_empty()).then(|| numpy_scalar_dtype(&bound)).flatten();
-        own.or(gathered.dtype).unwrap_or_else(|| infer(&gathered.values))
+        // Numbers of Python that only an unsigned dtype holds have to be asked for.
+        let inferred = || match infer(&gathered.values) {
+            DType::U64 => DType::I64,
+            d => d,
+        };
+        own.or(gathered.dtype).unwrap_or_else(inferred)
     });
     let expected: i64 = gathered.sizes.iter().product();
     if gathered.values.len() as i64 != expected {
@@ -189,21 +195,17 @@ fn check_range(values: &[Scalar], dtype: DType) -> PyResult<()> {
     }
     for s in values {
         let fits = match s {
-            Scalar::Int(i) => in_range(i128::from(*i), dtype),
-            Scalar::UInt(u) => in_range(i128::from(*u), dtype),
-            Scalar::Float(f) if !f.is_finite() => {
-                return Err(PyRuntimeError::new_err(format!(
-                    "value cannot be converted to type {} without overflow",
-                    c_name(dtype)
-                )));
+            Scalar::Int(i) if *i < 0 && dtype == DType::U64 => {
+                return Err(pyo3::exceptions::PyOverflowError::new_err("can't convert negative int to unsigned"));
             }
+            Scalar::UInt(_) if dtype != DType::U64 => return Err(crate::convert::overflow()),
+            Scalar::Int(i) => in_range(i128::from(*i), dtype),
+            Scalar::Float(f) => f.is_finite() && in_range(*f as i128, dtype),
             _ => true,
         };
         if !fits {
-            return Err(PyRuntimeError::new_err(format!(
-                "value cannot be converted to type {} without overflow",
-                c_name(dtype)
-            )));
+            let name = dtype.name();
+            return Err(PyRuntimeError::new_err(format!("value cannot be converted to type {name} without overflow")));
         }
     }
     Ok(())
@@ -215,13 +217,6 @@ fn in_range(i: i128, dtype: DType) -> bool {
         true => (-(1i128 << (bits - 1))..1i128 << (bits - 1)).contains(&i),
         // Negative numbers that fit wrap, as in C.
         false => (-(1i128 << (bits - 1))..1i128 << bits).contains(&i),
-    }
-}
-
-fn c_name(dtype: DType) -> String {
-    match dtype {
-        DType::I32 => "int".into(),
-        d => format!("{}_t", d.name()),
     }
 }
 
@@ -372,6 +367,12 @@ pub fn legacy(py: Python<'_>, args: &[*mut PyObject], dtype: DType) -> PyResult<
     }
 }
 
+/// Another handle of a tensor's data.
+fn as_it_is(object: *mut PyObject) -> PyResult<Tensor> {
+    let t = tensor_of(object).ok_or_else(|| PyTypeError::new_err("new(): data must be a tensor"))?;
+    t.detach().map_err(raise)
+}
+
 fn legacy_name(d: DType) -> String {
     format!("torch.{}Tensor", d.scalar_type_name())
 }
@@ -401,7 +402,11 @@ pub unsafe extern "C" fn new(
     unsafe {
         crate::function::guarded(|py| {
             let items: Vec<*mut PyObject> = Items::of(args).map(|i| i.iter().copied().collect()).unwrap_or_default();
-            let t = legacy(py, &items, flambeau::default_dtype())?;
+            let t = match &items[..] {
+                // Of any dtype here, unlike in the typed classes.
+                [one] if crate::object::is_tensor(*one) => as_it_is(*one)?,
+                items => legacy(py, items, flambeau::default_dtype())?,
+            };
             crate::object::new_object(py, t, class)
         })
     }

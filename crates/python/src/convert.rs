@@ -42,7 +42,7 @@ pub fn int_of(py: Python<'_>, object: *mut PyObject) -> Option<i64> {
 
 #[cold]
 pub fn overflow() -> PyErr {
-    pyo3::exceptions::PyRuntimeError::new_err("Overflow when unpacking long long")
+    pyo3::exceptions::PyValueError::new_err("Overflow when unpacking long long")
 }
 
 /// Whether a tensor may stand for a number.
@@ -72,6 +72,11 @@ pub fn check(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> Option<u32
                 length?;
                 check_one(py, p, object).map(|c| c + cost::EXPANDED)
             }
+            // As PyTorch does, only the first integer decides; the others are looked at when they are read.
+            Some(items) if p.ty.base == Base::Int && !p.ty.optional_elements => match items.0.first() {
+                Some(first) => check_one(py, p, *first),
+                None => Some(0),
+            },
             Some(items) => {
                 let mut total = 0;
                 for &item in items.iter() {
@@ -218,7 +223,8 @@ fn convert_list(py: Python<'_>, p: &Parameter, object: *mut PyObject, length: Op
     let numbers = || items.iter().map(|o| number_of(py, *o));
     Ok(match p.ty.base {
         Base::Int => {
-            Converted::Ints(items.iter().map(|o| int_of(py, *o)).collect::<Option<Dims>>().ok_or_else(overflow)?)
+            let ints = items.iter().map(|o| int_of(py, *o).filter(|_| is_int(py, *o)));
+            Converted::Ints(ints.collect::<Option<Dims>>().ok_or_else(overflow)?)
         }
         Base::Tensor if p.ty.optional_elements => {
             Converted::Other(OwnedValue::OptionalTensors(items.iter().map(|o| tensor_of(*o)).collect()))

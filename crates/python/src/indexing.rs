@@ -163,10 +163,7 @@ fn part(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
             return t.item().map(|s| Index::At(s.to_i64())).map_err(raise);
         }
         if !t.dtype().is_integral(true) {
-            return Err(PyIndexError::new_err(format!(
-                "tensors used as indices must be long, int, byte or bool tensors{}",
-                ""
-            )));
+            return Err(PyIndexError::new_err("tensors used as indices must be long, int, byte or bool tensors"));
         }
         return Ok(Index::Tensor(t));
     }
@@ -174,8 +171,10 @@ fn part(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
         return Ok(Index::At(i));
     }
     // SAFETY: a live object.
+    let sequence = unsafe { ffi::PySequence_Check(object) } != 0;
+    // SAFETY: a live object.
     let array = unsafe { Bound::from_borrowed_ptr(py, object) }.hasattr("__array_interface__").unwrap_or(false);
-    if crate::parse::Items::of(object).is_some() || array {
+    if sequence || array {
         let t = crate::construct::from_data(py, object, None)?;
         let t =
             if t.numel() == 0 && t.dtype().is_floating_point() { t.to_dtype(DType::I64).map_err(raise)? } else { t };
@@ -210,7 +209,7 @@ fn slice(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
     }
     let error = PyErr::fetch(py);
     if !error.is_instance_of::<PyTypeError>(py) {
-        return Err(PyValueError::new_err("step must be greater than zero"));
+        return Err(error);
     }
     let field = |name: &Bound<'_, pyo3::types::PyString>| -> PyResult<Option<i64>> {
         let value = bound.getattr(name)?;

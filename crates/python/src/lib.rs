@@ -1,6 +1,6 @@
 //! The Python module `flambeau._C`: tensors, operators and autograd for Python.
 //!
-//! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `function.rs`
+//! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `explain.rs` (why not), `function.rs`
 //! (every operator as function, method and slot), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
 //! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs` (shared memory), `types.rs` (dtype, device, ...),
 //! `autograd.rs` (and what it names).
@@ -12,6 +12,7 @@ mod convert;
 mod custom;
 mod dlpack;
 mod error;
+mod explain;
 mod function;
 mod hooks;
 mod indexing;
@@ -23,6 +24,7 @@ mod object;
 mod ops;
 mod overrides;
 mod parse;
+mod profiler;
 mod properties;
 mod saved;
 mod settings;
@@ -101,6 +103,7 @@ fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
     autocast::register(m)?;
     autograd::register(m)?;
     interop::register(m)?;
+    profiler::register(m)?;
     settings::register(m)?;
     storage::register(m)?;
     dlpack::register(m)?;

@@ -8,7 +8,7 @@ use crate::object::{bound, peek, tensor_of, wrap};
 use crate::parse::{Call, Overload};
 use crate::types::MemoryFormatObject;
 use flambeau::{DType, Device, Element, MemoryFormat, Scalar, Tensor};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -89,7 +89,7 @@ fn one_number(call: &Call<'_>, what: &str) -> PyResult<Scalar> {
             "bool" if t.numel() == 0 => PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous"),
             "bool" => PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous"),
             "index" => PyTypeError::new_err("only integer tensors of a single element can be converted to an index"),
-            _ => PyRuntimeError::new_err(format!("a Tensor with {} elements cannot be converted to Scalar", t.numel())),
+            _ => PyValueError::new_err("only one element tensors can be converted to Python scalars"),
         });
     }
     t.item().map_err(raise)
@@ -143,6 +143,7 @@ fn to_index(call: &Call<'_>) -> PyResult<*mut PyObject> {
 
 /// Nested lists of numbers.
 fn tolist(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    no_arguments(call, "tolist")?;
     let t = this(call)?;
     if t.dim() == 0 {
         return t.item().map(|s| to_python(call.py, s)).map_err(raise);
@@ -219,11 +220,15 @@ fn requires_grad_(call: &Call<'_>) -> PyResult<*mut PyObject> {
         None => true,
         Some(o) => crate::number::number(call.py, o).is_some_and(Scalar::to_bool),
     };
-    t.set_requires_grad(on).map_err(raise)?;
+    t.set_requires_grad(on).map_err(|e| match e.message().starts_with("only Tensors") {
+        true => PyRuntimeError::new_err("only Tensors of floating point dtype can require gradients"),
+        false => raise(e),
+    })?;
     wrap(call.py, t)
 }
 
 fn element_size(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    no_arguments(call, "element_size")?;
     Ok(int(this(call)?.element_size() as i64))
 }
 
@@ -234,6 +239,19 @@ struct Target {
     device: Option<Device>,
     copy: bool,
     format: Option<MemoryFormat>,
+}
+
+/// That `to` takes no such arguments.
+#[cold]
+fn no_target(call: &Call<'_>) -> PyErr {
+    PyTypeError::new_err(format!(
+        "to() received an invalid combination of arguments - got ({}), but expected one of:\n * (torch.device device = \
+         None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format \
+         memory_format = None)\n * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, \
+         torch.memory_format memory_format = None)\n * (Tensor tensor, bool non_blocking = False, bool copy = False, *, \
+         torch.memory_format memory_format = None)\n",
+        crate::explain::describe(call)
+    ))
 }
 
 /// `x.to(...)`: dtype, device and memory format in every order that PyTorch takes.
@@ -256,23 +274,13 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
             target.copy = flags == 2 && b;
         } else if i == 0 {
             if crate::number::number(py, object).is_some_and(|n| matches!(n, Scalar::Float(_))) {
-                return Err(PyTypeError::new_err(
-                    "to() received an invalid combination of arguments - got (float), but expected one of:\n * \
-                     (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, \
-                     torch.memory_format memory_format = None)\n * (torch.dtype dtype, bool non_blocking = False, bool copy = \
-                     False, *, torch.memory_format memory_format = None)\n * (Tensor tensor, bool non_blocking = False, bool \
-                     copy = False, *, torch.memory_format memory_format = None)\n",
-                ));
+                return Err(no_target(call));
             }
             target.device = Some(device_of(&o)?);
         } else if let Ok(f) = o.cast::<MemoryFormatObject>() {
             target.format = Some(f.get().0);
         } else {
-            return Err(PyTypeError::new_err(format!(
-                "to() received an invalid combination of arguments - got an argument of type {} in position {}",
-                type_name(object),
-                i + 1
-            )));
+            return Err(no_target(call));
         }
     }
     for &(name, value) in &call.named {
@@ -283,12 +291,7 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
         }
         match crate::parse::text(name).as_str() {
             "dtype" => {
-                target.dtype = Some(dtype_of(&o).ok_or_else(|| {
-                    PyTypeError::new_err(format!(
-                        "to(): argument 'dtype' must be torch.dtype, not {}",
-                        type_name(value)
-                    ))
-                })?)
+                target.dtype = Some(dtype_of(&o).ok_or_else(|| no_target(call))?);
             }
             "device" => target.device = Some(device_of(&o)?),
             "copy" => target.copy = crate::number::number(py, value).is_some_and(Scalar::to_bool),
@@ -299,9 +302,7 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
                     (target.dtype, target.device) = (Some(t.dtype()), Some(t.device()));
                 }
             }
-            other => {
-                return Err(PyTypeError::new_err(format!("to() got an unexpected keyword argument '{other}'")));
-            }
+            _ => return Err(no_target(call)),
         }
     }
     Ok(target)
@@ -489,16 +490,18 @@ fn nonzero(call: &Call<'_>) -> PyResult<*mut PyObject> {
 
 fn contains(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
-    let Some(other) = argument(call, 0, "element") else { return Ok(boolean(call.py, false)) };
+    let stranger = |other: *mut PyObject| {
+        // SAFETY: a live object.
+        let class = unsafe { Bound::from_borrowed_ptr(call.py, other) }.get_type();
+        PyRuntimeError::new_err(format!(
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {class}."
+        ))
+    };
+    let Some(other) = argument(call, 0, "element") else { return Err(stranger(call.py.None().as_ptr())) };
     let equal = match (tensor_of(other), crate::number::number(call.py, other)) {
         (Some(o), _) => t.eq(&o),
         (None, Some(s)) => t.eq(s),
-        _ => {
-            return Err(PyRuntimeError::new_err(format!(
-                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",
-                type_name(other)
-            )));
-        }
+        _ => return Err(stranger(other)),
     };
     let any = equal.and_then(|e| e.any()).and_then(|a| a.item()).map_err(raise)?;
     Ok(boolean(call.py, any.to_bool()))
@@ -507,6 +510,7 @@ fn contains(call: &Call<'_>) -> PyResult<*mut PyObject> {
 macro_rules! queries {
     ($($name:ident => |$t:ident| $e:expr;)*) => {
         $(fn $name(call: &Call<'_>) -> PyResult<*mut PyObject> {
+            no_arguments(call, stringify!($name))?;
             let $t = this(call)?;
             Ok(to_python(call.py, Scalar::from($e)))
         })*

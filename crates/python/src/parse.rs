@@ -6,12 +6,12 @@
 //! written, here the one that needs the fewest conversions wins.
 
 use crate::convert::{check, convert, default_value, int_of, is_int, overflow};
+use crate::explain::{explain, is_none, list_type_name, no_integer, parse_old_order, type_text};
 use crate::number::type_name;
 use crate::object::is_tensor;
 use flambeau::op::Op;
 use flambeau::schema::{Base, Param, Type};
 use flambeau::{DType, Device, Dims, OwnedValue, Tensor, Value};
-use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -59,19 +59,6 @@ impl<'a> Call<'a> {
     pub fn named(&self, name: &str) -> Option<*mut PyObject> {
         self.named.iter().find(|(n, _)| text(*n) == name).map(|(_, v)| *v)
     }
-
-    /// The arguments' types as messages list them.
-    fn describe(&self) -> String {
-        let this = (!self.this.is_null()).then_some(()).and(None::<String>);
-        let positional = self.args.iter().map(|a| list_type_name(*a));
-        let mut parts: Vec<String> = this.into_iter().chain(positional).collect();
-        if self.named.is_empty() {
-            return parts.join(", ");
-        }
-        parts.extend(self.named.iter().map(|(n, v)| format!("{}={}", text(*n), list_type_name(*v))));
-        // PyTorch leaves a comma after names that stand alone.
-        if self.args.is_empty() { parts.join(", ") + ", " } else { parts.join(", ") }
-    }
 }
 
 /// The text of a Python string.
@@ -81,22 +68,6 @@ pub fn text(object: *mut PyObject) -> String {
         let object = unsafe { Bound::from_borrowed_ptr(py, object) };
         object.cast::<PyString>().map_or_else(|_| String::new(), |s| s.to_string_lossy().into_owned())
     })
-}
-
-/// A list's type with those of its items, as messages have it: `list of [int, int]`.
-fn list_type_name(object: *mut PyObject) -> String {
-    match Items::of(object) {
-        None => type_name(object),
-        Some(items) => {
-            let names: Vec<String> = items.iter().map(|i| type_name(*i)).collect();
-            match names.as_slice() {
-                [] => type_name(object),
-                [one] if type_name(object) == "tuple" => format!("tuple of ({one},)"),
-                names if type_name(object) == "tuple" => format!("tuple of ({})", names.join(", ")),
-                names => format!("{} of [{}]", type_name(object), names.join(", ")),
-            }
-        }
-    }
 }
 
 /// The items of a list or tuple, borrowed.
@@ -131,8 +102,9 @@ pub struct Parameter {
     pub text: String,
     pub ty: Type,
     pub default: Option<OwnedValue>,
-    keyword_only: bool,
-    out: bool,
+    pub keyword_only: bool,
+    /// Where a result is written.
+    pub out: bool,
     /// Numbers stand in for tensors.
     pub numbers: bool,
 }
@@ -163,14 +135,17 @@ pub struct Overload {
 
 /// Where an argument comes from.
 #[derive(Clone, Copy)]
-enum Slot {
+pub enum Slot {
+    /// Not given.
     Default,
+    /// Given.
     Object(*mut PyObject),
     /// All positional arguments from this one on.
     Spread(usize),
 }
 
-type Slots = SmallVec<[Slot; 12]>;
+/// The place of each parameter's argument.
+pub type Slots = SmallVec<[Slot; 12]>;
 
 /// A converted argument. Lists of integers, which every view has, need no allocation.
 pub enum Converted {
@@ -284,7 +259,7 @@ impl Overload {
     }
 
     /// Finds each argument's place and says what conversions they need; or why they do not fit.
-    fn bind(&self, call: &Call<'_>, explain: bool) -> Result<(u32, Slots), String> {
+    pub fn bind(&self, call: &Call<'_>, explain: bool) -> Result<(u32, Slots), String> {
         let refuse = |why: &dyn Fn() -> String| -> Result<(u32, Slots), String> {
             Err(if explain { format!("{}(){}", self.op.name(), why()) } else { String::new() })
         };
@@ -309,21 +284,6 @@ impl Overload {
                 });
             }
             if self.spread == Some(place) && is_int(call.py, object) {
-                let rest = &call.args[k..];
-                if rest.len() > 1 || parameters[place].ty.list.is_none_or(|n| n.is_none()) {
-                    let at = rest.iter().position(|o| !is_int(call.py, *o));
-                    if let Some(at) = at {
-                        return refuse(&|| {
-                            format!(
-                                ": argument '{}' failed to unpack the object at pos {} with error \"type must be tuple of \
-                                 ints,but got {}\"",
-                                parameters[place].text,
-                                at + 1,
-                                type_name(rest[at])
-                            )
-                        });
-                    }
-                }
                 slots[place] = Slot::Spread(k);
                 total += cost::SPREAD;
                 break;
@@ -331,6 +291,7 @@ impl Overload {
             slots[place] = Slot::Object(object);
             place += 1;
         }
+        let mut unexpected = None;
         for &(name, value) in &call.named {
             let at = match parameters.iter().position(|p| std::ptr::eq(p.name, name)) {
                 Some(i) if !parameters[i].out || self.outs.len() == 1 => Some(i),
@@ -348,8 +309,7 @@ impl Overload {
                         format!("{}(): argument 'out' must be tuple of Tensors, not {got}", self.op.name())
                     })?
                 }
-                // SAFETY: a comparison of addresses.
-                None if value == unsafe { ffi::Py_None() } => {}
+                None if is_none(value) => {}
                 // Factories take these beside `out=`, whose own they must be.
                 None if self.takes_out()
                     && matches!(
@@ -357,9 +317,8 @@ impl Overload {
                         "dtype" | "layout" | "device" | "pin_memory" | "requires_grad"
                     ) => {}
                 None if self.factory && text(name) == "requires_grad" => {}
-                None => {
-                    return refuse(&|| format!(" got an unexpected keyword argument '{}'", text(name)));
-                }
+                None if explain => unexpected = unexpected.or(Some(name)),
+                None => return Err(String::new()),
             }
         }
         for (i, (slot, p)) in slots.iter().zip(parameters).enumerate() {
@@ -373,11 +332,14 @@ impl Overload {
                 },
             }
         }
-        Ok((total, slots))
+        match unexpected {
+            None => Ok((total, slots)),
+            Some(name) => refuse(&|| format!(" got an unexpected keyword argument '{}'", text(name))),
+        }
     }
 
     /// The parameter that users may call `given`.
-    fn called(&self, given: &str) -> Option<usize> {
+    pub fn called(&self, given: &str) -> Option<usize> {
         let same = |p: &Parameter| match p.text.as_str() {
             own if own == given => !p.out || self.outs.len() == 1,
             "self" => matches!(given, "input" | "x" | "a" | "x1"),
@@ -421,6 +383,11 @@ impl Overload {
         {
             return format!("expected Tensor as element {k} in argument {i}, but got {}", type_name(items.0[k]));
         }
+        let items = Items::of(object).filter(|_| p.ty.base == Base::Int && p.ty.list.is_some());
+        let stranger = items.and_then(|items| {
+            let at = items.iter().position(|o| !is_int(call.py, *o))?;
+            Some(format!("but found element of type {} at pos {at}", type_name(items.0[at])))
+        });
         let place = call.args.iter().position(|a| *a == object);
         let place = place.filter(|_| !p.keyword_only && !call.named.iter().any(|(_, v)| *v == object));
         let place = place.map_or(String::new(), |k| format!(" (position {})", k + 1));
@@ -432,10 +399,10 @@ impl Overload {
             &p.text
         };
         format!(
-            "{}(): argument '{name}'{place} must be {}, not {}",
+            "{}(): argument '{name}'{place} must be {}, {}",
             self.op.name(),
             type_text(&p.ty),
-            type_name(object)
+            stranger.unwrap_or_else(|| format!("not {}", type_name(object)))
         )
     }
 
@@ -474,97 +441,40 @@ impl Overload {
     fn convert(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Arguments> {
         let mut converted = Arguments::new();
         for (slot, p) in slots.iter().zip(&self.parameters) {
+            let no_integer = |items: &[*mut PyObject]| no_integer(call.py, self.op.name(), &p.text, items);
             converted.push(match *slot {
                 Slot::Default => p.default.as_ref().map_or(Converted::None, Converted::Default),
-                Slot::Object(object) => convert(call.py, p, object)?,
+                Slot::Object(object) => convert(call.py, p, object).map_err(|e| {
+                    let items = Items::of(object).filter(|_| p.ty.base == Base::Int && p.ty.list.is_some());
+                    items.and_then(|items| no_integer(&items.0)).unwrap_or(e)
+                })?,
                 Slot::Spread(k) => {
-                    let ints = call.args[k..].iter().map(|o| int_of(call.py, *o));
-                    Converted::Ints(ints.collect::<Option<Dims>>().ok_or_else(overflow)?)
+                    let ints = call.args[k..].iter().map(|o| int_of(call.py, *o).filter(|_| is_int(call.py, *o)));
+                    let ints = ints.collect::<Option<Dims>>();
+                    Converted::Ints(ints.ok_or_else(|| no_integer(&call.args[k..]).unwrap_or_else(overflow))?)
                 }
             });
         }
         Ok(converted)
     }
 
-    /// Whether another of the overloads is this one with outputs given, and then of how many.
-    fn out_form_among(&self, overloads: &[Overload]) -> Option<usize> {
-        let same = |o: &&Overload| {
-            let theirs: Vec<&Parameter> = o.parameters.iter().filter(|p| !p.out).collect();
-            let fits = |(a, b): (&&Parameter, &Parameter)| a.text == b.text && a.ty == b.ty;
-            o.takes_out()
-                && theirs.iter().zip(&self.parameters).all(fits)
-                && (theirs.len() == self.parameters.len() || (self.factory && theirs.len() < self.parameters.len()))
-        };
-        overloads.iter().find(same).map(|o| o.outs.len())
+    /// Whether all positional arguments may be one list of integers.
+    pub fn takes_spread(&self) -> bool {
+        self.spread.is_some()
     }
 
-    /// As messages show it: `(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)`.
-    fn show(&self, call: &Call<'_>, outs: Option<usize>) -> String {
-        let mut parts = Vec::new();
-        let mut star = false;
-        for p in &self.parameters {
-            if p.text == "self" && !call.this.is_null() {
-                continue;
-            }
-            if p.keyword_only && !std::mem::replace(&mut star, true) {
-                parts.push("*".to_string());
-            }
-            if p.out {
-                continue;
-            }
-            let name = if p.text == "self" && p.ty.base == Base::Tensor { "input" } else { &p.text };
-            let default = p.default.as_ref().map_or(String::new(), |d| format!(" = {}", default_text(d)));
-            parts.push(format!("{} {name}{default}", type_text(&p.ty)));
-        }
-        if let (Some(outs), true) = (outs, call.this.is_null()) {
-            if !std::mem::replace(&mut star, true) {
-                parts.push("*".into());
-            }
-            parts.push(if outs == 1 { "Tensor out = None".into() } else { "tuple of Tensors out = None".into() });
-        }
-        if self.factory {
-            parts.push("bool requires_grad = False".into());
-        }
-        format!("({})", parts.join(", "))
+    /// Whether this is `other` with outputs given.
+    pub fn is_out_form_of(&self, other: &Overload) -> bool {
+        let own: Vec<&Parameter> = self.parameters.iter().filter(|p| !p.out).collect();
+        let same = |(a, b): (&&Parameter, &Parameter)| a.text == b.text && a.ty == b.ty;
+        self.takes_out()
+            && own.iter().zip(&other.parameters).all(same)
+            && (own.len() == other.parameters.len() || (other.factory && own.len() < other.parameters.len()))
     }
-}
 
-/// A parameter's type in PyTorch's Python words.
-fn type_text(ty: &Type) -> &'static str {
-    match (ty.base, ty.list.is_some()) {
-        (Base::Tensor, false) => "Tensor",
-        (Base::Tensor, true) => "tuple of Tensors",
-        (Base::Scalar, false) => "Number",
-        (Base::Scalar, true) => "tuple of Scalars",
-        (Base::Int, false) => "int",
-        (Base::Int, true) => "tuple of ints",
-        (Base::Float, false) => "float",
-        (Base::Float, true) => "tuple of floats",
-        (Base::Bool, false) => "bool",
-        (Base::Bool, true) => "tuple of bools",
-        (Base::Str, _) => "str",
-        (Base::ScalarType, _) => "torch.dtype",
-        (Base::Layout, _) => "torch.layout",
-        (Base::Device, _) => "torch.device",
-        (Base::MemoryFormat, _) => "torch.memory_format",
-        (Base::Generator, _) => "torch.Generator",
-    }
-}
-
-fn default_text(v: &OwnedValue) -> String {
-    match v {
-        OwnedValue::None => "None".into(),
-        OwnedValue::Scalar(s) => s.to_string(),
-        OwnedValue::Int(i) => i.to_string(),
-        OwnedValue::Ints(v) if v.is_empty() => "None".into(),
-        OwnedValue::Ints(v) if v.windows(2).all(|w| w[0] == w[1]) => v[0].to_string(),
-        OwnedValue::Ints(v) => format!("{v:?}"),
-        OwnedValue::Float(f) => format!("{f}"),
-        OwnedValue::Bool(b) => if *b { "True" } else { "False" }.into(),
-        OwnedValue::DType(d) => format!("torch.{}", d.name()),
-        OwnedValue::Str(s) => format!("\"{s}\""),
-        OwnedValue::MemoryFormat(m) => m.to_string(),
-        _ => "None".into(),
+    /// How many outputs the form of this operator takes that writes to given ones; none if there is no such form.
+    pub fn outputs_of_out_form(&self, overloads: &[Overload]) -> usize {
+        overloads.iter().find(|o| o.is_out_form_of(self)).map_or(0, |o| o.outs.len())
     }
 }
 
@@ -602,7 +512,7 @@ pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<Parsed
     }
     match best {
         Some((_, slots, overload)) => overload.finish(call, &slots),
-        None => Err(explain(overloads, call, out)),
+        None => parse_old_order(overloads, call).unwrap_or_else(|| Err(explain(overloads, call, out))),
     }
 }
 
@@ -610,36 +520,4 @@ pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<Parsed
 fn is_out_name(name: *mut PyObject, value: *mut PyObject) -> bool {
     // SAFETY: live objects.
     unsafe { value != ffi::Py_None() && ffi::PyUnicode_CompareWithASCIIString(name, c"out".as_ptr()) == 0 }
-}
-
-/// Why no overload takes a call.
-#[cold]
-fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> PyErr {
-    let fits = |o: &&Overload| call.this.is_null() || o.this.is_some();
-    let name = overloads.first().map_or("", |o| o.op.name());
-    // A function and its `out=` form are one signature; hidden ones are another's.
-    let shown: Vec<&Overload> = overloads.iter().filter(fits).filter(|o| !o.takes_out() && !o.hidden).collect();
-    let with_out = overloads.iter().any(|o| o.takes_out());
-    if out && (!with_out || !call.this.is_null()) {
-        return PyTypeError::new_err(format!("{name}() got an unexpected keyword argument 'out'"));
-    }
-    let candidates: Vec<&Overload> = match out {
-        true => overloads.iter().filter(fits).filter(|o| o.takes_out() && !o.hidden).collect(),
-        false => shown.clone(),
-    };
-    if let [one] = candidates[..]
-        && let Err(why) = one.bind(call, true)
-    {
-        return PyTypeError::new_err(why);
-    }
-    let list: Vec<String> =
-        shown.iter().map(|o| format!("\n * {}", o.show(call, o.out_form_among(overloads)))).collect();
-    PyTypeError::new_err(format!(
-        "{name}() received an invalid combination of arguments - got ({}), but expected one of:{}\n",
-        match call.this.is_null() {
-            true => call.describe(),
-            false => call.describe(),
-        },
-        list.concat()
-    ))
 }

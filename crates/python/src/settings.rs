@@ -2,7 +2,7 @@
 
 use crate::error::raise;
 use crate::types::{DTypeObject, dtype, seed_of};
-use flambeau::{Scalar, Tensor};
+use flambeau::{DType, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
@@ -18,14 +18,25 @@ fn _set_default_dtype(d: &Bound<'_, DTypeObject>) -> PyResult<()> {
 }
 
 #[pyfunction]
-fn promote_types(py: Python<'_>, type1: &Bound<'_, DTypeObject>, type2: &Bound<'_, DTypeObject>) -> Py<DTypeObject> {
-    dtype(py, type1.get().0.promote(type2.get().0))
+fn promote_types(py: Python<'_>, type1: &Bound<'_, PyAny>, type2: &Bound<'_, PyAny>) -> PyResult<Py<DTypeObject>> {
+    let named = |o, name, place| dtype_argument(o, "promote_types", name, place);
+    Ok(dtype(py, named(type1, "type1", 1)?.promote(named(type2, "type2", 2)?)))
+}
+
+/// A dtype, or PyTorch's words for what is none.
+fn dtype_argument(object: &Bound<'_, PyAny>, function: &str, name: &str, place: usize) -> PyResult<DType> {
+    crate::convert::dtype_of(object).ok_or_else(|| {
+        PyTypeError::new_err(format!(
+            "{function}(): argument '{name}' (position {place}) must be torch.dtype, not {}",
+            crate::number::type_name(object.as_ptr())
+        ))
+    })
 }
 
 #[pyfunction]
 #[pyo3(signature = (from_, to))]
-fn can_cast(from_: &Bound<'_, DTypeObject>, to: &Bound<'_, DTypeObject>) -> bool {
-    from_.get().0.can_cast(to.get().0)
+fn can_cast(from_: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(dtype_argument(from_, "can_cast", "from_", 1)?.can_cast(dtype_argument(to, "can_cast", "to", 2)?))
 }
 
 /// The dtype that arithmetic between two operands, tensors or numbers, gives.
@@ -54,7 +65,11 @@ fn get_num_threads() -> usize {
 }
 
 #[pyfunction]
-fn set_num_threads(int: i64) -> PyResult<()> {
+fn set_num_threads(int: &Bound<'_, PyAny>) -> PyResult<()> {
+    let int = crate::number::index(int.py(), int.as_ptr()).ok_or_else(|| {
+        let got = crate::number::type_name(int.as_ptr());
+        PyRuntimeError::new_err(format!("set_num_threads expects an int, but got {got}"))
+    })?;
     if int <= 0 {
         return Err(PyRuntimeError::new_err("set_num_threads expects a positive integer"));
     }

@@ -2,7 +2,7 @@
 
 use crate::error::raise;
 use flambeau::{DType, Device, DeviceKind, Layout, MemoryFormat};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -170,10 +170,8 @@ impl DeviceObject {
                         "type (string) must not include an index because index was passed explicitly: {text}"
                     )));
                 }
-                device.index = Some(
-                    u8::try_from(i)
-                        .map_err(|_| PyRuntimeError::new_err(format!("Device index must not be negative, got {i}")))?,
-                );
+                device.index =
+                    Some(u8::try_from(i).map_err(|_| PyRuntimeError::new_err("Device index must not be negative"))?);
             }
             return Ok(DeviceObject(device));
         }
@@ -364,8 +362,8 @@ pub fn seed_of(seed: &Bound<'_, PyAny>) -> PyResult<u64> {
         return Ok(u);
     }
     match seed.is_instance_of::<pyo3::types::PyInt>() {
-        true => Err(PyRuntimeError::new_err("Overflow when unpacking long long")),
-        false => Err(PyTypeError::new_err(format!(
+        true => Err(PyValueError::new_err("Overflow when unpacking long long")),
+        false => Err(PyRuntimeError::new_err(format!(
             "manual_seed expected a long, but got {}",
             crate::number::type_name(seed.as_ptr())
         ))),

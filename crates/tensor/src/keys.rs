@@ -8,7 +8,7 @@
 //! | 18 | [`Key::AUTOCAST`] |
 //! | 19 | [`Key::VMAP`] |
 //! | 20 | [`Key::PYTHON`] |
-//! | 21 | [`Key::TRACE`]: writes down every call; see [`crate::dispatch::trace`] |
+//! | 21 | [`Key::TRACE`]: writes down every call; see [`crate::dispatch::trace`] and [`crate::profiler`] |
 //! | 22, 23 | [`Key::USER_0`], [`Key::USER_1`]: free for other crates |
 
 use std::cell::Cell;
@@ -214,6 +214,13 @@ impl KeyGuard {
 pub(crate) fn set_excluded(keys: KeySet, excluded: bool) {
     let mut local = LOCAL.get();
     local.excluded = if excluded { local.excluded.with(keys) } else { local.excluded.without(keys) };
+    LOCAL.set(local);
+}
+
+/// Makes every call of this thread pass through `keys`, or not, until told otherwise.
+pub(crate) fn set_included(keys: KeySet, included: bool) {
+    let mut local = LOCAL.get();
+    local.included = if included { local.included.with(keys) } else { local.included.without(keys) };
     LOCAL.set(local);
 }
 

@@ -31,6 +31,7 @@ pub mod op;
 mod operators;
 pub mod ops;
 pub mod pointwise;
+pub mod profiler;
 pub mod promotion;
 pub mod random;
 pub mod registry;

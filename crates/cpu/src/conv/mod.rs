@@ -89,7 +89,12 @@ impl ConvShape {
         let padded: [usize; 3] = std::array::from_fn(|a| input[a].saturating_add(padding[a].saturating_mul(2)));
         let extent: [usize; 3] = std::array::from_fn(|a| dilation[a].saturating_mul(kernel[a] - 1).saturating_add(1));
         if (0..3).any(|a| padded[a] < extent[a]) {
-            let list = |x: [usize; 3]| format!("({} x {} x {})", x[0], x[1], x[2]);
+            // One and two dims come with ones before them.
+            let first = (0..2).find(|&a| padded[a] != 1 || extent[a] != 1).unwrap_or(2);
+            let list = |x: [usize; 3]| {
+                let sizes: Vec<String> = x[first..].iter().map(usize::to_string).collect();
+                format!("({})", sizes.join(" x "))
+            };
             return Err(Error::runtime(format!(
                 "Calculated padded input size per channel: {}. Kernel size: {}. Kernel size can't be greater than \
                  actual input size",

@@ -5,6 +5,9 @@ use super::generator::{CHUNK, Generator};
 use super::normal::{in_parallel, store};
 use flambeau_base::{DType, Element};
 
+// PyTorch's compiler fuses a final product and sum; its results are those of one rounding, hence the `mul_add`s here and
+// in the normal numbers.
+
 /// Doubles drawn before they are transformed.
 const PIECE: usize = 1 << 16;
 
@@ -37,7 +40,7 @@ pub fn uniform<T: Element>(generator: &mut Generator, out: &mut [T], from: f64, 
 widened! {
     fn spread(x: &mut [f32], low: f32, span: f32, limit: f32) {
         for x in x {
-            let r = *x * span + low;
+            let r = x.mul_add(span, low);
             *x = if r >= limit { low } else { r };
         }
     }
@@ -46,7 +49,7 @@ widened! {
 widened! {
     fn spread_f64(x: &mut [f64], low: f64, span: f64, limit: f64) {
         for x in x {
-            let r = *x * span + low;
+            let r = x.mul_add(span, low);
             *x = if r >= limit { low } else { r };
         }
     }
@@ -68,9 +71,6 @@ fn rounding_threshold<T: Element>(high: f32) -> f32 {
     }
     float(reached)
 }
-
-// Outside of the uniform numbers, PyTorch's compiler fuses a final product and sum; its results are those of one
-// rounding, hence the `mul_add`s here and in the normal numbers.
 
 /// Fills `out` from doubles of `[0, 1)`, which `transform` changes in place on several threads.
 fn from_doubles<T: Element>(generator: &mut Generator, out: &mut [T], transform: &(dyn Fn(f64) -> f64 + Sync)) {

@@ -376,7 +376,8 @@ impl Tensor {
         if let Some(g) = &grad {
             crate::ensure!(
                 g.sizes() == self.sizes(),
-                "assigned grad has data of a different size: {:?} for a tensor of {:?}",
+                "attempting to assign a gradient of size '{:?}' to a tensor of size '{:?}'. Please ensure that the gradient and the \
+                 tensor are the same size",
                 g.sizes(),
                 self.sizes()
             );

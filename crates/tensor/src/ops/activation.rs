@@ -201,8 +201,8 @@ fn gelu_params(args: &[Value<'_>], _dtype: DType) -> Result<Params> {
     params[0] = Scalar::Int(match args.first() {
         None | Some(Value::None | Value::Str("none")) => 0,
         Some(Value::Str("tanh")) => 1,
-        Some(Value::Str(s)) => {
-            return Err(Error::runtime(format!("approximate argument must be either none or tanh, not {s}.")));
+        Some(Value::Str(_)) => {
+            return Err(Error::runtime("approximate argument must be either none or tanh."));
         }
         Some(v) => return Err(Error::type_(format!("approximate argument must be a str, not {}", v.kind_name()))),
     });

@@ -431,13 +431,15 @@ fn batched(x: &Tensor, n: usize, name: &str, run: impl Fn(&Tensor) -> Result<Ten
 /// A convolution, or its transpose, over `N` dims.
 fn over<const N: usize>(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, p: Parameters<'_>) -> Result<Tensor> {
     let name = format!("conv{}{N}d", if p.transposed { "_transpose" } else { "" });
-    ensure!(
-        w.dim() == N + 2,
-        "Expected {}-dimensional weight for {name}, but got weight of size {:?}",
-        N + 2,
-        w.sizes()
-    );
-    batched(x, N, &name, |x| p.call(&convolution::OP, &[x.into(), w.into(), bias.into()]))
+    batched(x, N, &name, |x| {
+        ensure!(
+            w.dim() == N + 2,
+            "Expected {}-dimensional weight for {name}, but got weight of size {:?}",
+            N + 2,
+            w.sizes()
+        );
+        p.call(&convolution::OP, &[x.into(), w.into(), bias.into()])
+    })
 }
 
 fn conv_any<const N: usize>(

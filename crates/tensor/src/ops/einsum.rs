@@ -12,6 +12,15 @@ enum Index {
     Letter(char),
 }
 
+impl std::fmt::Display for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Index::Letter(letter) => write!(f, "{letter}"),
+            Index::Ellipsis(_) => write!(f, "..."),
+        }
+    }
+}
+
 /// The indices of one operand, the ellipsis spread over `extra` dims.
 fn indices_of(text: &str, ndim: usize, operand: usize) -> Result<Vec<Index>> {
     let letters = text.chars().filter(|c| c.is_ascii_alphabetic()).count();
@@ -25,7 +34,7 @@ fn indices_of(text: &str, ndim: usize, operand: usize) -> Result<Vec<Index>> {
         Error::runtime(format!(
             "einsum(): the number of subscripts in the equation ({letters}) {} the number of dimensions ({ndim}) for operand \
              {operand}{}",
-            if letters > ndim { "is more than" } else { "does not match" },
+            if dotted { "is more than" } else { "does not match" },
             if dotted { "" } else { " and no ellipsis was given" }
         ))
     })?;
@@ -41,7 +50,7 @@ fn indices_of(text: &str, ndim: usize, operand: usize) -> Result<Vec<Index>> {
                 out.extend((0..extra).rev().map(Index::Ellipsis));
             }
             c if c.is_ascii_alphabetic() => out.push(Index::Letter(c)),
-            c => return Err(Error::runtime(format!("einsum(): invalid subscript given at index in the equation string, subscripts must be in [a-zA-Z]: '{c}'"))),
+            c => return Err(Error::runtime(format!("einsum(): invalid subscript '{c}'"))),
         }
     }
     Ok(out)
@@ -63,7 +72,7 @@ impl Labelled {
             let Some((i, j)) = pair else { return Ok(x) };
             ensure!(
                 x.tensor.sizes()[i] == x.tensor.sizes()[j],
-                "einsum(): subscript {:?} is repeated but the sizes don't match, {} != {}",
+                "einsum(): subscript {} is repeated but the sizes don't match, {} != {}",
                 x.indices[i],
                 x.tensor.sizes()[j],
                 x.tensor.sizes()[i]
@@ -139,6 +148,12 @@ impl Labelled {
 
 fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), "einsum(): must provide at least one operand");
+    let stranger = equation.chars().position(|c| !c.is_ascii_alphabetic() && !" .,->".contains(c));
+    if let Some(at) = stranger {
+        return Err(Error::runtime(format!(
+            "einsum(): invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]"
+        )));
+    }
     let (inputs, output) = match equation.split_once("->") {
         Some((i, o)) => (i, Some(o)),
         None => (equation, None),
@@ -167,7 +182,7 @@ fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
         for (k, s) in sizes.iter().enumerate() {
             ensure!(
                 *s == 1 || *s == target,
-                "einsum(): subscript {i:?} has size {s} for operand {k} which does not broadcast with previously seen size \
+                "einsum(): subscript {i} has size {s} for operand {k} which does not broadcast with previously seen size \
                  {target}"
             );
         }
@@ -179,10 +194,10 @@ fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
             let extra = if text.contains("...") { ellipsis } else { 0 };
             let list = indices_of(text, letters + extra, tensors.len())?;
             for (n, i) in list.iter().enumerate() {
-                ensure!(!list[..n].contains(i), "einsum(): output subscript {i:?} appears more than once in the output");
+                ensure!(!list[..n].contains(i), "einsum(): output subscript {i} appears more than once in the output");
                 ensure!(
                     counts.iter().any(|(j, _)| j == i),
-                    "einsum(): output subscript {i:?} does not appear in the equation for any input operand"
+                    "einsum(): output subscript {i} does not appear in the equation for any input operand"
                 );
             }
             list

@@ -8,8 +8,8 @@ use flambeau_base::storage::LockSet;
 fn check_indices(op: &str, indices: &Tensor) -> Result<()> {
     ensure!(
         matches!(indices.dtype(), DType::I64 | DType::I32),
-        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {} \
-         instead (while checking arguments for {op})",
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got \
+         torch.{}Tensor instead (while checking arguments for {op})",
         indices.dtype().scalar_type_name()
     );
     Ok(())

@@ -304,7 +304,7 @@ op! {
 
 /// The output sizes of a padding: pairs (before, after), the last dim first; negative ones cut.
 fn padded_sizes(x: &Tensor, pad: &[i64]) -> Result<Dims> {
-    ensure!(pad.len().is_multiple_of(2), "Length of pad must be even but instead it equals {}", pad.len());
+    ensure!(pad.len().is_multiple_of(2), "Padding length must be divisible by 2");
     ensure!(
         pad.len() / 2 <= x.dim(),
         "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input \
@@ -399,7 +399,9 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
     if mode == "constant" {
         return constant_pad_nd::OP.call(&[x.into(), pad.into(), Scalar::Float(value.unwrap_or(0.0)).into()])?.one();
     }
-    ensure!(matches!(mode, "reflect" | "replicate" | "circular"), "Unrecognised padding mode {mode}");
+    if !matches!(mode, "reflect" | "replicate" | "circular") {
+        return Err(crate::Error::not_implemented(format!("Unrecognised padding mode {mode}")));
+    }
     ensure!(
         value.is_none_or(|v| v == 0.0),
         "Padding mode \"{mode}\" doesn't take in value argument"

@@ -172,7 +172,7 @@ fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64,
     );
     ensure!(
         matches!(target.dtype(), crate::DType::I64 | crate::DType::U8),
-        "expected scalar type Long but found {}",
+        "expected target dtype to be Long or Byte, but got {}",
         target.dtype().scalar_type_name()
     );
     let dim = class_dim(x);

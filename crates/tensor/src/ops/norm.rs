@@ -517,7 +517,7 @@ fn batch_norm_cpu(
         (mean.clone(), invstd.clone(), (mean, invstd))
     } else {
         let (Some(m), Some(v)) = (running_mean, running_var) else {
-            return Err(crate::Error::runtime("Expected running_mean and running_var to be defined when training=False"));
+            return Err(crate::Error::runtime("running_mean must be defined in evaluation mode"));
         };
         let none = || Tensor::empty(&[0], (wide, x.device()));
         (m.contiguous()?, v.add(eps)?.rsqrt()?, (none()?, none()?))
@@ -600,7 +600,7 @@ fn batch_norm_backward_cpu(
         },
         false => match (running_mean, running_var) {
             (Some(m), Some(v)) => (m.contiguous()?, v.add(eps)?.rsqrt()?),
-            _ => return Err(crate::Error::runtime("Expected running_mean and running_var to be defined when training=False")),
+            _ => return Err(crate::Error::runtime("running_mean must be defined in evaluation mode")),
         },
     };
     let strides = crate::dims::strides_for(x.sizes(), format)?;

@@ -145,7 +145,7 @@ impl<'a> Network<'a> {
                 x = x.dropout(self.dropout, true)?;
             }
         }
-        Ok((x, State::join(&last, |t, d| Tensor::stack(t, d), 0)?))
+        Ok((x, State::join(&last, Tensor::stack, 0)?))
     }
 
     /// Over a sequence (time, batch, features).
@@ -212,7 +212,7 @@ impl<'a> Network<'a> {
         }
         ended.push(state);
         ended.reverse();
-        Ok((Tensor::cat(&outputs, 0)?, State::join(&ended, |t, d| Tensor::cat(t, d), 0)?))
+        Ok((Tensor::cat(&outputs, 0)?, State::join(&ended, Tensor::cat, 0)?))
     }
 
     fn packed_backwards(&self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
@@ -223,7 +223,7 @@ impl<'a> Network<'a> {
             if n > active {
                 // Shorter sequences begin here.
                 let begun = first.map(|t| t.narrow(0, active, n - active))?;
-                state = State::join(&[state, begun], |t, d| Tensor::cat(t, d), 0)?;
+                state = State::join(&[state, begun], Tensor::cat, 0)?;
                 active = n;
             }
             state = (self.step)(share, cell, &state)?;

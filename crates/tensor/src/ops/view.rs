@@ -510,7 +510,7 @@ op! {
 fn expand_any(x: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     ensure!(
         size.len() >= x.dim(),
-        "expand(torch.{}Tensor{:?}, size={size:?}): the number of sizes provided ({}) must be greater or equal to the number \
+        "expand(torch.{}Tensor{{{:?}}}, size={size:?}): the number of sizes provided ({}) must be greater or equal to the number \
          of dimensions in the tensor ({})",
         x.dtype().scalar_type_name(),
         x.sizes(),
@@ -583,13 +583,13 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     if from == to {
         return Ok(x.make_view_as(dtype, sizes, strides, x.storage_offset()));
     }
-    ensure!(x.dim() > 0, "self.dim() cannot be 0 to view {} as {} (different element sizes)", x.dtype(), dtype);
+    ensure!(x.dim() > 0, "self.dim() cannot be 0 to view {} as {} (different element sizes)", x.dtype().scalar_type_name(), dtype.scalar_type_name());
     let last = x.dim() - 1;
     ensure!(
         strides[last] == 1,
         "self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}",
-        x.dtype(),
-        dtype,
+        x.dtype().scalar_type_name(),
+        dtype.scalar_type_name(),
         strides[last]
     );
     if from > to {
@@ -604,15 +604,15 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     ensure!(
         sizes[last] % ratio == 0,
         "self.size(-1) must be divisible by {ratio} to view {} as {} (different element sizes), but got {}",
-        x.dtype(),
-        dtype,
+        x.dtype().scalar_type_name(),
+        dtype.scalar_type_name(),
         sizes[last]
     );
     ensure!(
         x.storage_offset() % ratio == 0,
         "self.storage_offset() must be divisible by {ratio} to view {} as {} (different element sizes), but got {}",
-        x.dtype(),
-        dtype,
+        x.dtype().scalar_type_name(),
+        dtype.scalar_type_name(),
         x.storage_offset()
     );
     sizes[last] /= ratio;
@@ -620,8 +620,8 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
         ensure!(
             *s % ratio == 0,
             "self.stride({d}) must be divisible by {ratio} to view {} as {} (different element sizes), but got {s}",
-            x.dtype(),
-            dtype
+            x.dtype().scalar_type_name(),
+            dtype.scalar_type_name()
         );
         *s /= ratio;
     }
