@@ -282,7 +282,11 @@ def _cuda_array_interface(self):
 
 @_overridable_method
 def __rdiv__(self, other):
-    return self.__rtruediv__(other)
+    reciprocal = self.reciprocal()
+    try:
+        return reciprocal * other
+    except TypeError:
+        return NotImplemented
 
 
 # ---- copies and pickles --------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ pub mod cost {
 /// Operators that take a number where their schema says `Tensor`.
 fn takes_numbers_as_tensors(name: &str) -> bool {
     const NAMES: &[&str] =
-        &["add", "sub", "mul", "div", "divide", "multiply", "subtract", "true_divide", "floor_divide", "rsub"];
+        &["add", "sub", "mul", "div", "divide", "multiply", "subtract", "true_divide", "floor_divide"];
     NAMES.contains(&name.strip_suffix('_').unwrap_or(name))
 }
 

@@ -1,7 +1,7 @@
 //! Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 
 use crate::dims::Dims;
-use crate::{Body, Error, Op, Result, Tensor, ensure, sample};
+use crate::{Body, DType, Error, Op, Result, Tensor, ensure, sample};
 
 fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
@@ -17,11 +17,19 @@ fn float_pair(x: &Tensor, target: &Tensor) -> Result<Tensor> {
     x.sub(target)
 }
 
+/// A loss's elements from the differences. Those of halves are worked out in single precision and rounded once.
+fn elements(x: &Tensor, target: &Tensor, loss: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let dtype = x.dtype().promote(target.dtype());
+    if !matches!(dtype, DType::F16 | DType::BF16) {
+        return loss(&float_pair(x, target)?);
+    }
+    loss(&float_pair(&x.to_dtype(DType::F32)?, &target.to_dtype(DType::F32)?)?)?.to_dtype(dtype)
+}
+
 // ---- regression ---------------------------------------------------------------------------------
 
 fn mse_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let d = float_pair(x, target)?;
-    reduce(d.mul(&d)?, reduction)
+    reduce(elements(x, target, |d| d.mul(d))?, reduction)
 }
 
 op! {
@@ -51,10 +59,11 @@ fn smooth_l1_any(x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Resu
     if beta == 0.0 {
         return l1_any(x, target, reduction);
     }
-    let d = float_pair(x, target)?;
-    let size = d.abs()?;
-    let near = d.mul(&d)?.mul(0.5 / beta)?;
-    reduce(near.where_self(&size.lt(beta)?, &size.sub(0.5 * beta)?)?, reduction)
+    let element = |d: &Tensor| {
+        let size = d.abs()?;
+        d.mul(d)?.mul(0.5 / beta)?.where_self(&size.lt(beta)?, &size.sub(0.5 * beta)?)
+    };
+    reduce(elements(x, target, element)?, reduction)
 }
 
 op! {
@@ -68,10 +77,11 @@ op! {
 
 fn huber_any(x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
     ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-    let d = float_pair(x, target)?;
-    let size = d.abs()?;
-    let near = d.mul(&d)?.mul(0.5)?;
-    reduce(near.where_self(&size.le(delta)?, &size.sub(0.5 * delta)?.mul(delta)?)?, reduction)
+    let element = |d: &Tensor| {
+        let size = d.abs()?;
+        d.mul(d)?.mul(0.5)?.where_self(&size.le(delta)?, &size.sub(0.5 * delta)?.mul(delta)?)
+    };
+    reduce(elements(x, target, element)?, reduction)
 }
 
 op! {

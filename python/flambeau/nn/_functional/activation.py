@@ -95,9 +95,9 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     return (_C.rrelu_ if inplace else _C.rrelu)(input, lower, upper, training)
 
 
-def logsigmoid(input):
+def logsigmoid(input, *, out=None):
     """log(sigmoid(x))."""
-    return aten.log_sigmoid(input)
+    return aten.log_sigmoid(input, out=out)
 
 
 def gelu(input, approximate="none"):
@@ -105,14 +105,14 @@ def gelu(input, approximate="none"):
     return aten.gelu(input, approximate=approximate)
 
 
-def softplus(input, beta=1, threshold=20):
+def softplus(input, beta=1, threshold=20, *, out=None):
     """log(1 + exp(beta x)) / beta, linear above `threshold`."""
-    return aten.softplus(input, beta, threshold)
+    return aten.softplus(input, beta, threshold, out=out)
 
 
-def softshrink(input, lambd=0.5):
+def softshrink(input, lambd=0.5, *, out=None):
     """x moved towards 0 by `lambd`."""
-    return aten.softshrink(input, lambd)
+    return aten.softshrink(input, lambd, out=out)
 
 
 @overridable

@@ -136,7 +136,23 @@ def linear_cross_entropy(
     """`cross_entropy` of a linear map of `input`; `options` steer memory use only."""
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
-    shape = linear_weight.shape[:-1]
+    shape, features = linear_weight.shape[:-1], input.shape[-1]
+    if not shape:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    if features != linear_weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{features} and {linear_weight.shape[-1]}, respectively"
+        )
+    if len(shape) > 1 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+            f"(N, {features}), got unbatched input with shape {tuple(input.shape)}"
+        )
+    if linear_bias is not None and linear_bias.shape != shape:
+        raise RuntimeError(f"expected linear_bias shape {tuple(shape)}, got {tuple(linear_bias.shape)}")
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     logits = linear(
         input, linear_weight.flatten(0, -2), None if linear_bias is None else linear_bias.flatten()
     )
