@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from typing import Any
+
+def disable_global_flags() -> Any: ...
+def flags_frozen() -> Any: ...
+fp32_precision: str

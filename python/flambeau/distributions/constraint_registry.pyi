@@ -1,0 +1,9 @@
+# Made by scripts/stubs.
+from typing import Any
+
+class ConstraintRegistry:
+    def __init__(self) -> None: ...
+    def register(self, constraint: Any, factory: Any = None) -> Any: ...
+    def __call__(self, constraint: Any) -> Any: ...
+biject_to: Any
+transform_to: Any

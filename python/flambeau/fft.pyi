@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+
+from ._C import Tensor as Tensor

@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from typing import Any
+
+from .jit import Future as Future
+def collect_all(futures: Any) -> Any: ...
+def wait_all(futures: Any) -> Any: ...

@@ -1,0 +1,16 @@
+# Made by scripts/stubs.
+from builtins import bool as _bool
+from typing import Any
+from ..._C import Tensor
+from .module import Module
+
+# mypy: disable-error-code="override"
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+class Upsample(Module):
+    def __init__(self, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: _bool | None = None, recompute_scale_factor: _bool | None = None) -> None: ...
+    def forward(self, input: Tensor) -> Tensor: ...
+    def extra_repr(self) -> str: ...
+class UpsamplingBilinear2d(Upsample):
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None: ...
+class UpsamplingNearest2d(Upsample):
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None: ...

@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from typing import Any
+
+from ..._names import typename as typename
+def parameters_to_vector(parameters: Any) -> Any: ...
+def vector_to_parameters(vec: Any, parameters: Any) -> Any: ...

@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from typing import Any
+from ..._C import _memory_format
+
+def convert_conv2d_weight_memory_format(module: Any, memory_format: _memory_format) -> Any: ...
+def convert_conv3d_weight_memory_format(module: Any, memory_format: _memory_format) -> Any: ...

@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from typing import Any
+from .._C import Tensor, _Device
+
+def from_dlpack(ext_tensor: Any, *, device: _Device | None = None, copy: Any = None) -> Any: ...
+def to_dlpack(tensor: Tensor) -> Any: ...

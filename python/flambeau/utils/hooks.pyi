@@ -1,0 +1,29 @@
+# Made by scripts/stubs.
+from builtins import int as _int
+from typing import Any
+from typing_extensions import Self
+from .._C import Tensor
+
+class BackwardHook:
+    def __init__(self, module: Any, user_hooks: Any, user_pre_hooks: Any) -> None: ...
+    def setup_input_hook(self, args: Any) -> Any: ...
+    def setup_output_hook(self, result: Any) -> Any: ...
+    module: Any
+    user_hooks: Any
+    user_pre_hooks: Any
+    grad_outputs: Any
+    n_inputs: Any
+    n_outputs: Any
+    input_indices: Any
+    output_indices: Any
+class RemovableHandle:
+    next_id: _int
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None: ...
+    def remove(self) -> Any: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: Any) -> None: ...
+    hooks_dict_ref: Any
+    id: Any
+    extra_dict_ref: Any
+def unserializable_hook(f: Any) -> Any: ...
+def warn_if_has_hooks(tensor: Tensor) -> Any: ...

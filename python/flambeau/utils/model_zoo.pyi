@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+
+from ..hub import load_url as load_url, tqdm as tqdm

@@ -1,0 +1,23 @@
+from .._C import _PyNode
+
+class FunctionCtx:
+    needs_input_grad: tuple[_bool, ...]
+    saved_tensors: tuple[Tensor, ...]
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def save_for_forward(self, *tensors: Tensor | None) -> None: ...
+    def mark_dirty(self, *args: Tensor) -> None: ...
+    def mark_non_differentiable(self, *args: Tensor) -> None: ...
+    def set_materialize_grads(self, value: _bool) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+class BackwardCFunction(_PyNode, FunctionCtx):
+    saved_tensors: tuple[Tensor, ...]
+
+class Function:
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    setup_context: Callable[..., Any]
+    jvp: Callable[..., Any]
+    vjp: Callable[..., Any]
+    vmap: Callable[..., Any]

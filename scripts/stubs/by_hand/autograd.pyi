@@ -1,0 +1,6 @@
+from .graph import GradientEdge
+
+_Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
+
+def backward(tensors: _Tensors, grad_tensors: Tensor | Sequence[Tensor | None] | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, grad_variables: Tensor | Sequence[Tensor | None] | None = None, inputs: _Tensors | None = None) -> None: ...
+def grad(outputs: _Tensors, inputs: _Tensors, grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, only_inputs: _bool = True, allow_unused: _bool | None = None, is_grads_batched: _bool = False, materialize_grads: _bool = False) -> tuple[Tensor, ...]: ...

@@ -1,0 +1,3 @@
+from .sampler import Sampler
+
+class DistributedSampler(Sampler[_int]): ...
