@@ -212,4 +212,4 @@ def test_schedules_are_imported_when_used():
 
     code = ("import sys; import flambeau.optim as o; assert 'flambeau.optim.lr_scheduler' not in sys.modules; "
             "assert o.lr_scheduler.StepLR.__module__ == 'flambeau.optim.lr_scheduler'")
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=pathlib.Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", code], check=True)

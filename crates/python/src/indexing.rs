@@ -55,16 +55,11 @@ pub fn set_item(call: &Call<'_>) -> PyResult<*mut PyObject> {
         (Some(v), _) => OwnedOperand::Tensor(v),
         (None, Some(s)) => OwnedOperand::Scalar(s),
         (None, None) => {
-            // SAFETY: a live object.
-            let sequence = crate::parse::Items::of(value).is_some();
-            if !sequence {
-                return Err(PyTypeError::new_err(format!(
-                    "can't assign a {} to a torch.{}Tensor",
-                    type_name(value),
-                    t.dtype().scalar_type_name()
-                )));
-            }
-            OwnedOperand::Tensor(crate::construct::from_data(call.py, value, Some(t.dtype()))?)
+            return Err(PyTypeError::new_err(format!(
+                "can't assign a {} to a torch.{}Tensor",
+                type_name(value),
+                t.dtype().scalar_type_name()
+            )));
         }
     };
     match t.numel() > 4096 {

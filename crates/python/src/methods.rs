@@ -218,7 +218,15 @@ fn requires_grad_(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
     let on = match argument(call, 0, "requires_grad") {
         None => true,
-        Some(o) => crate::number::number(call.py, o).is_some_and(Scalar::to_bool),
+        Some(o) => match crate::number::number(call.py, o) {
+            Some(Scalar::Bool(on)) => on,
+            _ => {
+                return Err(PyTypeError::new_err(format!(
+                    "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {}",
+                    type_name(o)
+                )));
+            }
+        },
     };
     t.set_requires_grad(on).map_err(|e| match e.message().starts_with("only Tensors") {
         true => PyRuntimeError::new_err("only Tensors of floating point dtype can require gradients"),

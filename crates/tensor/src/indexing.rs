@@ -138,7 +138,10 @@ impl Tensor {
         }
         match value.operand() {
             Operand::Scalar(s) => view.fill_(s)?,
-            Operand::Tensor(t) => view.copy_(&drop_leading_ones(t, view.dim())?)?,
+            Operand::Tensor(t) => {
+                let t = drop_leading_ones(t, view.dim())?;
+                view.copy_(&if t.sizes() == view.sizes() { t } else { t.expand(view.sizes())? })?
+            }
         };
         Ok(())
     }
@@ -173,6 +176,8 @@ impl Tensor {
         }
         let mut x = self.clone();
         let mut d = 0;
+        // How many dims integers have taken away: errors count those of the whole tensor.
+        let mut selected = 0;
         // One entry per dim of the view, but one for all dims of a mask: `folded` counts the difference.
         let mut folded = 0;
         let mut indices: Vec<Option<Tensor>> = Vec::new();
@@ -185,10 +190,12 @@ impl Tensor {
                 Index::At(i) => {
                     let size = x.sizes()[d];
                     if *i < -size || *i >= size {
+                        let dim = d + selected;
                         return Err(Error::index(format!(
-                            "index {i} is out of bounds for dimension {d} with size {size}"
+                            "index {i} is out of bounds for dimension {dim} with size {size}"
                         )));
                     }
+                    selected += 1;
                     x = x.select(d as i64, *i)?;
                 }
                 Index::Slice { start, end, step } => {

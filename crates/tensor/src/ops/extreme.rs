@@ -17,10 +17,11 @@ fn no_complex(op: &str, x: &Tensor) -> Result<()> {
 fn some_elements(op: &str, x: &Tensor, dim: Option<&[i64]>, reduced: &[usize]) -> Result<()> {
     let whole = dim.is_none_or(<[i64]>::is_empty);
     if whole && x.numel() == 0 {
-        return Err(Error::runtime(format!(
-            "{op}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' \
-             argument."
-        )));
+        let which = "Expected reduction dim to be specified for input.numel() == 0.";
+        return Err(match op {
+            "argmax" | "argmin" => Error::index(format!("{op}(): {which}")),
+            _ => Error::runtime(format!("{op}(): {which} Specify the reduction dim with the 'dim' argument.")),
+        });
     }
     match reduced.iter().find(|&&d| x.sizes()[d] == 0) {
         Some(d) => Err(Error::index(format!("{op}(): Expected reduction dim {d} to have non-zero size."))),

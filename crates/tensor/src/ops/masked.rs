@@ -44,7 +44,7 @@ fn masked_fill_plan(x: &Tensor, mask: &Tensor, value: Operand<'_>) -> Result<Ten
     if let Operand::Tensor(t) = value {
         check_fill_tensor(t)?;
     }
-    Ok(TensorSpec::like(dims::broadcast(x.sizes(), mask.sizes())?, x))
+    Ok(TensorSpec::like(dims::broadcast(mask.sizes(), x.sizes())?, x))
 }
 
 fn masked_fill_run(x: &Tensor, mask: &Tensor, value: Operand<'_>, outs: &[Tensor]) -> Result<()> {

@@ -487,7 +487,7 @@ fn batch_norm_cpu(
     training: bool, momentum: f64, eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     floats("batch_norm", x)?;
-    let named = [("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var)];
+    let named = [("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)];
     let (shape, format) = batch_shape(x, &named)?;
     let c = shape.channels as i64;
     let wide = statistics_dtype(x, weight.or(running_mean));
@@ -537,7 +537,7 @@ fn batch_norm_meta(
     training: bool, _momentum: f64, _eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     floats("batch_norm", x)?;
-    let named = [("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var)];
+    let named = [("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)];
     let (shape, format) = batch_shape(x, &named)?;
     let strides = crate::dims::strides_for(x.sizes(), format)?;
     let c = if training { shape.channels as i64 } else { 0 };
