@@ -3,6 +3,15 @@ from . import _C
 
 __all__ = ["finfo", "iinfo"]
 
+# Of dtypes that exist as names: bits, max, min, eps, tiny, resolution (OCP "8-bit floating point specification", 2023).
+_NARROW = {
+    "torch.float8_e4m3fn": (8, 448.0, -448.0, 2.0**-3, 2.0**-6, 1.0),
+    "torch.float8_e4m3fnuz": (8, 240.0, -240.0, 2.0**-3, 2.0**-7, 1.0),
+    "torch.float8_e5m2": (8, 57344.0, -57344.0, 2.0**-2, 2.0**-14, 1.0),
+    "torch.float8_e5m2fnuz": (8, 57344.0, -57344.0, 2.0**-3, 2.0**-15, 1.0),
+    "torch.float8_e8m0fnu": (8, 2.0**127, 2.0**-127, 1.0, 2.0**-127, 1.0),
+}
+
 
 class _Info:
     """What both have in common: a name, bounds, equality."""
@@ -43,7 +52,9 @@ class finfo(_Info):
         if not kind.is_floating_point and not kind.is_complex:
             raise TypeError("torch.finfo() requires a floating point input type. "
                             "Use torch.iinfo to handle 'torch.finfo'")
-        self.bits, self.max, self.min, self.eps, self.tiny, self.resolution = _C._limits(kind)
+        self.bits, self.max, self.min, self.eps, self.tiny, self.resolution = _NARROW.get(str(kind)) or _C._limits(
+            kind.to_real() if kind.is_complex else kind
+        )
         self.smallest_normal = self.tiny
         self.dtype = str(kind.to_real() if kind.is_complex else kind)[6:]
 

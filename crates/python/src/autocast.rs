@@ -119,10 +119,11 @@ fn get_autocast_dtype(py: Python<'_>, _kind: &str) -> Py<crate::types::DTypeObje
     crate::types::dtype(py, if _kind == "cpu" { DTYPE.get() } else { DType::F16 })
 }
 #[pyfunction]
-fn set_autocast_dtype(_kind: &str, dtype: Bound<'_, crate::types::DTypeObject>) {
+fn set_autocast_dtype(_kind: &str, dtype: Bound<'_, crate::types::DTypeObject>) -> PyResult<()> {
     if _kind == "cpu" {
-        DTYPE.set(dtype.get().0);
+        DTYPE.set(dtype.get().known()?);
     }
+    Ok(())
 }
 #[pyfunction]
 fn autocast_increment_nesting() -> i64 {

@@ -242,7 +242,7 @@ fn options(call: &Call<'_>, name: &str, first: usize) -> PyResult<(Option<*mut P
         match key.as_str() {
             "data" | "obj" => data = Some(value),
             "dtype" => {
-                options.dtype = Some(dtype_of(&object).ok_or_else(|| {
+                options.dtype = Some(dtype_of(&object)?.ok_or_else(|| {
                     PyTypeError::new_err(format!(
                         "{name}(): argument 'dtype' must be torch.dtype, not {}",
                         type_name(value)
@@ -385,7 +385,7 @@ pub fn _legacy_tensor<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let objects: Vec<Bound<'_, PyAny>> = args.iter().collect();
     let pointers: Vec<*mut PyObject> = objects.iter().map(|o| o.as_ptr()).collect();
-    bound(args.py(), legacy(args.py(), &pointers, dtype.get().0)?)
+    bound(args.py(), legacy(args.py(), &pointers, dtype.get().known()?)?)
 }
 
 /// `Tensor.__new__`.

@@ -117,7 +117,7 @@ fn check_one(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> Option<u32
         Base::Bool => free(matches!(number(py, object), Some(Scalar::Bool(_)))),
         // SAFETY: a live object.
         Base::Str => free(unsafe { ffi::PyUnicode_Check(object) != 0 }),
-        Base::ScalarType => free(dtype_of(&bound()).is_some()),
+        Base::ScalarType => free(!matches!(dtype_of(&bound()), Ok(None))),
         Base::Layout => free(bound().cast::<LayoutObject>().is_ok()),
         Base::Device => {
             let o = bound();
@@ -129,14 +129,17 @@ fn check_one(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> Option<u32
 }
 
 /// The dtype that an object names: one, or Python's `float`, `int`, `bool`, `complex`.
-pub fn dtype_of(object: &Bound<'_, PyAny>) -> Option<DType> {
+///
+/// # Errors
+/// When it is a dtype that exists as a name only.
+pub fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     if let Ok(d) = object.cast::<DTypeObject>() {
-        return Some(d.get().0);
+        return d.get().known().map(Some);
     }
     // The addresses of built-in types.
     let p = object.as_ptr();
     let is = |t: *mut ffi::PyTypeObject| p == t.cast();
-    if is(&raw mut ffi::PyFloat_Type) {
+    Ok(if is(&raw mut ffi::PyFloat_Type) {
         Some(DType::F64)
     } else if is(&raw mut ffi::PyLong_Type) {
         Some(DType::I64)
@@ -146,7 +149,7 @@ pub fn dtype_of(object: &Bound<'_, PyAny>) -> Option<DType> {
         Some(DType::Complex128)
     } else {
         None
-    }
+    })
 }
 
 /// The device that an object names.
@@ -192,7 +195,7 @@ pub fn convert(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> PyResult
         Base::Float => OwnedValue::Float(number_of(py, object)?.to_f64()),
         Base::Bool => OwnedValue::Bool(number_of(py, object)?.to_bool()),
         Base::Str => OwnedValue::Str(text(object)),
-        Base::ScalarType => OwnedValue::DType(dtype_of(&bound).ok_or_else(stranger)?),
+        Base::ScalarType => OwnedValue::DType(dtype_of(&bound)?.ok_or_else(stranger)?),
         Base::Layout => OwnedValue::Layout(bound.cast::<LayoutObject>().map_err(|_| stranger())?.get().0),
         Base::Device => OwnedValue::Device(device_of(&bound)?),
         Base::MemoryFormat => {

@@ -274,7 +274,7 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
         if let Some(other) = tensor_of(object) {
             (target.dtype, target.device) = (Some(other.dtype()), Some(other.device()));
         } else if o.is_none() {
-        } else if let Some(d) = dtype_of(&o) {
+        } else if let Some(d) = dtype_of(&o)? {
             target.dtype = Some(d);
         } else if let Some(Scalar::Bool(b)) = crate::number::number(py, object) {
             // `non_blocking`, then `copy`.
@@ -299,7 +299,7 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
         }
         match crate::parse::text(name).as_str() {
             "dtype" => {
-                target.dtype = Some(dtype_of(&o).ok_or_else(|| no_target(call))?);
+                target.dtype = Some(dtype_of(&o)?.ok_or_else(|| no_target(call))?);
             }
             "device" => target.device = Some(device_of(&o)?),
             "copy" => target.copy = crate::number::number(py, value).is_some_and(Scalar::to_bool),

@@ -13,7 +13,7 @@ fn get_default_dtype(py: Python<'_>) -> Py<DTypeObject> {
 
 #[pyfunction]
 fn _set_default_dtype(d: &Bound<'_, DTypeObject>) -> PyResult<()> {
-    flambeau::set_default_dtype(d.get().0)
+    flambeau::set_default_dtype(d.get().known()?)
         .map_err(|_| PyTypeError::new_err("only floating-point types are supported as the default type"))
 }
 
@@ -25,7 +25,7 @@ fn promote_types(py: Python<'_>, type1: &Bound<'_, PyAny>, type2: &Bound<'_, PyA
 
 /// A dtype, or PyTorch's words for what is none.
 fn dtype_argument(object: &Bound<'_, PyAny>, function: &str, name: &str, place: usize) -> PyResult<DType> {
-    crate::convert::dtype_of(object).ok_or_else(|| {
+    crate::convert::dtype_of(object)?.ok_or_else(|| {
         PyTypeError::new_err(format!(
             "{function}(): argument '{name}' (position {place}) must be torch.dtype, not {}",
             crate::number::type_name(object.as_ptr())
@@ -86,10 +86,10 @@ fn _manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// The limits of a dtype: bits, largest, smallest, and for floats eps, tiny and resolution.
 #[pyfunction]
-fn _limits(d: &Bound<'_, DTypeObject>) -> (usize, f64, f64, f64, f64, f64) {
+fn _limits(d: &Bound<'_, DTypeObject>) -> PyResult<(usize, f64, f64, f64, f64, f64)> {
     use flambeau::DType::{BF16, Complex64, Complex128, F16, F32, F64};
-    let d = d.get().0;
-    match d {
+    let d = d.get().known()?;
+    Ok(match d {
         F64 | Complex128 => (64, f64::MAX, f64::MIN, f64::EPSILON, f64::MIN_POSITIVE, 1e-15),
         F32 | Complex64 => {
             let x = |v: f32| f64::from(v);
@@ -101,7 +101,7 @@ fn _limits(d: &Bound<'_, DTypeObject>) -> (usize, f64, f64, f64, f64, f64) {
             (16, most, -most, 2f64.powi(-7), 2f64.powi(-126), 1e-2)
         }
         d => (d.size() * 8, 0.0, 0.0, 0.0, 0.0, 0.0),
-    }
+    })
 }
 
 /// A tensor as PyTorch prints it, with the given class name and what else is to be said after the elements.

@@ -365,7 +365,7 @@ fn frombuffer(
     requires_grad: bool,
 ) -> PyResult<Wrapped> {
     let py = buffer.py();
-    let dtype = dtype.get().0;
+    let dtype = dtype.get().known()?;
     let item = dtype.size() as i64;
     // SAFETY: all zeros is a valid empty view, which is filled before it is read.
     let mut view: Box<Buffer> = Box::new(unsafe { std::mem::zeroed() });

@@ -11,42 +11,128 @@ use std::hash::{Hash, Hasher};
 
 /// `flambeau.dtype`: one object per dtype.
 #[pyclass(frozen, name = "dtype", module = "flambeau")]
-pub struct DTypeObject(pub DType);
+pub struct DTypeObject(Kind);
+
+/// What a dtype object stands for.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A dtype that tensors can have.
+    Known(DType),
+    /// One of PyTorch's that programs name in tables, and that no tensor of this library has.
+    Named(&'static str),
+}
+
+/// The dtypes that exist as names only.
+const NAMED: &[&str] = &[
+    "bits16",
+    "bits1x8",
+    "bits2x4",
+    "bits4x2",
+    "bits8",
+    "complex32",
+    "float4_e2m1fn_x2",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "int1",
+    "int2",
+    "int3",
+    "int4",
+    "int5",
+    "int6",
+    "int7",
+    "qint32",
+    "qint8",
+    "quint2x4",
+    "quint4x2",
+    "quint8",
+    "uint1",
+    "uint2",
+    "uint3",
+    "uint4",
+    "uint5",
+    "uint6",
+    "uint7",
+];
+
+impl DTypeObject {
+    /// The dtype.
+    ///
+    /// # Errors
+    /// When it exists as a name only.
+    pub fn known(&self) -> PyResult<DType> {
+        match self.0 {
+            Kind::Known(d) => Ok(d),
+            Kind::Named(name) => Err(pyo3::exceptions::PyNotImplementedError::new_err(format!(
+                "Flambeau has no tensors of dtype torch.{name} yet"
+            ))),
+        }
+    }
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Kind::Known(d) => d.name(),
+            Kind::Named(name) => name,
+        }
+    }
+}
 
 #[pymethods]
 impl DTypeObject {
     fn __repr__(&self) -> String {
-        format!("torch.{}", self.0.name())
+        format!("torch.{}", self.name())
     }
     fn __reduce__(&self) -> &'static str {
-        self.0.name()
+        self.name()
     }
     #[getter]
     fn is_floating_point(&self) -> bool {
-        self.0.is_floating_point()
+        match self.0 {
+            Kind::Known(d) => d.is_floating_point(),
+            Kind::Named(name) => name.starts_with("float"),
+        }
     }
     #[getter]
     fn is_complex(&self) -> bool {
-        self.0.is_complex()
+        match self.0 {
+            Kind::Known(d) => d.is_complex(),
+            Kind::Named(name) => name == "complex32",
+        }
     }
     #[getter]
     fn is_signed(&self) -> bool {
-        self.0.is_signed()
+        match self.0 {
+            Kind::Known(d) => d.is_signed(),
+            Kind::Named("float8_e8m0fnu") => false,
+            Kind::Named(name) => ["float", "complex", "int", "qint"].iter().any(|p| name.starts_with(p)),
+        }
     }
     #[getter]
     fn itemsize(&self) -> usize {
-        self.0.size()
+        match self.0 {
+            Kind::Known(d) => d.size(),
+            Kind::Named("complex32" | "qint32") => 4,
+            Kind::Named("bits16") => 2,
+            Kind::Named(_) => 1,
+        }
     }
-    fn to_real(&self, py: Python<'_>) -> Py<DTypeObject> {
-        dtype(py, self.0.to_real())
+    fn to_real(&self, py: Python<'_>) -> PyResult<Py<DTypeObject>> {
+        match self.0 {
+            Kind::Named("complex32") => Ok(dtype(py, DType::F16)),
+            _ => Ok(dtype(py, self.known()?.to_real())),
+        }
     }
-    fn to_complex(&self, py: Python<'_>) -> Py<DTypeObject> {
-        dtype(py, self.0.to_complex())
+    fn to_complex(&self, py: Python<'_>) -> PyResult<Py<DTypeObject>> {
+        Ok(dtype(py, self.known()?.to_complex()))
     }
     /// The name that error messages use (`Float`).
     #[getter]
     fn _scalar_type_name(&self) -> &'static str {
-        self.0.scalar_type_name()
+        match self.0 {
+            Kind::Known(d) => d.scalar_type_name(),
+            Kind::Named(name) => name,
+        }
     }
 }
 
@@ -54,7 +140,7 @@ static DTYPES: PyOnceLock<Vec<Py<DTypeObject>>> = PyOnceLock::new();
 
 /// The object of a dtype.
 pub fn dtype(py: Python<'_>, d: DType) -> Py<DTypeObject> {
-    let make = |d: DType| Py::new(py, DTypeObject(d));
+    let make = |d: DType| Py::new(py, DTypeObject(Kind::Known(d)));
     let all = DTYPES.get_or_init(py, || DType::ALL.into_iter().filter_map(|d| make(d).ok()).collect());
     let at = DType::ALL.iter().position(|x| *x == d).unwrap_or(0);
     all[at].clone_ref(py)
@@ -383,6 +469,9 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<GeneratorObject>()?;
     for d in DType::ALL {
         m.add(d.name(), dtype(py, d))?;
+    }
+    for name in NAMED {
+        m.add(*name, Py::new(py, DTypeObject(Kind::Named(name)))?)?;
     }
     let other_names = [
         ("float", DType::F32),
