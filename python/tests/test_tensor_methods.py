@@ -146,3 +146,19 @@ def test_no_interface_of_another_device():
     assert "__cuda_array_interface__" not in dir(torch.ones(1))
     with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
         torch.ones(1).cuda()
+
+
+def test_memory_that_numpy_knows_stays():
+    np = pytest.importorskip("numpy")
+    x = torch.ones(3)
+    array = x.numpy()
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        x.resize_(1000)
+    array[0] = 5
+    assert x.tolist() == [5, 1, 1] and array.base is not None
+    swapped = np.ones(3, ">f8")
+    with pytest.raises(ValueError, match="byte order different from the native"):
+        torch.from_numpy(swapped)
+    for name in ("bool", "uint16", "int64", "float16", "complex64"):
+        t = torch.ones(2, 3, dtype=getattr(torch, name)).t()
+        assert t.numpy().dtype.name == name and torch.from_numpy(t.numpy()).data_ptr() == t.data_ptr()

@@ -7,7 +7,7 @@ use parking_lot::RawRwLock;
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockRecursive as _};
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// A shared handle to one flat, aligned allocation of bytes on a device.
 ///
@@ -30,6 +30,8 @@ struct StorageImpl {
     allocator: &'static dyn Allocator,
     /// Set for memory that somebody else owns: called once when the last tensor goes.
     release: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Set once somebody else was given the address.
+    fixed: AtomicBool,
 }
 
 impl Storage {
@@ -52,6 +54,7 @@ impl Storage {
             device,
             allocator,
             release: None,
+            fixed: AtomicBool::new(false),
         })))
     }
 
@@ -75,6 +78,7 @@ impl Storage {
             device,
             allocator: device.kind.allocator(),
             release: Some(release),
+            fixed: AtomicBool::new(true),
         }))
     }
 
@@ -107,9 +111,14 @@ impl Storage {
         self.0.same(&other.0)
     }
 
-    /// Whether [`Storage::resize`] can work: not for memory that somebody else owns.
+    /// Whether [`Storage::resize`] can work: not for memory that somebody else owns or was shown.
     pub fn resizable(&self) -> bool {
-        self.0.release.is_none()
+        !self.0.fixed.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the memory where it is from now on: for those who hand its address to others.
+    pub fn fix_address(&self) {
+        self.0.fixed.store(true, Ordering::Relaxed);
     }
 
     /// How many writes it has seen.
@@ -128,7 +137,7 @@ impl Storage {
     /// not given back by shrinking, because tensors made before may still reach it.
     ///
     /// # Errors
-    /// When the memory is foreign or cannot be had; the storage is then unchanged.
+    /// When others know where the memory is, or more cannot be had; the storage is then unchanged.
     pub fn resize(&self, nbytes: usize) -> Result<()> {
         ensure!(self.resizable(), "Trying to resize storage that is not resizable");
         if nbytes <= self.0.capacity.load(Ordering::Relaxed) {

@@ -148,7 +148,8 @@ pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) ->
     }
     // SAFETY: a live object.
     let bound = unsafe { Bound::from_borrowed_ptr(py, object) };
-    if number(py, object).is_none() && Items::of(object).is_none() && is_array(&bound) {
+    let array = crate::numpy_api::is_array(&bound);
+    if array || (number(py, object).is_none() && Items::of(object).is_none() && is_array(&bound)) {
         let t = crate::interop::from_array(&bound)?;
         return match dtype {
             Some(d) if d != t.dtype() => t.to_dtype(d),
@@ -316,7 +317,9 @@ pub fn as_tensor(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let object = unsafe { Bound::from_borrowed_ptr(call.py, data) };
     let t = match tensor_of(data) {
         Some(t) => t,
-        None if number(call.py, data).is_none() && is_array(&object) => crate::interop::from_array(&object)?,
+        None if crate::numpy_api::is_array(&object) || (number(call.py, data).is_none() && is_array(&object)) => {
+            crate::interop::from_array(&object)?
+        }
         None => from_data(call.py, data, options.dtype)?,
     };
     let t = match options.dtype {

@@ -85,6 +85,7 @@ struct Exported {
 }
 
 fn describe(exported: &mut Exported, t: &Tensor) -> DlTensor {
+    t.storage().fix_address();
     DlTensor {
         data: t.data_ptr().cast(),
         device: CPU,

@@ -3,13 +3,15 @@
 use crate::error::raise;
 use crate::function::this;
 use crate::number::type_name;
+use crate::numpy_api;
 use crate::object::Wrapped;
 use crate::parse::Call;
 use flambeau::{DType, Device, Scalar, Storage, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
+use smallvec::SmallVec;
 use std::ptr::NonNull;
 
 /// The array interface's name of a dtype.
@@ -37,6 +39,9 @@ fn dtype_of_type_string(text: &str) -> Option<DType> {
 /// When the dtype has no counterpart, or a stride is negative or not a multiple of the element size.
 pub fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let py = array.py();
+    if let Some(a) = numpy_api::read(array) {
+        return over(array, a.dtype, a.data, &a.sizes, &a.strides);
+    }
     let interface = array.getattr(pyo3::intern!(py, "__array_interface__"))?;
     let interface =
         interface.cast::<PyDict>().map_err(|_| PyTypeError::new_err("__array_interface__ must be a dict"))?;
@@ -65,13 +70,19 @@ pub fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         Some(s) if !s.is_none() => s.extract()?,
         _ => flambeau::dims::contiguous_strides(&sizes).iter().map(|s| s * item).collect(),
     };
+    over(array, dtype, address, &sizes, &strides)
+}
+
+/// A tensor over an array's memory; strides are in bytes.
+fn over(array: &Bound<'_, PyAny>, dtype: DType, address: usize, sizes: &[i64], strides: &[i64]) -> PyResult<Tensor> {
+    let item = dtype.size() as i64;
     if strides.iter().any(|s| *s < 0) {
         return Err(PyValueError::new_err(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently \
              supported. (You can probably work around this by making a copy of your array  with array.copy().) ",
         ));
     }
-    if strides.iter().zip(&sizes).any(|(s, n)| *n > 1 && s % item != 0) {
+    if strides.iter().zip(sizes).any(|(s, n)| *n > 1 && s % item != 0) {
         return Err(PyValueError::new_err(
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the \
              memory.",
@@ -79,11 +90,11 @@ pub fn from_array(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     }
     let strides: Vec<i64> = strides.iter().map(|s| s / item).collect();
     if sizes.contains(&0) || address == 0 {
-        return Tensor::empty(&sizes, dtype).map_err(raise);
+        return Tensor::empty(sizes, dtype).map_err(raise);
     }
-    let extent = flambeau::dims::storage_extent(&sizes, &strides).map_err(raise)?;
+    let extent = flambeau::dims::storage_extent(sizes, &strides).map_err(raise)?;
     let storage = keep_alive(array.clone().unbind(), address, (extent * item) as usize)?;
-    Tensor::from_storage(storage, dtype, &sizes, &strides, 0).map_err(raise)
+    Tensor::from_storage(storage, dtype, sizes, &strides, 0).map_err(raise)
 }
 
 /// A reference that is given up at once, by whichever thread: an exported buffer must not wait for it.
@@ -120,26 +131,6 @@ pub fn keep_alive(owner: Py<PyAny>, address: usize, nbytes: usize) -> PyResult<S
     })
 }
 
-/// A tensor's memory as NumPy understands it.
-#[pyclass(frozen, module = "flambeau._C")]
-struct ArraySource(Tensor);
-
-#[pymethods]
-impl ArraySource {
-    #[getter]
-    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let t = &self.0;
-        let item = t.element_size() as i64;
-        let d = PyDict::new(py);
-        d.set_item("version", 3)?;
-        d.set_item("typestr", type_string(t.dtype()))?;
-        d.set_item("shape", PyTuple::new(py, t.sizes())?)?;
-        d.set_item("strides", PyTuple::new(py, t.strides().iter().map(|s| s * item))?)?;
-        d.set_item("data", (t.data_ptr() as usize, false))?;
-        Ok(d)
-    }
-}
-
 /// `x.numpy(force=False)`.
 pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
@@ -158,23 +149,22 @@ pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
             t.device()
         )));
     }
-    if t.dtype() == DType::BF16 {
-        return Err(PyTypeError::new_err("Got unsupported ScalarType BFloat16"));
-    }
-    let module = call.py.import(pyo3::intern!(call.py, "numpy"))?;
-    if t.numel() == 0 {
-        let sizes = PyTuple::new(call.py, t.sizes())?;
-        return Ok(module.call_method1("empty", (sizes, t.dtype().name()))?.into_ptr());
-    }
-    Ok(module.call_method1(pyo3::intern!(call.py, "asarray"), (ArraySource(t),))?.into_ptr())
+    let item = t.element_size() as isize;
+    let sizes: SmallVec<[isize; 6]> = t.sizes().iter().map(|s| *s as isize).collect();
+    let strides: SmallVec<[isize; 6]> = t.strides().iter().map(|s| *s as isize * item).collect();
+    let data = if t.numel() == 0 { std::ptr::null_mut() } else { t.data_ptr() as *mut std::ffi::c_void };
+    let dtype = t.dtype();
+    t.storage().fix_address();
+    // The object of this very tensor, which keeps its memory.
+    let owner = crate::object::bound(call.py, t)?;
+    // SAFETY: the tensor's own memory, which lives as long as the tensor.
+    unsafe { numpy_api::make(owner, data, dtype, &sizes, &strides) }
 }
 
 /// `from_numpy(array)`.
 #[pyfunction]
 fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Wrapped> {
-    let is_array = array.get_type().name()? == "ndarray"
-        || array.get_type().mro().iter().any(|t| t.getattr("__name__").is_ok_and(|n| n.to_string() == "ndarray"));
-    if !is_array {
+    if !numpy_api::is_array(array) {
         return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", type_name(array.as_ptr()))));
     }
     from_array(array).map(Wrapped)

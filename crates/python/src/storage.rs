@@ -230,6 +230,7 @@ impl StorageObject {
         d.set_item("version", 3)?;
         d.set_item("typestr", "|u1")?;
         d.set_item("shape", (self.0.nbytes(),))?;
+        self.0.fix_address();
         d.set_item("data", (self.0.data_ptr() as usize, false))?;
         Ok(d)
     }
