@@ -912,12 +912,18 @@ class Tensor:
     def zero_(self) -> Self: ...
 
 bfloat16: dtype
+bits16: dtype
+bits1x8: dtype
+bits2x4: dtype
+bits4x2: dtype
+bits8: dtype
 bool: dtype
 cdouble: dtype
 cfloat: dtype
 channels_last: memory_format
 channels_last_3d: memory_format
 complex128: dtype
+complex32: dtype
 complex64: dtype
 contiguous_format: memory_format
 default_generator: Generator
@@ -925,22 +931,47 @@ double: dtype
 float: dtype
 float16: dtype
 float32: dtype
+float4_e2m1fn_x2: dtype
 float64: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
 half: dtype
 int: dtype
+int1: dtype
 int16: dtype
+int2: dtype
+int3: dtype
 int32: dtype
+int4: dtype
+int5: dtype
+int6: dtype
 int64: dtype
+int7: dtype
 int8: dtype
 long: dtype
 preserve_format: memory_format
+qint32: dtype
+qint8: dtype
+quint2x4: dtype
+quint4x2: dtype
+quint8: dtype
 short: dtype
 sparse_coo: layout
 sparse_csr: layout
 strided: layout
+uint1: dtype
 uint16: dtype
+uint2: dtype
+uint3: dtype
 uint32: dtype
+uint4: dtype
+uint5: dtype
+uint6: dtype
 uint64: dtype
+uint7: dtype
 uint8: dtype
 
 def __and__(input: Tensor, other: _Number | Tensor) -> Tensor: ...
