@@ -29,7 +29,7 @@ _MODULES = frozenset(
     "accelerator amp as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "_jit_internal _tensor _tensor_text _utils _ops".split()
+    "_dynamo _jit_internal _tensor _tensor_text _utils _ops".split()
 )
 _FROM_MODULE = {
     "_dtype_info": "",
