@@ -89,6 +89,8 @@ def __getattr__(name):
     if name in _FROM:
         value = globals()[name] = getattr(import_module("flambeau." + _FROM[name]), name)
         return value
+    if name == "torch":
+        return _package()
     if name in _MODULES:
         try:
             return import_module("flambeau." + name)

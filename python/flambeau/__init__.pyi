@@ -6,11 +6,11 @@ from ._C import _device
 from . import (
     accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, classes as classes,
     compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions,
-    fft as fft, func as func, functional as functional, futures as futures, hub as hub, jit as jit, library as library,
-    linalg as linalg, masked as masked, mps as mps, mtia as mtia, nn as nn, optim as optim, overrides as overrides,
-    profiler as profiler, random as random, serialization as serialization, signal as signal, special as special,
-    storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils,
-    version as version, xpu as xpu,
+    fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit,
+    library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, nn as nn, optim as optim,
+    overrides as overrides, profiler as profiler, random as random, serialization as serialization, signal as signal,
+    special as special, storage as storage, testing as testing, torch_version as torch_version, types as types,
+    utils as utils, version as version, xpu as xpu,
 )
 from ._C import (
     Generator as Generator, Size as Size, Tensor as Tensor, abs as abs, abs_ as abs_, absolute as absolute,

@@ -28,6 +28,8 @@ def _over_memory(obj, dtype):
     cls = type(obj)
     if cls in (int, float, complex, bool, list, tuple, str):
         return None
+    if isinstance(obj, _C.UntypedStorage):
+        return _C.empty(0, dtype=dtype or _C.int64).set_(obj)
     if hasattr(cls, "__array_interface__"):
         return _C.as_tensor(obj)
     if hasattr(cls, "__dlpack__"):
@@ -73,19 +75,32 @@ def to_dlpack(tensor):
 def from_file(filename, shared=False, size=0, *, dtype=None, layout=None, device=None, pin_memory=False,
               requires_grad=False):  # fmt: skip
     """A vector of `size` elements over a file; what is written to it reaches the file if it is `shared`."""
-    import mmap
-
     dtype = dtype or _C.get_default_dtype()
     nbytes = size * dtype.itemsize
-    if shared:
-        with open(filename, "a+b") as file:
-            if file.seek(0, 2) < nbytes:
-                file.truncate(nbytes)
-    with open(filename, "r+b" if shared else "rb") as file:
-        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-        memory = mmap.mmap(file.fileno(), nbytes, access=access)
-    result = _C.frombuffer(memory, dtype=dtype)
+    result = _C.frombuffer(_mapped(filename, shared, nbytes), dtype=dtype) if nbytes else _C.empty(0, dtype=dtype)
     return result.requires_grad_() if requires_grad else result
+
+
+def _mapped(filename, shared, nbytes):
+    """The first bytes of a file as memory."""
+    import mmap
+    import os
+
+    try:
+        with open(filename, "a+b" if shared else "rb") as file:
+            there = file.seek(0, 2)
+            if shared and there < nbytes:
+                file.truncate(nbytes)
+            elif there < nbytes:
+                raise RuntimeError(
+                    f"file <{filename}> size <{there}> is smaller than the required mapping size <{nbytes}>"
+                )
+            return mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    except OSError as error:
+        mode = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {mode} mode: {os.strerror(error.errno)} ({error.errno})"
+        ) from error
 
 
 @overridable

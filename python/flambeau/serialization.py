@@ -9,6 +9,7 @@ import struct
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -27,6 +28,9 @@ __all__ = ["SourceChangeWarning", "mkdtemp", "register_package", "check_module_v
            "get_crc32_options", "set_crc32_options", "get_default_load_endianness", "set_default_load_endianness",
            "get_default_mmap_options", "set_default_mmap_options", "clear_safe_globals", "get_safe_globals",
            "add_safe_globals", "safe_globals", "get_unsafe_globals_in_checkpoint", "skip_data"]
+
+# Where the tensors of a file go.
+MAP_LOCATION = Callable[[Any, str], Any] | _fl.device | str | dict[str, str] | None
 
 DEFAULT_PROTOCOL = 2
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C

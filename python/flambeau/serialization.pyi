@@ -13,6 +13,7 @@ class LoadEndianness(Enum):
     LITTLE = 2
     BIG = 3
 MAGIC_NUMBER: _int
+MAP_LOCATION: Any
 PROTOCOL_VERSION: _int
 class SourceChangeWarning(Warning): ...
 class StorageType: ...

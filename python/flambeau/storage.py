@@ -6,6 +6,16 @@ from . import _C
 __all__ = ["TypedStorage", "UntypedStorage"]
 
 UntypedStorage = _C.UntypedStorage
+
+
+def _untyped_from_file(filename, shared=False, nbytes=0):
+    """The first `nbytes` of a file; what is written to them reaches the file if it is `shared`."""
+    from ._interop import from_file
+
+    return from_file(filename, shared, nbytes, dtype=_C.uint8).untyped_storage()
+
+
+UntypedStorage.from_file = staticmethod(_untyped_from_file)
 _STEMS = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8", "Char": "int8",
     "Short": "int16", "Int": "int32", "Long": "int64", "Bool": "bool", "ComplexFloat": "complex64",

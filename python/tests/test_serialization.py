@@ -151,3 +151,16 @@ def test_modules_and_counters():
     obj = collections.Counter("aab"), fl.nn.Linear(2, 2)
     loaded = s.load(io.BytesIO(dumped(obj)), weights_only=False)
     assert loaded[0] == obj[0] and fl.equal(loaded[1].weight, obj[1].weight)
+
+
+def test_files_as_memory(tmp_path):
+    path = str(tmp_path / "numbers")
+    fl.from_file(path, shared=True, size=4, dtype=fl.int32).copy_(fl.arange(4))
+    assert fl.UntypedStorage.from_file(path, False, 16).tolist()[4] == 1
+    private = fl.from_file(path, size=2, dtype=fl.int32)
+    private.zero_()
+    assert fl.from_file(path, size=2, dtype=fl.int32).tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match=r"size <16> is smaller than the required mapping size <32>"):
+        fl.from_file(path, size=8, dtype=fl.int32)
+    with pytest.raises(RuntimeError, match=r"unable to open file <.*> in read-only mode: No such file or directory \(2\)"):
+        fl.from_file(path + "x", size=8)

@@ -134,3 +134,18 @@ def test_from_file(tmp_path):
     written = torch.from_file(str(path), shared=True, size=4, dtype=torch.float32)
     written[2] = 1.0
     assert torch.from_file(str(path), size=4).tolist() == [0, 0, 1, 0]
+
+
+def test_processes_do_not_train_together():
+    import flambeau.distributed.tensor  # noqa: F401
+
+    distributed = torch.distributed
+
+    assert not distributed.is_available() and not distributed.is_initialized()
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        distributed.get_rank()
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+    with pytest.raises(RuntimeError, match="no processes that train together"):
+        distributed.init_device_mesh("cpu", (2,))
+    assert not isinstance(torch.zeros(1), distributed.tensor.DTensor) and torch.torch is torch

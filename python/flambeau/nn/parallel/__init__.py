@@ -1,7 +1,8 @@
 """Running a module on several devices. With none but the CPU, the module simply runs."""
 from ..modules.module import Module
+from .distributed import DistributedDataParallel
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):

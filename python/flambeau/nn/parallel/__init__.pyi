@@ -5,7 +5,9 @@ from ..._C import Tensor
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+from . import distributed as distributed
 from ..modules.module import Module as Module
+from .distributed import DistributedDataParallel as DistributedDataParallel
 class DataParallel(Module):
     def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: _int = 0) -> None: ...
     def forward(self, *inputs: Any, **kwargs: Any) -> Tensor: ...
