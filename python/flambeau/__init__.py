@@ -53,7 +53,7 @@ _FROM_MODULE = {
         "get_autocast_ipu_dtype set_autocast_ipu_dtype is_autocast_xla_enabled set_autocast_xla_enabled "
         "get_autocast_xla_dtype set_autocast_xla_dtype"
     ),
-    "_names": "typename is_tensor is_nonzero is_distributed",
+    "_names": "typename is_tensor is_nonzero is_distributed _assert",
     "_removed": "eig solve lstsq symeig matrix_rank",
     "_tensor_text": "set_printoptions",
     "_utils": "classproperty",
@@ -154,6 +154,6 @@ _LENT = frozenset(
 )
 _C.__getattr__ = _lend
 
-__all__ = [name for name in (*_FUNCTIONS, *_CONSTANTS, *_TYPED, *_FROM) if name in _FROM or name in globals()]
+__all__ = [name for name in (*_FUNCTIONS, *_CONSTANTS, *_TYPED, *_FROM) if name[0] != "_" and (name in _FROM or name in globals())]
 __all__ += ["Tensor", "Size", "Generator", "device", "dtype", "layout", "memory_format", "default_generator", "finfo",
             "iinfo", "e", "inf", "nan", "newaxis", "pi"]  # fmt: skip

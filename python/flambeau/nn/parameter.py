@@ -18,7 +18,7 @@ class _ParameterMeta(type(Tensor)):
     """Custom tensor subclasses become parameters by a mark, not by a class: `isinstance` honours it."""
 
     def __instancecheck__(self, instance):
-        if self is Parameter and getattr(instance, "_is_param", False) and isinstance(instance, Tensor):
+        if self is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
             return True
         return super().__instancecheck__(instance)
 
@@ -69,7 +69,7 @@ _C._set_parameter_class(Parameter)
 
 class _BufferMeta(type(Tensor)):
     def __instancecheck__(self, instance):
-        if self is Buffer and getattr(instance, "_is_buffer", False) and isinstance(instance, Tensor):
+        if self is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False):
             return True
         return super().__instancecheck__(instance)
 

@@ -1,0 +1,1 @@
+"""What PyTorch's compiler asks of numbers. Numbers are plain here."""

@@ -1,0 +1,1 @@
+"""Things done to graphs."""

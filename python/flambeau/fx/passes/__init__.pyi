@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+
+from . import infra as infra, shape_prop as shape_prop
