@@ -244,7 +244,7 @@ class _Machine:
 
     def load(self):
         """The object that the pickle describes."""
-        read, table = self.read_bytes, _TABLE
+        read, table = self.read_bytes, self.TABLE
         while True:
             code = read(1)
             if not code:
@@ -471,7 +471,6 @@ class _Machine:
         return self.memo[i]
 
 
-_TABLE = _Machine.TABLE
 Unpickler = _Machine
 
 

@@ -7,14 +7,14 @@ from typing import Final, Generic, TypeVar  # noqa: F401
 
 __all__ = ["Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "annotate",
            "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "interface", "ignore", "isinstance",
-           "load", "onednn_fusion_enabled", "optimize_for_inference", "save", "script", "script_if_tracing",
+           "load", "onednn_fusion_enabled", "optimize_for_inference", "RecursiveScriptModule", "save", "script", "script_if_tracing",
            "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait"]  # fmt: skip
 
 T = TypeVar("T")
 _isinstance = isinstance
 
 
-class Error(RuntimeError):
+class Error(Exception):
     """An exception raised in scripted code."""
 
 
@@ -75,40 +75,6 @@ class ScriptFunction:
         save(self, f, _extra_files)
 
 
-def _module_class():
-    from ..nn import Module
-
-    return Module
-
-
-class _ModuleKind(type):
-    """ScriptModule is a class of modules: all that were scripted belong to it."""
-
-    def __instancecheck__(cls, obj):
-        return type.__instancecheck__(cls, obj) or getattr(obj, "_is_scripted", False) is cls
-
-    def __call__(cls, *args, **kwargs):
-        from ..nn import Module
-
-        merged = type(cls.__name__, (Module,), {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")})
-        return merged(*args, **kwargs)
-
-
-class ScriptModule(metaclass=_ModuleKind):
-    """A scripted module."""
-
-
-class RecursiveScriptModule(ScriptModule):
-    """A scripted module, as `script` makes them."""
-
-
-class TracedModule(ScriptModule):
-    """A traced module."""
-
-
-TopLevelTracedModule = TracedModule
-
-
 class CompilationUnit:
     """Functions from source text."""
 
@@ -140,8 +106,10 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
         return obj
     if _isinstance(obj, (ScriptFunction, type)):
         return obj
-    if _isinstance(obj, _module_class()):
-        object.__setattr__(obj, "_is_scripted", obj.__dict__.get("_is_scripted", RecursiveScriptModule))
+    if _isinstance(obj, _classes().RecursiveScriptModule):
+        return obj
+    if _isinstance(obj, _classes().Module):
+        object.__setattr__(obj, "_is_scripted", obj.__dict__.get("_is_scripted", _classes().RecursiveScriptModule))
         return obj
     if callable(obj):
         return ScriptFunction(obj)
@@ -168,8 +136,9 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
         func(*inputs, **(example_kwarg_inputs or {}))
     finally:
         _tracing -= 1
-    if _isinstance(func, globals()["_module_class"]()):
-        object.__setattr__(func, "_is_scripted", TracedModule)
+    if _isinstance(func, _classes().Module):
+        if not _isinstance(func, _classes().RecursiveScriptModule):
+            object.__setattr__(func, "_is_scripted", _classes().TopLevelTracedModule)
         return func
     return ScriptFunction(func, inputs)
 
@@ -317,24 +286,27 @@ def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None
     return None
 
 
-def _archive(name):
-    try:
-        from . import _load
-    except ImportError:
-        raise RuntimeError(f"torch.jit.{name}: TorchScript archives are not supported by this build") from None
-    return _load
-
-
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Reads a TorchScript archive."""
-    return _archive("load").load(f, map_location, _extra_files)
+    """The module of a TorchScript archive; its code is checked, and can do nothing but TorchScript."""
+    from . import _archive
+
+    return _archive.read(f, map_location, _extra_files)
 
 
 def save(m, f, _extra_files=None):
-    """Writes a module so that `flambeau.load` reads it again."""
-    from ..serialization import save as write
+    """Writes a module that `load` has read back as an archive, its tensors as they are now."""
+    from ._objects import class_of
 
-    write(m, f)
+    if class_of(m) is None:
+        if _isinstance(m, (ScriptFunction, _classes().ScriptModule)):
+            raise RuntimeError(
+                "torch.jit.save: script and trace run eagerly in Flambeau and make no TorchScript, so there is no archive to "
+                "write. Save the state_dict with torch.save; modules that torch.jit.load has read can be saved."
+            )
+        raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save_to_buffer'")
+    from . import _archive
+
+    _archive.write(m, f, _extra_files)
 
 
 def jit_module_from_flatbuffer(f):
@@ -395,5 +367,24 @@ def set_module(obj, mod):
 
 def _hide_source_ranges():
     return contextlib.nullcontext()
+
+
+def _classes():
+    from . import _modules
+
+    return _modules
+
+
+_LAZY = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTracedModule")
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return getattr(_classes(), name)
+    if name == "RecursiveScriptClass":
+        from ._objects import ScriptObject
+
+        return ScriptObject
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
