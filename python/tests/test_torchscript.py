@@ -310,7 +310,7 @@ def test_refused_code(line):
 
 FAILING = [
     "return torch.from_file('/etc/passwd', False, 10)", "return torch.save(x, '/tmp/never')", "return x.numpy",
-    "return (x).numpy()", "return (x).__reduce__()", "return (x).tolist()", "return getattr(x, '__class__')", "return getattr(self, '__dict__')",
+    "return (x).numpy()", "return (x).__reduce__()", "return getattr(x, '__class__')", "return getattr(self, '__dict__')",
     "return getattr(self, '_parameters')", "return (self).load_state_dict(x)", "return (self).__init__()",
     "return torch.no_such_operator(x)", "return ops.os.system('ls')", "return ops.prim.exec('1')",
     "return torch.__class__(x)", "return torch.numpy(x)", "return torch.apply_(x, x)", "return torch.__reduce__(x)",

@@ -20,6 +20,7 @@ from ._modules import RecursiveScriptModule
 from ._unit import CodeUnit
 
 _OLDEST, _NEWEST = 1, 10
+_VERSION = (".data/version", "version")
 
 
 # ---- reading -------------------------------------------------------------------------------------------------
@@ -149,14 +150,13 @@ class Archive:
     """The parts of a file that are written back as they were read."""
 
     def __init__(self, reader: ZipReader) -> None:
-        self.version = reader.read("version")
-        kept = [n for n in reader.names_of_all() if n.startswith(("code/", "constants"))]
+        kept = [n for n in reader.names_of_all() if n.startswith(("code/", "constants")) or n in _VERSION]
         self.records = {name: reader.read(name) for name in kept}
 
 
 def _version(reader: ZipReader) -> int:
-    name = "version" if reader.has_record("version") else ".data/version"
-    if not reader.has_record(name):
+    name = next((n for n in _VERSION if reader.has_record(n)), None)
+    if name is None:
         raise RuntimeError('Expected hasRecord("version") to be true, but got false.  (Could this error message be '
                            "improved?  If so, please report an enhancement request to PyTorch.)")
     text = reader.read(name).decode("latin-1")
@@ -453,7 +453,6 @@ def _write(module: RecursiveScriptModule, file, name: str, extra_files) -> None:
     zipped.write_record("data.pkl", pickled)
     for record, data in archive.records.items():
         zipped.write_record(record, data)
-    zipped.write_record("version", archive.version)
     zipped.write_record("byteorder", sys.byteorder.encode())
     zipped.close()
 

@@ -16,18 +16,14 @@ Tensor = _fl.Tensor
 _FORBIDDEN = frozenset(("from_file", "save"))
 # What PyTorch has as operators and Flambeau as methods of a tensor.
 _METHODS = frozenset(
-    "backward coalesce cpu cuda dense_dim detach detach_ dim element_size get_device is_coalesced is_complex is_conj "
-    "is_contiguous is_floating_point is_inference is_leaf is_neg is_pinned is_same_size is_set_to is_signed item numel "
-    "pin_memory requires_grad_ resize_as_ retain_grad set_ sparse_dim storage_offset to_dense to_sparse type_as "
-    "_values _indices is_nonzero data retains_grad output_nr trace diff sparse_mask to_sparse_csr".split()
+    "coalesce cpu cuda dense_dim detach detach_ dim element_size get_device is_coalesced is_complex is_conj "
+    "is_floating_point is_inference is_leaf is_neg is_nonzero is_pinned is_same_size is_set_to is_signed item numel "
+    "pin_memory requires_grad_ retain_grad set_ sparse_dim storage_offset to_dense to_sparse type_as _values _indices data "
+    "retains_grad output_nr sparse_mask to_sparse_csr dequantize".split()
 )
 # And as functions of the same arguments.
-_FUNCTIONS = frozenset(
-    "as_tensor tensor sparse_coo_tensor result_type promote_types can_cast broadcast_tensors cartesian_prod meshgrid "
-    "atleast_1d atleast_2d atleast_3d block_diag cdist chain_matmul stft istft einsum tensordot unique_consecutive "
-    "combinations complex hann_window hamming_window blackman_window bartlett_window kaiser_window range scalar_tensor "
-    "tril_indices triu_indices is_storage norm_except_dim".split()
-)
+_FUNCTIONS = frozenset("sparse_coo_tensor result_type cartesian_prod atleast_1d atleast_2d atleast_3d block_diag "
+                       "range".split())
 _CODED = {"ScalarType": "dtype", "Layout": "layout", "MemoryFormat": "memory_format"}
 _KEYWORDS = {"dtype": "dtype", "out_dtype": "dtype", "index_dtype": "dtype", "layout": "layout",
              "memory_format": "memory_format"}
@@ -146,13 +142,23 @@ def _with_results(function):
     return call
 
 
+def _as_list(packet):
+    """An operator whose results are a list where they are several."""
+    def call(*args, **kwargs):
+        result = packet(*args, **kwargs)
+        return list(result) if type(result) is tuple else result
+
+    return call
+
+
 def _with_codes(packet):
     """An operator whose coded arguments, by its schemas, are read before the call."""
     places: dict[int, set[str]] = {}
-    keywords = False
+    keywords = lists = False
     for overload in packet.overloads():
         schema = str(getattr(packet, overload)._schema)
         only_keywords = False
+        lists |= schema.endswith("[]")
         for place, argument in enumerate(_parts(schema[schema.index("(") + 1 : schema.rindex(") ->")])):
             kind, _, rest = argument.partition(" ")
             kind = kind.rstrip("?")
@@ -162,6 +168,8 @@ def _with_codes(packet):
                 places.setdefault(place, set()).add(kind)
     coded = {p: next(_CODED[k] for k in kinds if k in _CODED) for p, kinds in places.items()
              if any(k in _CODED for k in kinds)}
+    if lists:
+        return _as_list(packet)
     if not coded:
         return _with_keywords(packet) if keywords else packet
 
@@ -209,29 +217,16 @@ def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_
     return _packet("aten", "convolution")(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
+def _convolution_mode(x, weight, bias, stride, padding, dilation, groups):
+    return _packet("aten", f"conv{weight.dim() - 2}d")(x, weight, bias, stride, padding, dilation, groups)
+
+
 def _size(tensor, dim=None):
     return list(tensor.shape) if dim is None else tensor.size(dim)
 
 
 def _stride(tensor, dim=None):
     return list(tensor.stride()) if dim is None else tensor.stride(dim)
-
-
-def _full(size, fill_value, **kwargs):
-    return _full_operator()(size, fill_value, **kwargs)
-
-
-@functools.lru_cache(None)
-def _full_operator():
-    return _with_codes(_packet("aten", "full"))
-
-
-def _item(tensor):
-    return _tensor(tensor).item()
-
-
-def _splits(tensor, size, dim=0):
-    return list(_tensor(tensor).split(size, dim))
 
 
 def _backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -243,9 +238,7 @@ def _grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fa
 
 
 def _is_contiguous(tensor, memory_format=None):
-    kind = "contiguous_format" if memory_format is None else None
-    return _tensor(tensor).is_contiguous(
-        memory_format=getattr(_fl, kind) if kind else from_number("memory_format", memory_format))
+    return _tensor(tensor).is_contiguous(memory_format=from_number("memory_format", memory_format or 0))
 
 
 def _listed(name):
@@ -264,30 +257,21 @@ def _make_tensor(value, *, dtype=None, device=None, requires_grad=False):
 
 
 _SPECIAL = {
-    "to": _to, "_convolution": _convolution, "size": _size, "stride": _stride, "item": _item, "backward": _backward,
-    "grad": _grad, "is_contiguous": _is_contiguous, "tensor": _make_tensor, "as_tensor": _as_tensor,
-    "broadcast_tensors": _listed("broadcast_tensors"), "meshgrid": _listed("meshgrid"),
+    "to": _to, "_convolution": _convolution, "_convolution_mode": _convolution_mode, "size": _size, "stride": _stride,
+    "backward": _backward, "grad": _grad, "is_contiguous": _is_contiguous, "tensor": _make_tensor,
+    "as_tensor": _as_tensor, "broadcast_tensors": _listed("broadcast_tensors"), "meshgrid": _listed("meshgrid"),
     "_shape_as_tensor": lambda x: _fl.tensor(list(x.shape)), "_unsafe_view": lambda x, size: x.reshape(size),
     "_reshape_from_tensor": lambda x, shape: x.reshape(shape.tolist()), "_list_to_tensor": lambda x: _fl.tensor(x),
-    "_tensor_to_list": lambda x: x.tolist(), "numel": lambda x: x.numel(), "dim": lambda x: x.dim(),
+    "_tensor_to_list": lambda x: x.tolist(), "_conj": lambda x: x.conj(), "_stack": lambda xs, dim=0: _fl.stack(xs, dim),
     "promote_types": lambda a, b: number_of(_fl.promote_types(from_number("dtype", a), from_number("dtype", b))),
     "can_cast": lambda a, b: _fl.can_cast(from_number("dtype", a), from_number("dtype", b)),
-    "_conj": lambda x: x.conj(), "_stack": lambda xs, dim=0: _fl.stack(xs, dim),
-    "dequantize": lambda x: x.dequantize(), "_cast_Float": lambda x, non_blocking=False: x.float(),
-    "_cast_Double": lambda x, non_blocking=False: x.double(), "_cast_Long": lambda x, non_blocking=False: x.long(),
-    "_cast_Int": lambda x, non_blocking=False: x.int(), "_cast_Half": lambda x, non_blocking=False: x.half(),
-    "_cast_Byte": lambda x, non_blocking=False: x.byte(), "get_device": lambda x: x.get_device(),
+    "len": lambda x: x.size(0), "is_autocast_enabled": lambda *device: _fl.is_autocast_enabled(*device),
+    "is_autocast_cpu_enabled": lambda: _fl.is_autocast_enabled("cpu"),
+    "get_autocast_dtype": lambda device: number_of(_fl.get_autocast_dtype(device)),
 }  # fmt: skip
-_SPECIAL["len"] = lambda x: x.size(0)
-_SPECIAL["is_autocast_enabled"] = lambda *device: _fl.is_autocast_enabled(*device)
-_SPECIAL["is_autocast_cpu_enabled"] = lambda: _fl.is_autocast_enabled("cpu")
-_SPECIAL["get_autocast_dtype"] = lambda device: number_of(_fl.get_autocast_dtype(device))
-for _name in ("split", "split_with_sizes", "unsafe_split", "unsafe_split_with_sizes"):
-    _SPECIAL[_name] = _splits
-for _name in ("chunk", "unsafe_chunk"):
-    _SPECIAL[_name] = lambda tensor, chunks, dim=0: list(_tensor(tensor).chunk(chunks, dim))
-for _name in ("unbind", "tensor_split", "hsplit", "vsplit", "dsplit"):
-    _SPECIAL[_name] = (lambda method: lambda tensor, *args, **kwargs: list(method(tensor, *args, **kwargs)))(_method(_name))
+for _kind in ("Byte", "Char", "Double", "Float", "Int", "Long", "Short", "Half"):
+    _SPECIAL["_cast_" + _kind] = (
+        lambda method: lambda x, non_blocking=False: getattr(_tensor(x), method)())(_kind.lower())
 
 
 # ---- prim ----------------------------------------------------------------------------------------------------
@@ -382,7 +366,7 @@ def _old_div_(a, b, *, rounding_mode=None):
 
 def _old_full(size, fill_value, *, dtype=None, **kwargs):
     """Before version 5, whole numbers filled tensors of floats."""
-    return _full(size, float(fill_value) if dtype is None else fill_value, dtype=dtype, **kwargs)
+    return operator("aten", "full")(size, float(fill_value) if dtype is None else fill_value, dtype=dtype, **kwargs)
 
 
 def _old_steps(name):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ._builtins import index
 from ._objects import NamedTuple, ScriptObject, class_of, is_member
-from ._operators import ScriptRaise
+from ._operators import ScriptRaise, Tensor
 
 
 def _no_attribute(owner, name):
@@ -52,9 +52,11 @@ def put(owner, name, value):
 def invoke(owner, method, *args, **kwargs):
     """Calls a method."""
     cls = class_of(owner)
-    if cls is None:
-        raise _no_attribute(owner, method)
-    return cls.method(method)(owner, *args, **kwargs)
+    if cls is not None:
+        return cls.method(method)(owner, *args, **kwargs)
+    if method == "tolist" and isinstance(owner, Tensor) and not args:
+        return owner.tolist()
+    raise _no_attribute(owner, method)
 
 
 def new(cls):
