@@ -268,6 +268,8 @@ def test_versions(version, message):
     b"", b"\x80\x02junk", b"\x80\x02c__torch__\nOuter\n.", b"\x80\x02c__torch__\nOuter\n)\x81K\x01b.",
     b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.", b"\x80\x02cbuiltins\neval\nX\x01\x00\x00\x001\x85R.",
     b"\x80\x02c__torch__\nNone\n.", b"\x80\x02ccollections\nOrderedDict\n)R.", b"\x80\x02(((", b"\x80\x02h\x05.",
+    b"\x80\x02c__torch__\nOuter\n)\x81}(X\x05\x00\x00\x00innerc__torch__\nOuter\nub.",
+    b"\x80\x02c__torch__\nOuter\n)\x81}(X\x05\x00\x00\x00innerctorch._utils\n_rebuild_tensor_v2\nub.",
     b"\x80\x02c__torch__.torch.classes.quantized\nLinearPackedParamsBase\n)\x81.",
 ])  # fmt: skip
 def test_bad_pickles(pickled):
@@ -296,7 +298,7 @@ REFUSED = [
     "return torch.add(**{'self': x})", "return {**x}", "return fork(x)", "assert x, __file__", "a = b = x",
     "def f(y):\n      return y", "@torch.jit.script\n    def f():\n      pass", "return CONSTANTS.__class__",
     "return CONSTANTS.c0", "return b'x'", "return ...", "return " + ".".join(["x"] * 60), "return " + "-" * 9999 + "1",
-    "return " + "(" * 5000, "return 1 if 1 else " * 5000 + "1", "return unchecked_cast(__torch__.Nothing, x)",
+    "return " + "(" * 5000, "return " + "+".join(["x"] * 99999), "return x" + "()" * 99999, "return x" + "[0]" * 99999, "return 1 if 1 else " * 5000 + "1", "return unchecked_cast(__torch__.Nothing, x)",
     "return __torch__.Nothing.__new__(__torch__.Nothing)",
 ]  # fmt: skip
 
@@ -316,7 +318,9 @@ FAILING = [
     "return torch.__class__(x)", "return torch.numpy(x)", "return torch.apply_(x, x)", "return torch.__reduce__(x)",
     "self._script_values = x", "self.new = x", "x.data = x", "return torch.format('{}{}', x)",
     "return torch.join(',', self)", "return torch.append(self, x)", "return torch.items(self)", "return x['a']",
-    "return [1][5]", "return self['a']", "a, b = [1]", "with x:\n      pass", "return torch.wait(x)",
+    "return [1][5]", "return self['a']", "a, b = [1]", "return ops.load_library.x()",
+    "return ops.__class__.mro()", "return ops.loaded_libraries.clear()", "return ops.import_module.__call__('os')",
+    "return (self).forward(x)", "with x:\n      pass", "return torch.wait(x)",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from .._zipfile import ZipReader, ZipWriter
 from ..serialization import (_atomic, _cpu, _memory, _restore_function, _swap_size, _swapped, _typed, _untyped,
                              location_tag)
 from ._calls import run
-from ._objects import NamedTuple, ScriptClass, ScriptObject, class_of, is_member, restore
+from ._objects import NamedTuple, ScriptClass, ScriptObject, check_data, class_of, is_member, restore
 from ._modules import RecursiveScriptModule
 from ._unit import CodeUnit
 
@@ -226,6 +226,7 @@ def _read(file, map_location, extra_files):
     fixed = _Tensors(reader, folder, map_location)
     unit = CodeUnit(source, lambda: read_constants, version)
     read_constants = _unpickle(constants, unit, fixed)
+    check_data(read_constants)
     module = _unpickle(reader.read("data.pkl"), unit, tensors)
     if not isinstance(module, RecursiveScriptModule):
         raise RuntimeError("The archive holds no module")

@@ -23,12 +23,14 @@ _CASTS = {"bool": "Bool", "int": "Int", "float": "Float", "complex": "Complex", 
           "len": "len", "sorted": "sorted", "list": "list", "round": "round", "chr": "chr", "hex": "hex", "dict": "dict"}
 _PRIM_CASTS = {"print": "Print", "abs": "abs", "max": "max", "min": "min", "rangelist": "rangelist"}
 _CONSTANTS = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf), "nanj": complex(0, math.nan)}
-_MAX_CHAIN = re.compile(r"(?:\.\s*\w+\s*){50}|(?:[-+~]\s*){50}|(?:\bnot\s+){50}")
+# What could nest so deeply that Python's parser (of 3.10, at least) runs out of stack.
+_CHAIN = re.compile(r"(?:\.\s*\w+\s*){50}|(?:[-+~]\s*){50}|(?:\bnot\s+){50}")
+_SEPARATORS, _LONGEST = re.compile("[,=:\"]"), 10_000
 
 
 def parse(source: str, path: str) -> ast.Module:
     """The tree of a file of the archive; RuntimeError where it is not the dialect."""
-    if _MAX_CHAIN.search(source):
+    if _CHAIN.search(source) or any(len(part) > _LONGEST for part in _SEPARATORS.split(source)):
         raise RuntimeError(f"{path}: expressions nested too deeply")
     try:
         return ast.parse(source)

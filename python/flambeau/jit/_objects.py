@@ -5,6 +5,7 @@ import ast
 import enum
 import keyword
 import re
+from collections import OrderedDict
 from typing import Any
 
 import flambeau as _fl
@@ -305,7 +306,10 @@ class ScriptClass:
         elif name in ("training", "_is_full_backward_hook"):
             fields[name] = value
         else:
-            fields[self.table(name, value)][name] = value
+            table = self.table(name, value)
+            if table in ("_parameters", "_buffers") and not (value is None or isinstance(value, _fl.Tensor)):
+                raise RuntimeError(f"'{name}' of '{self.name}' must be a Tensor")
+            fields[table][name] = value
 
     def table(self, name: str, value) -> str:
         """Where a module keeps an attribute."""
@@ -352,23 +356,43 @@ class ScriptClass:
         raise AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}'")
 
 
+def check_data(value) -> None:
+    """Refuses what a pickle can hold and TorchScript cannot, such as the classes and functions it names."""
+    kind = type(value)
+    if kind in (list, tuple):
+        for item in value:
+            check_data(item)
+    elif kind is dict or kind is OrderedDict:
+        for key, item in value.items():
+            check_data(key)
+            check_data(item)
+    elif not (value is None or kind in (int, float, bool, str, complex) or isinstance(value, (_fl.Tensor, _fl.device))
+              or is_script_value(value)):
+        raise RuntimeError(f"The archive has a value of type '{kind.__name__}', which is none of TorchScript's")
+
+
 def restore(value, wanted: Type | None):
     """A value read from a pickle as its declared type: named tuples get their names."""
+    check_data(value)
+    return _named(value, wanted)
+
+
+def _named(value, wanted: Type | None):
     if wanted is None or value is None:
         return value
     if wanted.kind == "class":
         value = wanted.script_class.restore(value)
         if isinstance(value, NamedTuple):
             cls = wanted.script_class
-            return cls.make(restore(v, cls.type_of(n)) for n, v in zip(cls.annotations, value))
+            return cls.make(_named(v, cls.type_of(n)) for n, v in zip(cls.annotations, value))
         return value
     if wanted.kind == "Optional":
-        return restore(value, wanted.args[0])
+        return _named(value, wanted.args[0])
     if wanted.kind == "List" and type(value) is list:
-        value[:] = [restore(v, wanted.args[0]) for v in value]
+        value[:] = [_named(v, wanted.args[0]) for v in value]
     elif wanted.kind == "Dict" and type(value) is dict:
         for key in value:
-            value[key] = restore(value[key], wanted.args[1])
+            value[key] = _named(value[key], wanted.args[1])
     elif wanted.kind == "Tuple" and isinstance(value, tuple):
-        return tuple(restore(v, t) for v, t in zip(value, wanted.args))
+        return tuple(_named(v, t) for v, t in zip(value, wanted.args))
     return value

@@ -6,7 +6,7 @@ import functools
 import flambeau as _fl
 
 from .. import _C
-from .._ops import _parts
+from .._ops import OpOverloadPacket, _OpNamespace, _parts
 from ._builtins import BUILTINS, NUMBERS, OVERLOADED, value_text
 from ._codes import from_number, number_of
 
@@ -38,9 +38,12 @@ class ScriptRaise(Exception):
 
 
 def _packet(namespace: str, name: str):
+    """A registered operator; nothing else that has such a name."""
     if namespace == "aten":
         return _C._operator_packet("aten", name)
-    return getattr(getattr(_fl.ops, namespace), name, None)
+    space = getattr(_fl.ops, namespace, None) if not namespace.startswith("_") else None
+    found = getattr(space, name, None) if isinstance(space, _OpNamespace) and not name.startswith("__") else None
+    return found if isinstance(found, OpOverloadPacket) else None
 
 
 @functools.lru_cache(None)

@@ -85,6 +85,8 @@ class CodeUnit:
                 return
             for cls in classes:
                 checked.add(id(cls))
+                for hook in cls.hooks.difference(cls.methods):
+                    raise RuntimeError(f"'{cls.name}' has no method '{hook}' to be a hook")
                 for name in cls.methods if cls.kind in ("module", "class") else ():
                     cls.method(name)
                     cls.signature(name)
