@@ -28,10 +28,11 @@ globals().update((name, getattr(_C, name)) for name in ("Generator", "default_ge
 _MODULES = frozenset(
     "accelerator amp as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
-    "random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "_dynamo _jit_internal _tensor _tensor_text _utils _ops".split()
+    "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
+    "__config__ _dynamo _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()
 )
 _FROM_MODULE = {
+    "_archive": "PyTorchFileReader PyTorchFileWriter",
     "_dtype_info": "",
     "_ops": "ops",
     "_settings": (
@@ -121,6 +122,8 @@ def __dir__():
 
 def _lend(name):
     """Names that the core's module is asked for and that are written in Python."""
+    if name == "_TensorMeta":
+        return type(_C.Tensor)
     if name == "ops":
         from ._ops import needed
 
@@ -150,7 +153,7 @@ def _package():
 
 _LENT = frozenset(
     "no_grad enable_grad set_grad_enabled inference_mode broadcast_tensors broadcast_shapes manual_seed get_rng_state "
-    "set_rng_state linalg overrides finfo iinfo asarray meshgrid atleast_1d atleast_2d typename vander".split()
+    "set_rng_state PyTorchFileReader PyTorchFileWriter linalg overrides finfo iinfo asarray meshgrid atleast_1d atleast_2d typename vander".split()
 )
 _C.__getattr__ = _lend
 

@@ -52,7 +52,7 @@ def main(arguments):
 
         print(f"Flambeau, with the interface of PyTorch {__version__}")
         return 0
-    import flambeau.as_torch  # noqa: F401
+    from flambeau.as_torch import Arguments
 
     kind, rest = arguments[0], arguments[1:]
     if kind in ("-m", "-c") and not rest:
@@ -61,22 +61,22 @@ def main(arguments):
     if kind == "-m":
         import runpy
 
-        sys.argv = rest
+        sys.argv = Arguments(rest)
         sys.path[0] = ""
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     elif kind == "-c":
-        sys.argv = ["-c", *rest[1:]]
+        sys.argv = Arguments(["-c", *rest[1:]])
         sys.path[0] = ""
         _run_code(rest[0])
     elif kind == "-":
-        sys.argv = list(arguments)
+        sys.argv = Arguments(arguments)
         sys.path[0] = ""
         _run_code(sys.stdin.read(), "<stdin>")
     elif kind.startswith("-"):
         print(f"unknown option {kind}\n{_USAGE}", file=sys.stderr)
         return 2
     else:
-        sys.argv = list(arguments)
+        sys.argv = Arguments(arguments)
         _run_file(kind)
     return 0
 

@@ -94,6 +94,17 @@ def _remark(name):
 _finder = TorchFinder()
 
 
+class Arguments(list):
+    """A program's arguments. Processes that the program spawns read them first, and this module with them."""
+
+    def __reduce__(self):
+        return _arguments, (list(self),)
+
+
+def _arguments(values):
+    return values
+
+
 def install():
     """From now on `import torch` gives Flambeau.
 
@@ -106,6 +117,7 @@ def install():
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     sys.modules[_THEIRS] = ours
+    ours.__name__ = _THEIRS
 
 
 def uninstall():
@@ -114,6 +126,7 @@ def uninstall():
         sys.meta_path.remove(_finder)
     for name in [n for n in sys.modules if n == _THEIRS or n.startswith(_THEIRS + ".")]:
         del sys.modules[name]
+    sys.modules[_OURS].__name__ = _OURS
 
 
 install()

@@ -269,35 +269,67 @@ def is_storage(obj, /):
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
-# ---- memory that forked processes share --------------------------------------------------------------------
+# ---- memory that processes share ---------------------------------------------------------------------------
 
+# Address of the memory: the descriptor of the file that it maps.
 _shared: dict = {}
 
 
 def is_shared_memory(tensor):
-    """Whether a tensor's storage was made by `move_to_shared_memory`."""
+    """Whether other processes can map a tensor's storage."""
     return tensor.device.type == "cpu" and tensor.untyped_storage().data_ptr() in _shared
 
 
-def move_to_shared_memory(tensor):
-    """Puts the tensor's storage in memory that processes made by `fork` share; returns the tensor."""
-    if tensor.device.type != "cpu" or is_shared_memory(tensor):
-        return tensor
+def shared_descriptor(tensor):
+    """The descriptor of the file that a shared storage maps."""
+    return _shared[tensor.untyped_storage().data_ptr()]
+
+
+def map_shared_memory(descriptor, nbytes):
+    """A storage over a file in memory. The descriptor is closed when the storage goes."""
     import mmap
     import weakref
 
+    block = mmap.mmap(descriptor, nbytes)
+    storage = _C.frombuffer(block, dtype=_C.uint8).untyped_storage()
+    address = storage.data_ptr()
+    _shared[address] = descriptor
+    weakref.finalize(block, _release, address)
+    return storage
+
+
+def _release(address):
+    import os
+
+    os.close(_shared.pop(address))
+
+
+def _file_in_memory(nbytes):
+    """The descriptor of an anonymous file."""
+    import os
+
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("flambeau")
+    else:
+        import tempfile
+
+        descriptor, path = tempfile.mkstemp()
+        os.unlink(path)
+    os.ftruncate(descriptor, nbytes)
+    return descriptor
+
+
+def move_to_shared_memory(tensor):
+    """Puts the tensor's storage in memory that other processes can map; returns the tensor."""
+    if tensor.device.type != "cpu" or is_shared_memory(tensor):
+        return tensor
     source = tensor.untyped_storage()
     size = source.nbytes()
     if size == 0:
         return tensor
-    block = mmap.mmap(-1, size)
-    everything = _C.frombuffer(block, dtype=_C.uint8)
-    everything.copy_(_C.empty(0, dtype=_C.uint8).set_(source, 0, (size,), (1,)))
+    storage = map_shared_memory(_file_in_memory(size), size)
     with _C.DisableTorchFunction():
-        moved = _C.empty(0, dtype=tensor.dtype).set_(everything.untyped_storage(), tensor.storage_offset(), tensor.shape,
-                                                     tensor.stride())
-        tensor.data = moved
-    address = moved.untyped_storage().data_ptr()
-    _shared[address] = True
-    weakref.finalize(tensor, _shared.pop, address, None)
+        flat = (0, (size,), (1,))
+        _C.empty(0, dtype=_C.uint8).set_(storage, *flat).copy_(_C.empty(0, dtype=_C.uint8).set_(source, *flat))
+        tensor.data = _C.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
     return tensor

@@ -80,3 +80,15 @@ def test_metadata(standing_in):
 
     assert version("torch") == flambeau.version.__version__
     assert find_spec("torch") is not None and find_spec("torch.special") is not None
+
+
+def test_spawned_processes(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import torch, torch.multiprocessing as mp\n"
+        "def work(i, x): x[i] = i + 1\n"
+        "if __name__ == '__main__':\n"
+        "    x = torch.zeros(1)\n"
+        "    mp.spawn(work, (x,), nprocs=1)\n"
+        "    print(x.tolist(), torch.__name__)\n"
+    )
+    assert run(str(tmp_path / "program.py"))[1] == "[1.0] torch"

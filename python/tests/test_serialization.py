@@ -164,3 +164,19 @@ def test_files_as_memory(tmp_path):
         fl.from_file(path, size=8, dtype=fl.int32)
     with pytest.raises(RuntimeError, match=r"unable to open file <.*> in read-only mode: No such file or directory \(2\)"):
         fl.from_file(path + "x", size=8)
+
+
+def test_archives_by_record(tmp_path):
+    path = str(tmp_path / "weights.pt")
+    fl.save({"x": fl.arange(3)}, path)
+    reader = fl.PyTorchFileReader(path)
+    assert reader.version() == 3 and {"data.pkl", "data/0"} <= set(reader.get_all_records())
+    assert reader.get_storage_from_record("data/0", 3, fl.int64).tolist() == [0, 1, 2]
+    assert reader.get_storage_from_record("data/0", 24, fl.UntypedStorage).untyped_storage().nbytes() == 24
+    other = str(tmp_path / "other.pt")
+    writer = fl.PyTorchFileWriter(other)
+    for name in ("data.pkl", "byteorder", "data/0"):
+        data = reader.get_record(name)
+        writer.write_record(name, data, len(data))
+    writer.write_end_of_file()
+    assert fl.load(other)["x"].tolist() == [0, 1, 2] and writer.archive_name() == "other"

@@ -5,7 +5,7 @@ from ..._C import Tensor
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-from . import distributed as distributed
+from . import distributed as distributed, scatter_gather as scatter_gather
 from ..modules.module import Module as Module
 from .distributed import DistributedDataParallel as DistributedDataParallel
 class DataParallel(Module):

@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from builtins import bool as _bool
+from typing import Any
+
+def export(*args: Any, **kwargs: Any) -> Any: ...
+def is_in_onnx_export() -> _bool: ...
