@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod conv;
 pub mod copy;
+pub mod fft;
 pub mod gemm;
 pub mod index;
 pub mod math;

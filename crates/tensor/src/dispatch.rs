@@ -177,6 +177,13 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
     };
     let (inputs, targets) = split_arguments(op, form, args)?;
     let results = base.redispatch(keys, inputs)?.list()?;
+    ensure!(
+        results.len() == targets.len(),
+        "{}(): expected {} output tensors, got {}",
+        op.name(),
+        results.len(),
+        targets.len()
+    );
     let shapes = results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides())));
     let targets = prepare_targets(op, form, inputs, &targets, shapes)?;
     for (t, r) in targets.iter().zip(&results) {
@@ -204,10 +211,14 @@ fn split_arguments<'a, 'v>(
         }
         Form::Overload => Ok((args, Vec::new())),
         Form::Out => {
-            let outs = op.mutated().count_ones() as usize;
+            // What the functional form writes too is an input.
+            let outs = (op.mutated().count_ones() - op.functional().mutated().count_ones()) as usize;
             ensure!(args.len() >= outs, "{}() needs {outs} outputs", op.name());
             let (inputs, outs) = args.split_at(args.len() - outs);
-            Ok((inputs, outs.iter().map(tensor).collect::<Result<_>>()?))
+            match outs {
+                [Value::Tensors(list)] => Ok((inputs, list.iter().collect())),
+                outs => Ok((inputs, outs.iter().map(tensor).collect::<Result<_>>()?)),
+            }
         }
     }
 }

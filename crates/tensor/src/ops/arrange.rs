@@ -324,7 +324,7 @@ op! {
     samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 2]), m.any(&[4, 3, 2]), m.any(&[4])]];
 }
 
-fn pairwise_distance_any(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+pub(super) fn pairwise_distance_any(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
     let dims = x1.dim().max(x2.dim()) as i64;
     let difference = x1.sub(x2)?.add(eps)?;
     let norm = crate::registry::find("norm.ScalarOpt_dim")

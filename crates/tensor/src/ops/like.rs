@@ -2,7 +2,7 @@
 //! expressions.
 
 use super::create::{TensorOptions, empty, empty_strided, full, full_out, ones, zeros};
-use super::view::{t, transpose, unsqueeze};
+use super::view::{squeeze, squeeze_dim, squeeze_dims, t, transpose, unsqueeze};
 use crate::dispatch::resize_output;
 use crate::{Body, DType, Dims, MemoryFormat, Op, Result, Scalar, Tensor, Value, backward, dims};
 use crate::{ensure, sample};
@@ -266,6 +266,12 @@ in_place_views! {
     t_: "t_(Tensor(a!) self) -> Tensor(a!)" => t();
     /// [`Tensor::unsqueeze`] as an in-place call: the handle returned replaces this one.
     unsqueeze_: "unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)" => unsqueeze(dim: i64);
+    /// [`Tensor::squeeze`] as an in-place call: the handle returned replaces this one.
+    squeeze_: "squeeze_(Tensor(a!) self) -> Tensor(a!)" => squeeze();
+    /// [`Tensor::squeeze_dim`] as an in-place call: the handle returned replaces this one.
+    squeeze_dim_: "squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)" => squeeze_dim(dim: i64);
+    /// [`Tensor::squeeze_dims`] as an in-place call: the handle returned replaces this one.
+    squeeze_dims_: "squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)" => squeeze_dims(dim: &[i64]);
 }
 
 fn resize_any(x: &Tensor, size: &[i64], format: Option<MemoryFormat>) -> Result<Tensor> {
@@ -382,6 +388,9 @@ pub static OPS: &[&[&Op]] = &[
     resize_as_::ALL,
     scalar_tensor::ALL,
     scalar_tensor_out::ALL,
+    squeeze_::ALL,
+    squeeze_dim_::ALL,
+    squeeze_dims_::ALL,
     swapaxes_::ALL,
     swapdims_::ALL,
     t_::ALL,

@@ -3,7 +3,7 @@
 use crate::dims::Dims;
 use crate::{Body, DType, Error, Op, Result, Tensor, ensure, sample};
 
-fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
+pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
         0 => Ok(loss),
         1 => loss.mean(),

@@ -23,12 +23,16 @@ families! {
     advanced
     arrange
     attention
+    bag
     binary
     bitwise
     compare
     conv
+    copies
     copy
     create
+    ctc
+    divide
     dropout
     einsum
     elementary
@@ -39,25 +43,33 @@ families! {
     join
     like
     loss
+    margin
     masked
     matmul
     moments
     norm
+    norm_forms
     normal
     parts
+    patches
+    placed
     pool
     power
     random
     range
     reduce
     rnn
+    sampler
     scan
     shrink
+    signal
     softmax
     sort
     special
+    spectrum
     ternary
     unary
+    unpool
     upsample
     view
 }

@@ -52,7 +52,7 @@ fn not_for(op: &str, dtype: DType) -> Error {
 }
 
 /// Writes a factory's result to `out`, which takes its shape.
-fn write_to(out: &Tensor, result: &Tensor) -> Result<Tensor> {
+pub(super) fn write_to(out: &Tensor, result: &Tensor) -> Result<Tensor> {
     let target = match out.sizes() == result.sizes() {
         true => out.clone(),
         false => resize_output(out, result.sizes(), None)?,

@@ -1,0 +1,318 @@
+//! Discrete Fourier transforms along one axis, by the crates `rustfft` and `realfft`.
+//!
+//! Transforms of several axes are these one after another. A transform is planned once per length, direction and
+//! precision; plans are shared between threads.
+
+use crate::copy::Shared;
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Complex, DType};
+use parking_lot::Mutex;
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// Elements below which work is not split.
+const GRAIN: usize = 1 << 14;
+/// Columns that are gathered at a time where lines are not contiguous: a cache line of double-precision numbers and
+/// more.
+const COLUMNS: usize = 8;
+/// Plans that are kept: beyond, all are forgotten.
+const PLANS: usize = 256;
+
+/// Plans by length (and direction).
+struct Plans<T: FftNum> {
+    complex: HashMap<(usize, bool), Arc<dyn Fft<T>>>,
+    forward: HashMap<usize, Arc<dyn RealToComplex<T>>>,
+    inverse: HashMap<usize, Arc<dyn ComplexToReal<T>>>,
+}
+
+impl<T: FftNum> Plans<T> {
+    fn new() -> Mutex<Plans<T>> {
+        Mutex::new(Plans { complex: HashMap::new(), forward: HashMap::new(), inverse: HashMap::new() })
+    }
+}
+
+/// The plan of a key, made if it is not there.
+fn planned<K: std::hash::Hash + Eq, P: ?Sized>(
+    plans: &mut HashMap<K, Arc<P>>,
+    key: K,
+    make: impl FnOnce() -> Arc<P>,
+) -> Arc<P> {
+    if plans.len() >= PLANS && !plans.contains_key(&key) {
+        plans.clear();
+    }
+    plans.entry(key).or_insert_with(make).clone()
+}
+
+/// The precisions.
+trait Precision: FftNum + Default {
+    fn plans() -> &'static Mutex<Plans<Self>>;
+    fn of(x: f64) -> Self;
+}
+impl Precision for f32 {
+    fn plans() -> &'static Mutex<Plans<f32>> {
+        static PLANS: LazyLock<Mutex<Plans<f32>>> = LazyLock::new(Plans::new);
+        &PLANS
+    }
+    fn of(x: f64) -> f32 {
+        x as f32
+    }
+}
+impl Precision for f64 {
+    fn plans() -> &'static Mutex<Plans<f64>> {
+        static PLANS: LazyLock<Mutex<Plans<f64>>> = LazyLock::new(Plans::new);
+        &PLANS
+    }
+    fn of(x: f64) -> f64 {
+        x
+    }
+}
+
+/// Lines of `length` elements per piece of parallel work.
+fn grain(length: usize) -> usize {
+    (GRAIN / length.max(1)).max(1)
+}
+
+/// Transforms in place along the middle axis of a dense array (`outer`, `n`, `inner`) of complex numbers, and scales.
+/// `forward` is the direction of exp(-i).
+///
+/// # Safety
+/// `data` holds the array, nobody else uses it, and `dtype` is complex.
+pub unsafe fn complex(data: *mut u8, dtype: DType, axes: [usize; 3], forward: bool, scale: f64) {
+    if axes.contains(&0) {
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::Complex128 => complex_of::<f64>(data.cast(), axes, forward, scale),
+            _ => complex_of::<f32>(data.cast(), axes, forward, scale),
+        }
+    }
+}
+
+unsafe fn complex_of<T: Precision>(data: *mut Complex<T>, [outer, n, inner]: [usize; 3], forward: bool, scale: f64) {
+    let direction = if forward { FftDirection::Forward } else { FftDirection::Inverse };
+    let plan = planned(&mut T::plans().lock().complex, (n, forward), || FftPlanner::new().plan_fft(n, direction));
+    let data = Shared(data);
+    let factor = T::of(scale);
+    let scaled = |x: Complex<T>| if scale == 1.0 { x } else { x * factor };
+    if inner == 1 {
+        parallel_for(outer, grain(n), &|rows| {
+            // SAFETY: these rows are this piece's alone.
+            let rows = unsafe { std::slice::from_raw_parts_mut(data.get().add(rows.start * n), rows.len() * n) };
+            let mut scratch = vec![Complex::default(); plan.get_inplace_scratch_len()];
+            plan.process_with_scratch(rows, &mut scratch);
+            if scale != 1.0 {
+                rows.iter_mut().for_each(|x| *x = scaled(*x));
+            }
+        });
+        return;
+    }
+    let blocks = inner.div_ceil(COLUMNS);
+    parallel_for(outer * blocks, grain(n * COLUMNS), &|units| {
+        let mut lines = vec![Complex::default(); n * COLUMNS];
+        let mut scratch = vec![Complex::default(); plan.get_inplace_scratch_len()];
+        for unit in units {
+            let (o, first) = (unit / blocks, unit % blocks * COLUMNS);
+            let count = COLUMNS.min(inner - first);
+            // SAFETY: these columns are this unit's alone, and inside the array.
+            unsafe {
+                let start = data.get().add(o * n * inner + first);
+                for k in 0..n {
+                    for c in 0..count {
+                        lines[c * n + k] = *start.add(k * inner + c);
+                    }
+                }
+                plan.process_with_scratch(&mut lines[..count * n], &mut scratch);
+                for k in 0..n {
+                    for c in 0..count {
+                        *start.add(k * inner + c) = scaled(lines[c * n + k]);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Transforms rows of `n` real numbers to rows of `n / 2 + 1` complex ones, or of `n` if `full`, and scales.
+///
+/// # Safety
+/// Both arrays are dense with `rows` rows, apart, and nobody else uses the target; `dtype`, the source's, is `f32` or
+/// `f64`.
+pub unsafe fn real_to_complex(
+    source: *const u8,
+    target: *mut u8,
+    dtype: DType,
+    rows: usize,
+    n: usize,
+    full: bool,
+    scale: f64,
+) {
+    if rows == 0 || n == 0 {
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::F64 => real_to_complex_of::<f64>(source.cast(), target.cast(), rows, n, full, scale),
+            _ => real_to_complex_of::<f32>(source.cast(), target.cast(), rows, n, full, scale),
+        }
+    }
+}
+
+unsafe fn real_to_complex_of<T: Precision>(
+    source: *const T,
+    target: *mut Complex<T>,
+    rows: usize,
+    n: usize,
+    full: bool,
+    scale: f64,
+) {
+    let plan = planned(&mut T::plans().lock().forward, n, || RealFftPlanner::new().plan_fft_forward(n));
+    let half = n / 2 + 1;
+    let width = if full { n } else { half };
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    let factor = T::of(scale);
+    parallel_for(rows, grain(n), &|range| {
+        let mut input = vec![T::default(); n];
+        let mut scratch = vec![Complex::default(); plan.get_scratch_len()];
+        for row in range {
+            // SAFETY: one row of each, the target's this piece's alone.
+            let (from, to) = unsafe {
+                (
+                    std::slice::from_raw_parts(source.get().add(row * n), n),
+                    std::slice::from_raw_parts_mut(target.get().add(row * width), width),
+                )
+            };
+            input.copy_from_slice(from);
+            let lengths = plan.process_with_scratch(&mut input, &mut to[..half], &mut scratch);
+            debug_assert!(lengths.is_ok(), "buffers have the plan's lengths");
+            if scale != 1.0 {
+                to[..half].iter_mut().for_each(|x| *x = *x * factor);
+            }
+            for k in half..width {
+                to[k] = to[n - k].conj();
+            }
+        }
+    });
+}
+
+/// Transforms rows of `n / 2 + 1` complex numbers, the first half of a Hermitian sequence, to rows of `n` real ones
+/// in the direction of exp(i), and scales. What would have to be real counts as real.
+///
+/// # Safety
+/// As [`real_to_complex`]; `dtype` is the target's.
+pub unsafe fn complex_to_real(source: *const u8, target: *mut u8, dtype: DType, rows: usize, n: usize, scale: f64) {
+    if rows == 0 || n == 0 {
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::F64 => complex_to_real_of::<f64>(source.cast(), target.cast(), rows, n, scale),
+            _ => complex_to_real_of::<f32>(source.cast(), target.cast(), rows, n, scale),
+        }
+    }
+}
+
+unsafe fn complex_to_real_of<T: Precision>(
+    source: *const Complex<T>,
+    target: *mut T,
+    rows: usize,
+    n: usize,
+    scale: f64,
+) {
+    let plan = planned(&mut T::plans().lock().inverse, n, || RealFftPlanner::new().plan_fft_inverse(n));
+    let half = n / 2 + 1;
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    let factor = T::of(scale);
+    parallel_for(rows, grain(n), &|range| {
+        let mut input = vec![Complex::default(); half];
+        let mut scratch = vec![Complex::default(); plan.get_scratch_len()];
+        for row in range {
+            // SAFETY: one row of each, the target's this piece's alone.
+            let (from, to) = unsafe {
+                (
+                    std::slice::from_raw_parts(source.get().add(row * half), half),
+                    std::slice::from_raw_parts_mut(target.get().add(row * n), n),
+                )
+            };
+            input.copy_from_slice(from);
+            input[0].im = T::zero();
+            if n % 2 == 0 {
+                input[half - 1].im = T::zero();
+            }
+            let lengths = plan.process_with_scratch(&mut input, to, &mut scratch);
+            debug_assert!(lengths.is_ok(), "buffers have the plan's lengths");
+            if scale != 1.0 {
+                to.iter_mut().for_each(|x| *x = *x * factor);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition.
+    fn slow(x: &[Complex<f64>], sign: f64) -> Vec<Complex<f64>> {
+        let n = x.len();
+        let turn = |k: usize| Complex::from_polar(1.0, sign * 2.0 * std::f64::consts::PI * (k % n) as f64 / n as f64);
+        (0..n).map(|k| x.iter().enumerate().map(|(j, v)| v * turn(j * k)).sum()).collect()
+    }
+
+    fn close(a: &[Complex<f64>], b: &[Complex<f64>]) {
+        assert_eq!(a.len(), b.len());
+        for (x, y) in a.iter().zip(b) {
+            assert!((x - y).norm() < 1e-10, "{x} {y}");
+        }
+    }
+
+    fn signal(n: usize) -> Vec<Complex<f64>> {
+        (0..n).map(|i| Complex::new((i * i % 7) as f64 - 3.0, (i * 5 % 11) as f64)).collect()
+    }
+
+    #[test]
+    fn lines_of_any_axis() {
+        for n in [1, 2, 3, 8, 11, 12, 101] {
+            for inner in [1, 3, 8, 11] {
+                let x = signal(2 * n * inner);
+                let mut y = x.clone();
+                // SAFETY: the array is that large.
+                unsafe { complex(y.as_mut_ptr().cast(), DType::Complex128, [2, n, inner], true, 0.5) };
+                for (o, c) in (0..2).flat_map(|o| (0..inner).map(move |c| (o, c))) {
+                    let line = |v: &[Complex<f64>]| (0..n).map(|k| v[(o * n + k) * inner + c]).collect::<Vec<_>>();
+                    let expected: Vec<_> = slow(&line(&x), -1.0).iter().map(|v| v * 0.5).collect();
+                    close(&line(&y), &expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn real_rows_there_and_back() {
+        for n in [1usize, 2, 3, 8, 11, 12, 101] {
+            let x: Vec<f64> = signal(3 * n).iter().map(|c| c.re).collect();
+            let half = n / 2 + 1;
+            let mut y = vec![Complex::default(); 3 * half];
+            let mut full = vec![Complex::default(); 3 * n];
+            let mut back = vec![0.0; 3 * n];
+            // SAFETY: the arrays are that large.
+            unsafe {
+                real_to_complex(x.as_ptr().cast(), y.as_mut_ptr().cast(), DType::F64, 3, n, false, 1.0);
+                real_to_complex(x.as_ptr().cast(), full.as_mut_ptr().cast(), DType::F64, 3, n, true, 1.0);
+                complex_to_real(y.as_ptr().cast(), back.as_mut_ptr().cast(), DType::F64, 3, n, 1.0 / n as f64);
+            }
+            for row in 0..3 {
+                let line: Vec<_> = x[row * n..][..n].iter().map(|v| Complex::new(*v, 0.0)).collect();
+                let expected = slow(&line, -1.0);
+                close(&y[row * half..][..half], &expected[..half]);
+                close(&full[row * n..][..n], &expected);
+            }
+            assert!(x.iter().zip(&back).all(|(a, b)| (a - b).abs() < 1e-12), "{n}");
+        }
+    }
+}

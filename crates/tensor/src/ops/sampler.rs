@@ -1,0 +1,349 @@
+//! Images sampled at given places, and the places of affine maps.
+//!
+//! A sample is a sum of a few elements, gathered, with weights that depend on the place; all of it is made of recorded
+//! operators, so that gradients of every order follow. Places, padding and rounding follow PyTorch's conventions.
+
+use crate::{Body, DType, Error, Op, Result, Tensor, TensorOptions, backward, ensure, sample};
+
+/// Where places outside the image lie.
+#[derive(Clone, Copy, PartialEq)]
+enum Padding {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Interpolation {
+    Linear,
+    Nearest,
+    Cubic,
+}
+
+struct Sampler {
+    padding: Padding,
+    interpolation: Interpolation,
+    align_corners: bool,
+}
+
+/// `value`, and none of its gradient.
+fn constant(t: &Tensor) -> Result<Tensor> {
+    t.detach()
+}
+
+impl Sampler {
+    fn of(interpolation: i64, padding: i64, align_corners: bool) -> Result<Sampler> {
+        let interpolation = match interpolation {
+            0 => Interpolation::Linear,
+            1 => Interpolation::Nearest,
+            2 => Interpolation::Cubic,
+            other => return Err(Error::runtime(format!("grid_sampler(): unknown interpolation mode {other}"))),
+        };
+        let padding = match padding {
+            0 => Padding::Zeros,
+            1 => Padding::Border,
+            2 => Padding::Reflection,
+            other => return Err(Error::runtime(format!("grid_sampler(): unknown padding mode {other}"))),
+        };
+        Ok(Sampler { padding, interpolation, align_corners })
+    }
+
+    /// From [-1, 1] to positions.
+    fn position(&self, at: &Tensor, size: i64) -> Result<Tensor> {
+        match self.align_corners {
+            true => at.add(1)?.div(2)?.mul(size - 1),
+            false => at.add(1)?.mul(size)?.sub(1)?.div(2),
+        }
+    }
+
+    /// Positions moved into the image, as the padding says. At the borders the gradient is zero, and NaN is at 0.
+    fn padded(&self, at: &Tensor, size: i64) -> Result<Tensor> {
+        let at = match self.padding {
+            Padding::Zeros => return Ok(at.clone()),
+            Padding::Border => at.clone(),
+            Padding::Reflection => self.reflected(at, size)?,
+        };
+        let (zeros, last) = (at.zeros_like()?, at.full_like(size - 1)?);
+        let inner = Tensor::where_(&at.ge(size - 1)?, &last, &at)?;
+        Tensor::where_(&at.gt(0)?, &inner, &zeros)
+    }
+
+    /// Reflected at the centres of the outermost elements, or at their edges, as often as it takes.
+    fn reflected(&self, at: &Tensor, size: i64) -> Result<Tensor> {
+        let (low, span) = if self.align_corners { (0.0, (size - 1) as f64) } else { (-0.5, size as f64) };
+        if span == 0.0 {
+            return at.zeros_like();
+        }
+        let from = at.sub(low)?;
+        let from = Tensor::where_(&from.lt(0)?, &from.neg()?, &from)?;
+        let flips = constant(&from)?.div(span)?.floor()?;
+        let rest = from.sub(&flips.mul(span)?)?;
+        let even = flips.remainder(2)?.eq(0)?;
+        Tensor::where_(&even, &rest.add(low)?, &rest.rsub(span)?.add(low)?)
+    }
+
+    /// The neighbours along an axis that a position reads: which are inside, and with which weights.
+    fn neighbours(&self, at: &Tensor, size: i64) -> Result<Vec<Neighbour>> {
+        // Also what is not finite is outside, far enough that no neighbour is inside.
+        let far = |x: &Tensor| {
+            let usable = constant(x)?.abs()?.lt(1e9)?;
+            Tensor::where_(&usable, x, &x.full_like(-100)?)
+        };
+        let neighbour = |place: Tensor, weight: Tensor| -> Result<Neighbour> {
+            let inside = place.ge(0)?.logical_and(&place.le(size - 1)?)?;
+            let index = place.clamp(0, size - 1)?.to_dtype(DType::I64)?;
+            Ok(Neighbour { index, weight, inside })
+        };
+        match self.interpolation {
+            Interpolation::Nearest => {
+                let at = far(&self.padded(&constant(at)?, size)?)?;
+                let ones = at.ones_like()?;
+                Ok(vec![neighbour(at.round()?, ones)?])
+            }
+            Interpolation::Linear => {
+                let at = far(&self.padded(at, size)?)?;
+                let low = constant(&at)?.floor()?;
+                let share = at.sub(&low)?;
+                Ok(vec![neighbour(low.clone(), share.rsub(1)?)?, neighbour(low.add(1)?, share)?])
+            }
+            Interpolation::Cubic => {
+                let at = far(at)?;
+                let low = constant(&at)?.floor()?;
+                let t = at.sub(&low)?;
+                let (a, u) = (-0.75, t.rsub(1)?);
+                // Keys' kernel; every neighbour is padded by itself.
+                let near = |x: &Tensor| x.mul(a + 2.0)?.sub(a + 3.0)?.mul(x)?.mul(x)?.add(1);
+                let outer = |x: &Tensor| x.mul(a)?.sub(5.0 * a)?.mul(x)?.add(8.0 * a)?.mul(x)?.sub(4.0 * a);
+                let weights = [outer(&t.add(1)?)?, near(&t)?, near(&u)?, outer(&u.add(1)?)?];
+                let place = |k: i64| self.padded(&low.add(k - 1)?, size);
+                (0i64..).zip(weights).map(|(k, w)| neighbour(place(k)?, w)).collect()
+            }
+        }
+    }
+
+    /// The samples (N, C, ...) of images (N, C, ...) at places (N, ..., dims).
+    fn sample(&self, x: &Tensor, grid: &Tensor) -> Result<Tensor> {
+        let n = x.dim() - 2;
+        let (batch, channels) = (x.sizes()[0], x.sizes()[1]);
+        let dtype = x.dtype();
+        let wide = x.to_dtype(dtype.compute())?.reshape(&[batch, channels, x.sizes()[2..].iter().product()])?;
+        let mut sizes = vec![batch, channels];
+        sizes.extend_from_slice(&grid.sizes()[1..=n]);
+        let places = sizes[2..].iter().product::<i64>();
+        let grid = grid.to_dtype(dtype.compute())?.reshape(&[batch, places, n as i64])?;
+        // Along each axis, the last of the image being the first of a place.
+        let axes = (0..n)
+            .map(|a| {
+                let size = x.sizes()[2 + a];
+                let at = grid.select(2, (n - 1 - a) as i64)?;
+                self.neighbours(&self.position(&at, size)?, size)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut corners: Vec<Option<Neighbour>> = vec![None];
+        for (a, axis) in axes.iter().enumerate() {
+            let size = x.sizes()[2 + a];
+            let mut next = Vec::with_capacity(corners.len() * axis.len());
+            for corner in &corners {
+                for neighbour in axis {
+                    next.push(Some(match corner {
+                        None => neighbour.clone(),
+                        Some(c) => c.and(neighbour, size)?,
+                    }));
+                }
+            }
+            corners = next;
+        }
+        let mut sum: Option<Tensor> = None;
+        for corner in corners.into_iter().flatten() {
+            let index = corner.index.unsqueeze(1)?.expand(&[batch, channels, places])?;
+            let weight = corner.weight.unsqueeze(1)?;
+            // What is outside does not count, even where it is not finite.
+            let outside = corner.inside.logical_not()?.unsqueeze(1)?;
+            let part = wide.gather(2, &index)?.masked_fill(&outside, 0)?.mul(&weight.masked_fill(&outside, 0)?)?;
+            sum = Some(match sum {
+                None => part,
+                Some(s) => s.add(&part)?,
+            });
+        }
+        let sum = sum.ok_or_else(|| Error::runtime("grid_sampler(): no dims to sample"))?;
+        sum.to_dtype(dtype)?.view(&sizes)
+    }
+}
+
+/// A whole position along the axes so far, flat, and its weight.
+#[derive(Clone)]
+struct Neighbour {
+    index: Tensor,
+    weight: Tensor,
+    inside: Tensor,
+}
+
+impl Neighbour {
+    /// Also a position along the next axis, of `size`.
+    fn and(&self, next: &Neighbour, size: i64) -> Result<Neighbour> {
+        Ok(Neighbour {
+            index: self.index.mul(size)?.add(&next.index)?,
+            weight: self.weight.mul(&next.weight)?,
+            inside: self.inside.logical_and(&next.inside)?,
+        })
+    }
+}
+
+fn check(x: &Tensor, grid: &Tensor, n: usize) -> Result<()> {
+    ensure!(
+        x.device() == grid.device(),
+        "grid_sampler(): expected input and grid to be on same device, but input is on {} and grid is on {}",
+        x.device(),
+        grid.device()
+    );
+    let both = || format!("input with sizes {:?} and grid with sizes {:?}", x.sizes(), grid.sizes());
+    ensure!(
+        x.dim() == n + 2 && grid.dim() == x.dim(),
+        "grid_sampler(): expected {}D input and grid with same number of dimensions, but got {}",
+        n + 2,
+        both()
+    );
+    ensure!(x.sizes()[0] == grid.sizes()[0], "grid_sampler(): expected grid and input to have same batch size, but got {}", both());
+    ensure!(
+        grid.sizes()[n + 1] == n as i64,
+        "grid_sampler(): expected grid to have size {n} in last dimension, but got grid with sizes {:?}",
+        grid.sizes()
+    );
+    if let Some(d) = (2..x.dim()).find(|d| x.sizes()[*d] == 0) {
+        return Err(Error::runtime(format!(
+            "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {:?} with dimension {d} \
+             being empty",
+            x.sizes()
+        )));
+    }
+    if !x.dtype().is_floating_point() {
+        let name = x.dtype().scalar_type_name();
+        return Err(Error::not_implemented(format!("\"grid_sampler_{n}d_cpu\" not implemented for '{name}'")));
+    }
+    ensure!(
+        x.dtype() == grid.dtype(),
+        "expected scalar type {} but found {}",
+        x.dtype().scalar_type_name(),
+        grid.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+
+fn sample_any<const N: usize>(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool) -> Result<Tensor> {
+    check(x, grid, N)?;
+    ensure!(N == 2 || interpolation != 2, "grid_sampler(): bicubic interpolation only supports 4D input");
+    Sampler::of(interpolation, padding, align_corners)?.sample(x, grid)
+}
+
+macro_rules! samplers {
+    ($($n:literal $name:ident $schema:literal $out:literal;)*) => { $(
+        op! {
+            /// The elements of images (N, C, ...) at places in [-1, 1], the width first: (N, ..., dims). Linear (0), nearest (1)
+            /// or cubic (2) interpolation; zeros (0), the border (1) or a reflection (2) outside.
+            $name: $schema, Out OUT: $out;
+            Body::Explicit(kernel!(sample_any::<$n>; x, grid, interpolation, padding, align_corners));
+            derivative: backward! {
+                (input, grid)([c], input: Tensor, grid: Tensor, interpolation_mode: i64, padding_mode: i64, align_corners: bool) => {
+                    let sampler = Sampler::of(interpolation_mode, padding_mode, align_corners)?;
+                    let grads = c.differentiate(&[Some(&input), Some(&grid)], |leaves| match leaves {
+                        [Some(x), Some(grid)] => Ok(vec![sampler.sample(x, grid)?]),
+                        _ => Err(Error::runtime("grid_sampler(): the gradient lacks its input")),
+                    })?;
+                    // Of the nearest element there is no gradient in the place.
+                    let or_zeros = |(g, like): (Option<Tensor>, &Tensor)| g.map_or_else(|| like.zeros_like(), Ok);
+                    grads.into_iter().zip([&input, &grid]).map(or_zeros).collect::<Result<Vec<_>>>()?
+                }
+            };
+            samples: |m| match m.dtype.is_floating_point() {
+                true => (0..6).map(|k: i64| sample![m.any(&[[2, 2].as_slice(), &[4; $n]].concat()), m.uniform(&[[2].as_slice(), &[3; $n], &[$n]].concat(), -1.2, 1.2), k % (5 - $n), k / 2, k % 2 == 0]).collect(),
+                false => vec![],
+            };
+            ulp: 1024.0;
+            fn $name(&self, grid: &Tensor, interpolation_mode: i64, padding_mode: i64, align_corners: bool) -> Tensor
+                [self, grid, interpolation_mode, padding_mode, align_corners];
+        }
+    )* };
+}
+samplers! {
+    2 grid_sampler_2d
+        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+        "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)";
+    3 grid_sampler_3d
+        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+        "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)";
+}
+
+fn grid_sampler_any(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool) -> Result<Tensor> {
+    match x.dim() {
+        5 => x.grid_sampler_3d(grid, interpolation, padding, align_corners),
+        4 => x.grid_sampler_2d(grid, interpolation, padding, align_corners),
+        _ => Err(Error::runtime(format!(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {:?} and \
+             grid with sizes {:?}",
+            x.sizes(),
+            grid.sizes()
+        ))),
+    }
+}
+
+op! {
+    /// [`Tensor::grid_sampler_2d`] or [`Tensor::grid_sampler_3d`], as the input has dims.
+    grid_sampler: "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor";
+    Body::Composite(kernel!(grid_sampler_any; x, grid, interpolation, padding, align_corners));
+    samples: |m| crate::samples::of(&grid_sampler_2d::OP, m);
+    ulp: 1024.0;
+}
+
+/// The centres of `n` elements that cover [-1, 1], or places from end to end.
+fn along(theta: &Tensor, n: i64, align_corners: bool) -> Result<Tensor> {
+    let options = TensorOptions { dtype: Some(theta.dtype()), device: Some(theta.device()) };
+    if n <= 1 {
+        return Tensor::zeros(&[n.max(0)], options);
+    }
+    let places = Tensor::linspace(-1, 1, n, options)?;
+    if align_corners { Ok(places) } else { places.mul(n - 1)?.div(n) }
+}
+
+fn affine_grid_any(theta: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
+    ensure!(
+        size.len() == 4 || size.len() == 5,
+        "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs."
+    );
+    let (batch, spatial) = (size[0], &size[2..]);
+    let n = spatial.len();
+    ensure!(
+        theta.dim() == 3 && theta.sizes() == [batch, n as i64, n as i64 + 1],
+        "Expected a batch of {n}D affine matrices of shape Nx{n}x{} for size {size:?}. Got {:?}.",
+        n + 1,
+        theta.sizes()
+    );
+    crate::dims::checked_numel(size)?;
+    let mut coordinates = Vec::with_capacity(n + 1);
+    for a in (0..n).rev() {
+        let mut shape = vec![1; n];
+        shape[a] = spatial[a];
+        coordinates.push(along(theta, spatial[a], align_corners)?.view(&shape)?.expand(spatial)?);
+    }
+    coordinates.push(Tensor::ones(&[], (theta.dtype(), theta.device()))?.expand(spatial)?);
+    let base = Tensor::stack(&coordinates, -1)?.reshape(&[1, -1, n as i64 + 1])?;
+    let places = base.size(1)?;
+    let grid = base.expand(&[batch, places, n as i64 + 1])?.bmm(&theta.transpose(1, 2)?)?;
+    grid.view(&[&[batch], spatial, &[n as i64]].concat())
+}
+
+op! {
+    /// The places that an affine map (N, dims, dims + 1) takes the elements of images of `size` to, for
+    /// [`Tensor::grid_sampler_2d`].
+    affine_grid_generator: "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
+        Out OUT: "affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(affine_grid_any; theta, size, align_corners));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[2, 2, 3]), vec![2i64, 1, 3, 4], false], sample![m.any(&[1, 3, 4]), vec![1i64, 1, 2, 3, 2], true]],
+        false => vec![],
+    };
+    ulp: 64.0;
+    fn affine_grid_generator(&self, size: &[i64], align_corners: bool) -> Tensor [self, size, align_corners];
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[affine_grid_generator::ALL, grid_sampler::ALL, grid_sampler_2d::ALL, grid_sampler_3d::ALL];
