@@ -181,7 +181,7 @@ def unravel_index(indices, shape):
     sizes = _sizes_of(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    result, step = [], 1
+    result, step, indices = [], 1, indices.to(_C.int64)
     for n in reversed(sizes):
         result.append(indices.div(step, rounding_mode="floor").remainder(n))
         step *= n
@@ -328,6 +328,40 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     """The elements (or slices along `dim`) without those equal to the one before."""
     inverse, counts = bool(return_inverse), bool(return_counts)
     return _chosen(_C.unique_consecutive(input, inverse, counts, dim), inverse, counts)
+
+
+# ---- statistics ----------------------------------------------------------------------------------------
+
+
+@overridable
+def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None):
+    """Counts (or weights) of points (..., n) in boxes: `bins` are how many along each dimension, or their edges."""
+    n = input.shape[-1] if input.dim() else 0
+    bins = [bins] * n if isinstance(bins, int) else list(bins)
+    options = {"weight": weight, "density": density}
+    if bins and isinstance(bins[0], Tensor):
+        hist, edges = _C._histogramdd_from_bin_tensors(input, bins, **options), tuple(bins)
+    else:
+        hist = _C._histogramdd_from_bin_cts(input, bins, range=range, **options)
+        edges = _C._histogramdd_bin_edges(input, bins, range=range, **options)
+    if out is not None:
+        for place, value in zip((out[0], *out[1]), (hist, *edges)):
+            place.resize_(value.shape).copy_(value)
+        return out
+    return HistogramDD((hist, tuple(edges)))
+
+
+class HistogramDD(tuple):
+    """What `histogramdd` gives: `hist`, and `bin_edges` along every dimension."""
+
+    hist = property(lambda self: self[0])
+    bin_edges = property(lambda self: self[1])
+
+
+@overridable
+def _segment_reduce(data, reduce, **options):
+    """Segments along an axis reduced to one element each; see `segment_reduce`."""
+    return _C.segment_reduce(data, reduce, **options)
 
 
 # ---- Fourier transforms over time --------------------------------------------------------------------------

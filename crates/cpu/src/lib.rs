@@ -7,6 +7,7 @@ pub mod attention;
 pub mod conv;
 pub mod copy;
 pub mod fft;
+pub mod distance;
 pub mod gemm;
 pub mod index;
 pub mod math;

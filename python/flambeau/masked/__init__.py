@@ -147,7 +147,8 @@ def _variance(input, dim, unbiased, correction, keepdim, dtype, mask, root):
     dims = _dims(dim, x.dim())
     count = _count(x, mask, dims, True)
     centre = sum(x, dims, keepdim=True, mask=mask) / count
-    square = sum((x - centre).abs().pow(2) if kind.is_complex else (x - centre).pow(2), dims, keepdim=keepdim, mask=mask)
+    apart = x - centre
+    square = sum(apart * apart.conj(), dims, keepdim=keepdim, mask=mask)
     count = count if keepdim or not dims else count.reshape(square.shape)
     result = square / (count - correction).clamp(min=0)
     return result.sqrt() if root else result

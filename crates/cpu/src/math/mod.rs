@@ -15,7 +15,7 @@ mod poly;
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
 mod single;
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
-mod special;
+pub mod special;
 #[allow(clippy::excessive_precision)]
 mod trig;
 

@@ -1,5 +1,9 @@
 //! Special functions: scalar code in `f64`, which branches; `f32` goes through it and rounds once.
 
+pub mod bessel;
+pub mod gamma;
+pub mod polynomial;
+
 use super::double::{self, erfcx_positive};
 use super::poly::horner;
 use super::{Baseline, Float};

@@ -601,3 +601,56 @@ fn timing() {
     constant!(pow 2.3; atan2 1.7; fmod 0.7; fmod_common 0.7; remainder_common 0.7; floor_divide_common 0.7; hypot 2.0;
         nextafter 1.0; logaddexp 0.5;);
 }
+
+/// Against values computed with mpmath in 30 digits.
+#[test]
+fn special_functions_at_ordinary_arguments() {
+    use super::special::{bessel, gamma, polynomial};
+    let cases = [
+        (bessel::j0(2.5), -0.048383776468198),
+        (bessel::j0(30.0), -0.08636798358104021),
+        (bessel::j1(-3.5), -0.1373775273623272),
+        (bessel::y0(0.75), -0.1371727693857724),
+        (bessel::y1(20.0), -0.1655116143625213),
+        (bessel::k0(0.5), 0.9244190712276659),
+        (bessel::k1(7.0), 0.00045418248688489695),
+        (bessel::scaled_k0(900.0), 0.04177133915254879),
+        (bessel::airy_ai(1.5), 0.07174949700810541),
+        (bessel::airy_ai(4.0), 0.0009515638512048018),
+        (bessel::airy_ai(-5.0), 0.35076100902411433),
+        (bessel::airy_ai(-30.0), -0.08796818845684216),
+        (gamma::igamma(3.0, 2.5), 0.45618688411667047),
+        (gamma::igamma(0.25, 0.125), 0.6401572060830841),
+        (gamma::igammac(500.0, 480.0), 0.8137180268096754),
+        (gamma::igammac(2.0, 40.0), 1.7418252446695514e-16),
+        (gamma::igamma(100.0, 50.0), 3.200065324585125e-10),
+        (gamma::gamma_slope(2.0, 0.75), 0.636247057832148),
+        (gamma::gamma_slope(2.0, 5.0), 1.6580687280597064),
+        (gamma::gamma_slope(30.0, 20.0), 0.8154222242260368),
+        (gamma::beta_slope(0.25, 2.0, 5.0), 0.18019050060195269),
+        (gamma::beta_slope(0.75, 2.0, 5.0), 0.3168539890495213),
+        (polynomial::chebyshev_t(0.25, 20.0), 0.33463335037231445),
+        (polynomial::chebyshev_u(1.5, 5.0), 144.0),
+        (polynomial::hermite_h(1.5, 6.0), -201.0),
+        (polynomial::laguerre(2.5, 7.0), 0.10795665922619048),
+        (polynomial::legendre(-0.75, 9.0), -0.3103318512439728),
+    ];
+    for (i, (got, want)) in cases.into_iter().enumerate() {
+        assert!((got - want).abs() <= 1e-12 * want.abs(), "case {i}: {got:e}, not {want:e}");
+    }
+}
+
+#[test]
+fn special_functions_at_the_ends_of_their_domains() {
+    use super::special::{bessel, gamma, polynomial};
+    assert_eq!((bessel::j0(0.0), bessel::j1(0.0), bessel::spherical_j0(0.0)), (1.0, 0.0, 1.0));
+    assert_eq!((bessel::y0(0.0), bessel::y1(0.0), bessel::k0(0.0)), (f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY));
+    assert!(bessel::y0(-1.0).is_nan() && bessel::k1(-1.0).is_nan() && bessel::airy_ai(f64::INFINITY).is_nan());
+    assert_eq!((gamma::igamma(2.0, 0.0), gamma::igamma(0.0, 2.0), gamma::igamma(2.0, f64::INFINITY)), (0.0, 1.0, 1.0));
+    assert!(gamma::igamma(-1.0, 2.0).is_nan() && gamma::igammac(0.0, 0.0).is_nan());
+    assert_eq!(polynomial::chebyshev_t(0.5f64, f64::NAN), 0.0);
+    assert_eq!(polynomial::legendre(0.5f32, -2.0), 0.0);
+    assert!(polynomial::hermite_h(0.5f32, 200.0).is_nan());
+    // No order takes for ever.
+    assert!(polynomial::laguerre(0.5f64, 9e18).is_nan());
+}

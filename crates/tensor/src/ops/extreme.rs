@@ -268,6 +268,7 @@ op! {
         Out OUT: "aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)";
     Body::Composite(kernel!(aminmax_any; x, dim, keepdim));
     samples: arg_samples;
+    out_rule: OutRule::EXACT;
     fn aminmax(&self, dim: Option<i64>, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
 

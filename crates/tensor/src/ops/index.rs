@@ -22,7 +22,7 @@ fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
 }
 
 /// A 0-d tensor as a 1-d one, so that kernels see at least one dim.
-fn at_least_1d(x: &Tensor) -> Result<Tensor> {
+pub(super) fn at_least_1d(x: &Tensor) -> Result<Tensor> {
     if x.dim() == 0 { x.view(&[1]) } else { Ok(x.clone()) }
 }
 
@@ -93,7 +93,7 @@ op! {
 
 // ---- scatter ------------------------------------------------------------------------------------
 
-fn scatter_check(op: &str, x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Result<usize> {
+pub(super) fn scatter_check(op: &str, x: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Result<usize> {
     let d = wrap_dim(dim, x.dim())?;
     index_dtype(op, index)?;
     if let Some(src) = src {
@@ -128,12 +128,12 @@ fn scatter_check(op: &str, x: &Tensor, dim: i64, index: &Tensor, src: Option<&Te
 }
 
 /// What is scattered: elements of a tensor, or one number.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     Tensor(&'a Tensor),
     Value(Scalar),
 }
 
-fn scatter_into(
+pub(super) fn scatter_into(
     op: &str,
     x: &Tensor,
     dim: i64,
@@ -181,7 +181,7 @@ fn scatter_into(
 }
 
 /// A tensor that is written by index must not reach an element twice.
-fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
+pub(super) fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
     ensure!(
         !dims::may_overlap(x.sizes(), x.strides()),
         "{op}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
@@ -191,7 +191,7 @@ fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
 }
 
 /// What is read while `x` is written by index: a copy of what may share memory with it, and an error if it surely does.
-fn apart(op: &str, x: &Tensor, t: &Tensor) -> Result<Tensor> {
+pub(super) fn apart(op: &str, x: &Tensor, t: &Tensor) -> Result<Tensor> {
     match overlap(x, t) {
         Overlap::None if t.shares_storage_with(x) => copy_of(t),
         Overlap::None => Ok(t.clone()),
@@ -200,7 +200,7 @@ fn apart(op: &str, x: &Tensor, t: &Tensor) -> Result<Tensor> {
 }
 
 /// A copy to write into, row-major as PyTorch's results of these operators are.
-fn copy_of(x: &Tensor) -> Result<Tensor> {
+pub(super) fn copy_of(x: &Tensor) -> Result<Tensor> {
     x.clone_in(crate::MemoryFormat::Contiguous)
 }
 

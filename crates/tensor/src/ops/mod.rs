@@ -24,21 +24,28 @@ families! {
     arrange
     attention
     bag
+    bessel
     binary
     bitwise
+    calculus
+    combine
     compare
+    complex
     conv
     copies
     copy
     create
     ctc
     divide
+    distance
     dropout
     einsum
     elementary
     embedding
     extreme
+    gamma
     gate
+    histogram
     index
     join
     like
@@ -53,6 +60,7 @@ families! {
     parts
     patches
     placed
+    polynomial
     pool
     power
     random
@@ -60,13 +68,17 @@ families! {
     reduce
     rnn
     sampler
+    sampling
     scan
+    segment
+    sets
     shrink
     signal
     softmax
     sort
     special
     spectrum
+    statistics
     ternary
     unary
     unpool

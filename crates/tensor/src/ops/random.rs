@@ -7,9 +7,9 @@ use crate::{Body, Bool, DType, Device, Element, Error, MemoryFormat, Op, Result,
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::random as recipes;
 
-type Engine = recipes::Generator;
+pub(super) type Engine = recipes::Generator;
 
-fn not_for(op: &str, dtype: DType) -> Error {
+pub(super) fn not_for(op: &str, dtype: DType) -> Error {
     Error::not_implemented(format!("\"{op}\" not implemented for '{}'", dtype.scalar_type_name()))
 }
 
@@ -22,7 +22,7 @@ fn with_elements<T: Element, R>(x: &Tensor, f: impl FnOnce(&mut [T]) -> R) -> Re
 
 /// Fills `x` in the order in which PyTorch visits it. `recipe` is given contiguous memory, and whether that stands for
 /// something with gaps or in another order.
-fn fill(
+pub(super) fn fill(
     x: &Tensor,
     generator: Option<&Generator>,
     recipe: &dyn Fn(&mut Engine, &Tensor, bool) -> Result<()>,

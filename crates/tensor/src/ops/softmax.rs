@@ -208,8 +208,26 @@ op! {
     fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
 
+fn safe_softmax_any(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let out = x.softmax(dim, dtype)?;
+    let nothing = x.detach()?.eq(f64::NEG_INFINITY)?.all_dim(dim, true)?;
+    out.masked_fill(&nothing, 0)
+}
+
+op! {
+    /// As softmax, but zeros where all elements along the dim are negative infinity.
+    _safe_softmax: "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor";
+    Body::Composite(kernel!(safe_softmax_any; x, dim, dtype));
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[2, 3]), -1, ()], sample![m.any(&[2, 3]), 0, m.wide()]],
+        false => vec![],
+    };
+    ulp: 8.0;
+}
+
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
+    _safe_softmax::ALL,
     log_softmax::ALL,
     log_softmax_backward::ALL,
     log_softmax_kernel_op::ALL,

@@ -617,7 +617,8 @@ fn distinct_rows(
         }
     })?;
     let (positions, inverse, counts) = unique_parts(&found, inverse, counts, &[rows])?;
-    on_devices(x, (data.index_select(d, &positions)?, inverse, counts))
+    // The rows found, moved back to where they were.
+    on_devices(x, (lines.index_select(0, &positions)?.movedim(&[0], &[d])?, inverse, counts))
 }
 
 fn unique_dim_any(

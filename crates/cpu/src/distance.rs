@@ -1,0 +1,199 @@
+//! Distances between rows by a p-norm, and their gradients.
+
+use crate::copy::Shared;
+use crate::math::{Float, Isa, Kernel, run};
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Element, iter::GRAIN};
+use std::marker::PhantomData;
+
+/// Partial sums kept beside each other, so that the loop over a row vectorises.
+const LANES: usize = 16;
+
+/// Which pairs of rows.
+#[derive(Clone, Copy)]
+pub enum Pairs {
+    /// Every row of one matrix with every row of another, in batches: batches, rows of the one, rows of the other.
+    All(usize, usize, usize),
+    /// Every row of a matrix with every later one, in order: the number of rows.
+    Upper(usize),
+}
+
+/// Where the distance of rows `i < j` of `n` stands.
+fn place(n: usize, i: usize, j: usize) -> usize {
+    i * n - i * (i + 1) / 2 + j - i - 1
+}
+
+/// The distances between rows of `width` elements of `x` and `y` (the same for [`Pairs::Upper`]).
+pub fn distances<T: Float + Element>(pairs: Pairs, width: usize, p: f64, x: &[T], y: &[T], out: &mut [T]) {
+    let out = Shared(out.as_mut_ptr());
+    let one = |i: usize, j: usize, to: usize, rows: usize| {
+        let (a, b) = (&x[i * width..(i + 1) * width], &y[j * width..(j + rows) * width]);
+        // SAFETY: every pair of rows has its own place in the output, which has room for all.
+        unsafe { run::<Distances<T>>((p, a, b, std::slice::from_raw_parts_mut(out.get().add(to), rows))) };
+    };
+    match pairs {
+        Pairs::All(batches, m, n) => parallel_for(batches * m, GRAIN / (n * width).max(1) + 1, &|range| {
+            for i in range {
+                one(i, i / m * n, i * n, n);
+            }
+        }),
+        Pairs::Upper(n) => parallel_for(n.saturating_sub(1), GRAIN / (n * width).max(1) + 1, &|range| {
+            for i in range {
+                one(i, i + 1, place(n, i, i + 1), n - i - 1);
+            }
+        }),
+    }
+}
+
+struct Distances<T>(PhantomData<T>);
+
+impl<T: Float + Element> Kernel for Distances<T> {
+    /// The norm, a row, rows to measure from it, and their distances.
+    type Args = (f64, *const [T], *const [T], *mut [T]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((p, a, b, out): Self::Args) {
+        // SAFETY: slices of `distances`.
+        let (a, b, out) = unsafe { (&*a, &*b, &mut *out) };
+        let q = T::from_f64(p);
+        let width = a.len();
+        for (j, o) in out.iter_mut().enumerate() {
+            let b = &b[j * width..(j + 1) * width];
+            *o = match p {
+                0.0 => fold::<T>(a, b, |s, d| s + if d != T::ZERO { T::ONE } else { T::ZERO }, |a, b| a + b),
+                1.0 => fold::<T>(a, b, |s, d| s + Float::abs::<I>(d), |a, b| a + b),
+                2.0 => {
+                    let squares = fold::<T>(a, b, |s, d| s + d * d, |a, b| a + b);
+                    Float::sqrt::<I>(squares)
+                }
+                f64::INFINITY => {
+                    let larger = |s: T, d: T| if d > s || d.is_nan() { d } else { s };
+                    fold::<T>(a, b, |s, d| larger(s, Float::abs::<I>(d)), larger)
+                }
+                _ => {
+                    let powers = fold::<T>(a, b, |s, d| s + Float::pow::<I>(Float::abs::<I>(d), q), |a, b| a + b);
+                    Float::pow::<I>(powers, T::ONE / q)
+                }
+            };
+        }
+    }
+}
+
+/// Folds the differences of two rows in [`LANES`] lanes, which are then joined in order.
+#[inline(always)]
+fn fold<T: Float + Element>(a: &[T], b: &[T], step: impl Fn(T, T) -> T, join: impl Fn(T, T) -> T) -> T {
+    let mut lanes = [T::ZERO; LANES];
+    let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a_blocks.remainder().iter().zip(b_blocks.remainder());
+    for (a, b) in a_blocks.zip(b_blocks) {
+        for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+            *lane = step(*lane, *a - *b);
+        }
+    }
+    for (lane, (a, b)) in lanes.iter_mut().zip(rest) {
+        *lane = step(*lane, *a - *b);
+    }
+    lanes.into_iter().fold(T::ZERO, join)
+}
+
+/// The gradient of [`distances`] by `x`, for the gradients `g` of the distances `dist`.
+pub fn distances_backward<T: Float + Element>(
+    pairs: Pairs,
+    width: usize,
+    p: f64,
+    x: &[T],
+    y: &[T],
+    (g, dist): (&[T], &[T]),
+    out: &mut [T],
+) {
+    let rows = match pairs {
+        Pairs::All(batches, m, _) => batches * m,
+        Pairs::Upper(n) => n,
+    };
+    let out = Shared(out.as_mut_ptr());
+    let others = match pairs {
+        Pairs::All(_, _, n) | Pairs::Upper(n) => n,
+    };
+    parallel_for(rows, GRAIN / (others * width).max(1) + 1, &|range| {
+        for i in range {
+            // SAFETY: every row of the output is one piece of work's.
+            let to = unsafe { std::slice::from_raw_parts_mut(out.get().add(i * width), width) };
+            to.fill(T::ZERO);
+            for j in 0..others {
+                let (at, other) = match pairs {
+                    Pairs::All(_, m, n) => (i * n + j, i / m * n + j),
+                    Pairs::Upper(_) if i == j => continue,
+                    Pairs::Upper(n) => (place(n, i.min(j), i.max(j)), j),
+                };
+                let (a, b) = (&x[i * width..(i + 1) * width], &y[other * width..(other + 1) * width]);
+                // SAFETY: slices.
+                unsafe { run::<Slopes<T>>((p, a, b, g[at], dist[at], to)) };
+            }
+        }
+    });
+}
+
+struct Slopes<T>(PhantomData<T>);
+
+impl<T: Float + Element> Kernel for Slopes<T> {
+    /// The norm, two rows, the gradient of their distance, the distance, and what the first row's gradient is added to.
+    type Args = (f64, *const [T], *const [T], T, T, *mut [T]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((p, a, b, g, dist, to): Self::Args) {
+        // SAFETY: slices of `distances_backward`.
+        let (a, b, to) = unsafe { (&*a, &*b, &mut *to) };
+        let each = a.iter().zip(b).map(|(a, b)| *a - *b).zip(to);
+        if p == 1.0 {
+            for (d, to) in each {
+                *to += Float::sign::<I>(d) * g;
+            }
+        } else if p == f64::INFINITY {
+            for (d, to) in each {
+                *to += if Float::abs::<I>(d) == dist { Float::sign::<I>(d) * g } else { T::ZERO };
+            }
+        } else if p == 0.0 || dist == T::ZERO {
+        } else if p == 2.0 {
+            let factor = g / dist;
+            for (d, to) in each {
+                *to += d * factor;
+            }
+        } else {
+            let factor = g / Float::pow::<I>(dist, T::from_f64(p - 1.0));
+            let q = T::from_f64(p - 1.0);
+            for (d, to) in each {
+                let slope = Float::pow::<I>(Float::abs::<I>(d), q) * Float::sign::<I>(d) * factor;
+                *to += if d == T::ZERO { T::ZERO } else { slope };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_and_slopes_of_small_matrices() {
+        let x = [0.0f64, 0.0, 3.0, 4.0, 3.0, 0.0];
+        let mut out = [0.0; 3];
+        for (p, want) in
+            [(2.0, [5.0, 3.0, 4.0]), (1.0, [7.0, 3.0, 4.0]), (f64::INFINITY, [4.0, 3.0, 4.0]), (0.0, [2.0, 1.0, 1.0])]
+        {
+            distances(Pairs::Upper(3), 2, p, &x, &x, &mut out);
+            assert_eq!(out, want, "{p}");
+        }
+        let mut all = [0.0; 6];
+        distances(Pairs::All(1, 2, 3), 2, 2.0, &x[..4], &x, &mut all);
+        assert_eq!(all, [0.0, 5.0, 3.0, 5.0, 0.0, 4.0]);
+        let mut slope = [9.0; 4];
+        distances_backward(Pairs::All(1, 2, 3), 2, 2.0, &x[..4], &x, (&[1.0; 6], &all), &mut slope);
+        assert_eq!(slope, [-1.6, -0.8, 0.6, 1.8]);
+        let (mut by_half, mut dist) = ([0.0; 6], [0.0; 3]);
+        distances(Pairs::Upper(3), 2, 2.0, &x, &x, &mut dist);
+        distances_backward(Pairs::Upper(3), 2, 2.0, &x, &x, (&[1.0; 3], &dist), &mut by_half);
+        assert_eq!(by_half, [-1.6, -0.8, 0.6, 1.8, 1.0, -1.0]);
+    }
+}

@@ -1,0 +1,254 @@
+//! Membership, hashes, and the indices of combinations and triangles.
+
+use super::create::TensorOptions;
+use super::reduce::{not_for, reduced_dims, reduced_sizes};
+use crate::dims::{self, Dims};
+use crate::{Body, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
+use flambeau_base::storage::LockSet;
+
+// ---- membership ---------------------------------------------------------------------------------
+
+fn isin_any(x: &Tensor, test: &Tensor, _unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
+    let dtype = crate::promotion::result_type(&[Operand::Tensor(x), Operand::Tensor(test)]);
+    ensure!(
+        !dtype.is_complex(),
+        "Unsupported input type encountered for isin(): {}",
+        dtype.scalar_type_name()
+    );
+    let invert = invert.unwrap_or(false);
+    if test.numel() == 0 || x.numel() == 0 {
+        return Tensor::full(x.sizes(), invert, (DType::Bool, x.device()));
+    }
+    // Truth is counted as a number.
+    let dtype = if dtype == DType::Bool { DType::U8 } else { dtype };
+    let (x, test) = (x.detach()?.to_dtype(dtype)?.contiguous()?, test.detach()?.to_dtype(dtype)?.reshape(&[-1])?);
+    let (sorted, _) = test.sort(0, false)?;
+    let at = sorted.searchsorted(&x, false)?.clamp_max(sorted.numel() - 1)?;
+    let found = sorted.take(&at)?;
+    if invert { found.ne(&x) } else { found.eq(&x) }
+}
+fn isin_number_any(x: &Tensor, test: Scalar, _unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
+    let x = x.contiguous()?;
+    if invert.unwrap_or(false) { x.ne(test) } else { x.eq(test) }
+}
+fn number_isin_any(x: Scalar, test: &Tensor, unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
+    let dtype = crate::promotion::result_type(&[Operand::Tensor(test), Operand::Scalar(x)]);
+    isin_any(&Tensor::full(&[], x, (dtype, test.device()))?, test, unique, invert)
+}
+
+op! {
+    /// Which elements are among those of `test_elements`, or with `invert` which are not.
+    isin: "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        Out OUT: "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(isin_any; x, test, unique, invert));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4]), m.any(&[5]), false, false], sample![m.any(&[3, 4]), m.any(&[2, 2]), false, true]] };
+    fn isin(&self, test_elements: &Tensor) -> Tensor [self, test_elements];
+}
+op! {
+    /// Which elements are a number, or with `invert` which are not.
+    isin_number: "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        Out OUT: "isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(isin_number_any; x, test, unique, invert));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4]), Scalar::Int(1), false, false]] };
+}
+op! {
+    /// Whether a number is among the elements, or with `invert` whether it is not.
+    number_isin: "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        Out OUT: "isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(number_isin_any; x, test, unique, invert));
+    samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![Scalar::Int(1), m.any(&[3, 4]), false, false]] };
+}
+
+// ---- hashes -------------------------------------------------------------------------------------
+
+fn hash_plan(x: &Tensor, dim: &[i64], keepdim: Option<bool>, mode: Option<i64>) -> Result<TensorSpec> {
+    let mode = mode.unwrap_or(0);
+    ensure!(mode == 0, "Unknown hash_tensor mode: {mode}");
+    ensure!(
+        x.numel() > 0 || !dim.is_empty(),
+        "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the \
+         'dim' argument."
+    );
+    if x.dtype().is_complex() {
+        return Err(not_for("xor_sum_cpu", x.dtype()));
+    }
+    let reduced = reduced_dims(x, Some(dim))?;
+    if let Some(d) = reduced.iter().find(|&&d| x.sizes().get(d) == Some(&0)) {
+        return Err(Error::index(format!("hash_tensor: Expected reduction dim {d} to have non-zero size.")));
+    }
+    let sizes = reduced_sizes(x.sizes(), &reduced, keepdim.unwrap_or(false));
+    Ok(TensorSpec::new(sizes, DType::U64, x.device()))
+}
+fn hash_run(x: &Tensor, dim: &[i64], _keepdim: Option<bool>, _mode: Option<i64>, outs: &[Tensor]) -> Result<()> {
+    if outs[0].numel() == 0 {
+        return Ok(());
+    }
+    let reduced = reduced_dims(x, Some(dim))?;
+    let order: Dims = (0..x.dim()).filter(|d| !reduced.contains(d)).chain(reduced.iter().copied()).map(|d| d as i64).collect();
+    // Numbers of a kind hash alike whatever their width: as 64-bit integers, or as doubles bit by bit.
+    let wide = if x.dtype().is_floating_point() { DType::F64 } else { DType::I64 };
+    let words = x.detach()?.permute(&order)?.to_dtype(wide)?.contiguous()?.view_dtype(DType::I64)?;
+    let count = outs[0].numel() as usize;
+    let hashes = Tensor::fresh(crate::Device::CPU, DType::I64, Dims::from_slice(outs[0].sizes()))?;
+    {
+        let _locks = LockSet::new([(words.storage(), false), (hashes.storage(), true)])?;
+        let n = words.numel() as usize / count;
+        // SAFETY: `count` contiguous rows of `n` words, and as many hashes, locked.
+        let (words, hashes) = unsafe { (
+            std::slice::from_raw_parts(words.data_ptr().cast::<u64>(), count * n),
+            std::slice::from_raw_parts_mut(hashes.data_ptr().cast::<u64>(), count),
+        ) };
+        for (hash, row) in hashes.iter_mut().zip(words.chunks_exact(n)) {
+            *hash = row.iter().fold(0, |a, b| a ^ b);
+        }
+    }
+    outs[0].copy_(&hashes.view_dtype(DType::U64)?)?;
+    Ok(())
+}
+
+fn hash_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(result == out, "Expected result to be of dtype uint64, but got {}", out.scalar_type_name());
+    Ok(())
+}
+
+op! {
+    /// The exclusive or over the given dims (all without any) of the elements' bits.
+    hash_tensor: "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+        Out OUT: "hash_tensor.out(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(hash_plan; x, dim, keepdim, mode), run: run!(hash_run; x, dim, keepdim, mode) };
+    samples: |m| match m.dtype.is_complex() {
+        true => vec![],
+        false => vec![sample![m.any(&[3, 4]), vec![0i64], false, 0], sample![m.any(&[2, 3, 2]), vec![0i64, 2], true, 0]],
+    };
+    out_rule: OutRule::dtype(hash_writes);
+}
+
+// ---- combinations -------------------------------------------------------------------------------
+
+fn combinations_any(x: &Tensor, r: Option<i64>, with_replacement: Option<bool>) -> Result<Tensor> {
+    let (r, again) = (r.unwrap_or(2), with_replacement.unwrap_or(false));
+    ensure!(x.dim() == 1, "Expect a 1D vector, but got shape {:?}", x.sizes());
+    ensure!(r >= 0, "Expect a non-negative number, but got {r}");
+    if r == 0 {
+        return Tensor::empty(&[0], (x.dtype(), x.device()));
+    }
+    let n = x.numel();
+    // How many there are, as long as that can be an answer.
+    let from = if again { n.saturating_add(r - 1) } else { n };
+    let mut count: i128 = if from < r || n == 0 { 0 } else { 1 };
+    for k in 0..r.min(from - r).max(0) {
+        count = count * i128::from(from - k) / i128::from(k + 1);
+        ensure!(count <= i128::from(i64::MAX / 8), "combinations: too many to fit in memory");
+    }
+    let count = count as i64;
+    dims::checked_numel(&[count, r])?;
+    let places = Tensor::zeros(&[count, r], (DType::I64, crate::Device::CPU))?;
+    if count > 0 {
+        let mut all: Vec<i64> = Vec::with_capacity((count * r) as usize);
+        let mut here: Vec<i64> = (0..r).map(|k| if again { 0 } else { k }).collect();
+        loop {
+            all.extend_from_slice(&here);
+            // The last place that can go up takes the next element, those after it what follows.
+            let most = |k: usize| if again { n - 1 } else { n - r + k as i64 };
+            let Some(k) = (0..here.len()).rev().find(|&k| here[k] < most(k)) else { break };
+            here[k] += 1;
+            for j in k + 1..here.len() {
+                here[j] = if again { here[k] } else { here[j - 1] + 1 };
+            }
+        }
+        places.copy_(&Tensor::from_slice_of(&all, &[count, r])?)?;
+    }
+    x.index_select(0, &places.reshape(&[-1])?.to_device(x.device())?)?.reshape(&[count, r])
+}
+
+op! {
+    /// All combinations of `r` elements of a vector, in rows; with replacement, an element may occur several times.
+    combinations: "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor";
+    Body::Composite(kernel!(combinations_any; x, r, with_replacement));
+    samples: |m| vec![sample![m.any(&[5]), 3, false], sample![m.any(&[3]), 2, true]];
+    fn combinations(&self, r: i64, with_replacement: bool) -> Tensor [self, r, with_replacement];
+}
+
+// ---- indices of triangles -----------------------------------------------------------------------
+
+/// Rows and columns of the elements of a triangle: in row `i` from the first to before the second of `part(i)`.
+fn triangle(rows: i64, columns: i64, part: &dyn Fn(i64) -> (i64, i64)) -> Result<Tensor> {
+    ensure!(rows >= 0, "row must be non-negative, got{rows}");
+    ensure!(columns >= 0, "col must be non-negative, got{columns}");
+    let lengths = (0..if columns == 0 { 0 } else { rows }).map(|i| (part(i).1 - part(i).0).max(0) as i128);
+    let count = i64::try_from(lengths.sum::<i128>()).map_err(|_| Error::runtime("there are too many indices"))?;
+    dims::checked_numel(&[2, count])?;
+    let (mut is, mut js) = (Vec::with_capacity(count as usize), Vec::with_capacity(count as usize));
+    for i in 0..if columns == 0 { 0 } else { rows } {
+        let (from, to) = part(i);
+        for j in from..to {
+            is.push(i);
+            js.push(j);
+        }
+    }
+    is.extend(js);
+    Tensor::from_slice_of(&is, &[2, count])
+}
+
+fn lower(rows: i64, columns: i64, offset: Option<i64>) -> Result<Tensor> {
+    let offset = offset.unwrap_or(0);
+    triangle(rows, columns, &|i| (0, i.saturating_add(offset).saturating_add(1).clamp(0, columns)))
+}
+fn upper(rows: i64, columns: i64, offset: Option<i64>) -> Result<Tensor> {
+    let offset = offset.unwrap_or(0);
+    triangle(rows, columns, &|i| (i.saturating_add(offset).clamp(0, columns), columns))
+}
+
+fn in_options(op: &str, indices: Tensor, options: TensorOptions) -> Result<Tensor> {
+    let dtype = options.dtype.unwrap_or(DType::I64);
+    if !matches!(dtype, DType::I32 | DType::I64) {
+        return Err(not_for(op, dtype));
+    }
+    indices.to_options(Some(dtype), options.device)
+}
+
+/// The indices of a triangle: with options, and into `out`.
+macro_rules! triangles {
+    ($( $(#[doc = $doc:expr])* $name:ident $schema:literal, $out:ident $out_schema:literal, $indices:ident, $any:ident $out_any:ident; )*) => { $(
+        fn $any(rows: i64, columns: i64, offset: Option<i64>, options: TensorOptions) -> Result<Tensor> {
+            in_options(stringify!($name), $indices(rows, columns, offset)?, options)
+        }
+        fn $out_any(rows: i64, columns: i64, offset: Option<i64>, out: &Tensor) -> Result<Tensor> {
+            let options = TensorOptions { dtype: Some(out.dtype()), device: Some(out.device()) };
+            let indices = in_options(stringify!($name), $indices(rows, columns, offset)?, options)?;
+            super::create::sized(indices.sizes(), out)?.copy_(&indices)
+        }
+        op! {
+            $(#[doc = $doc])*
+            $name: $schema;
+            Body::Explicit(kernel!($any; rows, columns, offset, options));
+            samples: |m| if m.dtype == DType::I64 { vec![sample![3, 4, 1], sample![4, 3, -1]] } else { vec![] };
+        }
+        op! {
+            $(#[doc = $doc])*
+            $out: $out_schema;
+            Body::Explicit(kernel!($out_any; rows, columns, offset, out));
+        }
+    )* };
+}
+triangles! {
+    /// Rows and columns of the lower triangle of a matrix, from the diagonal shifted by `offset` columns down.
+    tril_indices "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        tril_indices_out "tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)", lower, tril_any tril_out_any;
+    /// Rows and columns of the upper triangle of a matrix, from the diagonal shifted by `offset` columns up.
+    triu_indices "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        triu_indices_out "triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)", upper, triu_any triu_out_any;
+}
+
+/// All entries of this file.
+pub static OPS: &[&[&Op]] = &[
+    combinations::ALL,
+    hash_tensor::ALL,
+    isin::ALL,
+    isin_number::ALL,
+    number_isin::ALL,
+    tril_indices::ALL,
+    tril_indices_out::ALL,
+    triu_indices::ALL,
+    triu_indices_out::ALL,
+];
