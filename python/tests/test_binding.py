@@ -112,7 +112,8 @@ def test_indexing_reads_and_writes():
     a = np.arange(24).reshape(2, 3, 4)
     mask = a % 5 == 0
     for index in [
-        0, -1, slice(1), (0, 1), (..., 0), (slice(None), None, 1), (slice(None), slice(0, 3, 2)), [0, 1], [1, 0, 1],
+        0, -1, slice(1), (0, 1), (..., 0), (..., None, slice(None)), (slice(None), None, 1),
+        (slice(None), slice(0, 3, 2)), [0, 1], [1, 0, 1],
         (slice(None), [0, 2]), ([0, 1], [2, 1]), (None, ..., None), True, False, (0, slice(1, None), 1), mask,
         (np.array([0, 1]), slice(None), np.array([3, 0])), (slice(None, None, None), np.int64(1)),
     ]:  # fmt: skip

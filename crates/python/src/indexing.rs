@@ -17,7 +17,7 @@ type Parts = SmallVec<[Index; 4]>;
 pub fn get_item(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
     let index = call.args.last().copied().ok_or_else(|| PyTypeError::new_err("expected an index"))?;
-    let mut parts = parse(call.py, index)?;
+    let parts = parse(call.py, index)?;
     let result = match parts.as_slice() {
         [Index::At(i)] if t.dim() > 0 => {
             let n = t.sizes()[0];
@@ -29,7 +29,6 @@ pub fn get_item(call: &Call<'_>) -> PyResult<*mut PyObject> {
         [Index::Slice { start, end, step }] if t.dim() > 0 && *step > 0 => t.slice(0, *start, *end, *step),
         _ => {
             zero_dim(&t, &parts)?;
-            drop_full_slices(&mut parts);
             let large = parts.iter().any(|p| matches!(p, Index::Tensor(_))) && t.numel() > 4096;
             match large {
                 true => released(call.py, || t.at(&parts)),
@@ -82,13 +81,6 @@ fn zero_dim(t: &Tensor, parts: &[Index]) -> PyResult<()> {
         }));
     }
     Ok(())
-}
-
-/// Full slices at the end change nothing.
-fn drop_full_slices(parts: &mut Parts) {
-    while matches!(parts.last(), Some(Index::Slice { start: None, end: None, step: 1 })) && parts.len() > 1 {
-        parts.pop();
-    }
 }
 
 /// The parts of an index.
