@@ -23,6 +23,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// A file that cannot be read, written or understood (`RuntimeError` or `OSError`).
     Io,
+    /// A decomposition or a solution that does not exist (`torch.linalg.LinAlgError`).
+    LinAlg,
 }
 
 /// An error with its kind and a message that names the operator, the argument and the values.

@@ -37,6 +37,7 @@ pub fn raise(e: Error) -> PyErr {
         ErrorKind::Value => PyValueError::new_err(text),
         ErrorKind::NotImplemented => PyNotImplementedError::new_err(text),
         ErrorKind::Io => PyOSError::new_err(text),
+        ErrorKind::LinAlg => _LinAlgError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }
 }

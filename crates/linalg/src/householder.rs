@@ -1,0 +1,214 @@
+//! QR by Householder's reflectors as LAPACK makes them: `H = I - tau v v^H` with `v[0] = 1`, and R with a real diagonal.
+//! (faer's complex reflectors leave R's diagonal complex, and PyTorch shows reflectors.) Reflectors are applied in blocks,
+//! `I - V T V^H` (Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder
+//! transformations"), so that nearly all work is in matrix products.
+
+use crate::Number;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use num_traits::{Float, One, ToPrimitive, Zero};
+
+/// Reflectors per block.
+const BLOCK: usize = 32;
+
+/// Makes the reflector that takes `x` to a real multiple of the first unit vector: `x` becomes that multiple and the
+/// rest of the reflector. Gives tau.
+fn reflector<T: Number>(x: &mut [T]) -> T {
+    let Some((first, rest)) = x.split_first_mut() else { return T::zero() };
+    let tail = norm(rest);
+    if tail.is_zero() && first.im().is_zero() {
+        return T::zero();
+    }
+    let length = Float::hypot(first.size(), tail);
+    let beta = if first.re() < T::Part::zero() { length } else { -length };
+    let tau = (T::from_real(beta) - *first).scaled(T::Part::one() / beta);
+    let divisor = *first - T::from_real(beta);
+    rest.iter_mut().for_each(|x| *x = *x / divisor);
+    *first = T::from_real(beta);
+    tau
+}
+
+/// The Euclidean norm; scaled, for its square may be out of range.
+fn norm<T: Number>(x: &[T]) -> T::Part {
+    let largest = x.iter().fold(T::Part::zero(), |m, x| m.max(x.rough_size()));
+    let exponent = largest.to_f64().unwrap_or(f64::NAN);
+    if (1e-12..1e12).contains(&exponent) || largest.is_zero() || !Float::is_finite(largest) {
+        return Float::sqrt(sum(x.len(), |i| x[i].size_squared()));
+    }
+    let scale = T::Part::one() / largest;
+    Float::sqrt(sum(x.len(), |i| x[i].scaled(scale).size_squared())) * largest
+}
+
+/// A sum in four parts, which the compiler can vectorise.
+#[inline(always)]
+fn sum<R: Copy + Zero + std::ops::AddAssign>(n: usize, term: impl Fn(usize) -> R) -> R {
+    let mut parts = [R::zero(); 4];
+    let whole = n / 4 * 4;
+    for i in (0..whole).step_by(4) {
+        for (k, part) in parts.iter_mut().enumerate() {
+            *part += term(i + k);
+        }
+    }
+    for i in whole..n {
+        parts[i - whole] += term(i);
+    }
+    (parts[0] + parts[1]) + (parts[2] + parts[3])
+}
+
+/// `c -= factor * v (v^H c)` for each column, where `v[0]` is taken for 1.
+fn reflect<T: Number>(v: &[T], factor: T, columns: &mut [T], stride: usize, offset: usize) {
+    if factor.is_zero() {
+        return;
+    }
+    for column in columns.chunks_exact_mut(stride) {
+        let column = &mut column[offset..];
+        let rest = v.len() - 1;
+        let product = column[0] + sum(rest, |i| v[i + 1].conjugate() * column[i + 1]);
+        let product = product * factor;
+        column[0] -= product;
+        for (x, &v) in column[1..].iter_mut().zip(&v[1..]) {
+            *x -= v * product;
+        }
+    }
+}
+
+/// A block of reflectors, and what their product is made of.
+struct Block<T> {
+    rows: usize,
+    count: usize,
+    /// `rows * count`, ones on the diagonal and zeros above.
+    v: Vec<T>,
+    /// `count * count`, upper triangular.
+    t: Vec<T>,
+}
+
+impl<T: Number> Block<T> {
+    /// Reflectors `first..first + tau.len()` of a matrix with `m` rows.
+    fn new(m: usize, first: usize, a: &[T], tau: &[T]) -> Block<T> {
+        let (rows, count) = (m - first, tau.len());
+        let mut v = vec![T::zero(); rows * count];
+        for (j, column) in v.chunks_exact_mut(rows).enumerate() {
+            let source = &a[(first + j) * m + first..(first + j + 1) * m];
+            column[j] = T::one();
+            column[j + 1..].copy_from_slice(&source[j + 1..]);
+        }
+        let mut products = vec![T::zero(); count * count];
+        let whole = MatRef::from_column_major_slice(&v, rows, count);
+        let target = MatMut::from_column_major_slice_mut(&mut products, count, count);
+        matmul(target, Accum::Replace, whole.adjoint(), whole, one(), Par::Seq);
+        // Column j of T is -tau[j] T V^H v[j] above the diagonal.
+        let mut t = vec![T::zero(); count * count];
+        for j in 0..count {
+            for i in 0..j {
+                let column = (i..j).fold(T::zero(), |s, k| s + t[k * count + i] * products[j * count + k]);
+                t[j * count + i] = -tau[j] * column;
+            }
+            t[j * count + j] = tau[j];
+        }
+        Block { rows, count, v, t }
+    }
+
+    /// `c = (I - V T V^H) c`, or with its conjugate transpose.
+    fn apply_left(&self, adjoint: bool, mut c: MatMut<'_, T>) {
+        let n = c.ncols();
+        let v = MatRef::from_column_major_slice(&self.v, self.rows, self.count);
+        let t = MatRef::from_column_major_slice(&self.t, self.count, self.count);
+        let (mut first, mut second) = (vec![T::zero(); self.count * n], vec![T::zero(); self.count * n]);
+        let mut inner = MatMut::from_column_major_slice_mut(&mut first, self.count, n);
+        let mut scaled = MatMut::from_column_major_slice_mut(&mut second, self.count, n);
+        matmul(inner.rb_mut(), Accum::Replace, v.adjoint(), c.rb(), one(), Par::Seq);
+        match adjoint {
+            true => matmul(scaled.rb_mut(), Accum::Replace, t.adjoint(), inner.rb(), one(), Par::Seq),
+            false => matmul(scaled.rb_mut(), Accum::Replace, t, inner.rb(), one(), Par::Seq),
+        }
+        matmul(c.rb_mut(), Accum::Add, v, scaled.rb(), -one::<T>(), Par::Seq);
+    }
+
+    /// `c = c (I - V T V^H)`, or with its conjugate transpose.
+    fn apply_right(&self, adjoint: bool, mut c: MatMut<'_, T>) {
+        let m = c.nrows();
+        let v = MatRef::from_column_major_slice(&self.v, self.rows, self.count);
+        let t = MatRef::from_column_major_slice(&self.t, self.count, self.count);
+        let (mut first, mut second) = (vec![T::zero(); self.count * m], vec![T::zero(); self.count * m]);
+        let mut inner = MatMut::from_column_major_slice_mut(&mut first, m, self.count);
+        let mut scaled = MatMut::from_column_major_slice_mut(&mut second, m, self.count);
+        matmul(inner.rb_mut(), Accum::Replace, c.rb(), v, one(), Par::Seq);
+        match adjoint {
+            true => matmul(scaled.rb_mut(), Accum::Replace, inner.rb(), t.adjoint(), one(), Par::Seq),
+            false => matmul(scaled.rb_mut(), Accum::Replace, inner.rb(), t, one(), Par::Seq),
+        }
+        matmul(c.rb_mut(), Accum::Add, scaled.rb(), v.adjoint(), -one::<T>(), Par::Seq);
+    }
+}
+
+use faer::prelude::{Reborrow, ReborrowMut};
+
+fn one<T: Number>() -> T {
+    <T as One>::one()
+}
+
+pub fn qr<T: Number>(m: usize, n: usize, a: &mut [T], tau: &mut [T]) {
+    let k = m.min(n);
+    for start in (0..k).step_by(BLOCK) {
+        let end = (start + BLOCK).min(k);
+        // What is left is one panel unless it is wider than a block.
+        let panel = if n - start <= BLOCK * 2 { n } else { end };
+        for j in start..end {
+            let (left, right) = a.split_at_mut((j + 1) * m);
+            let column = &mut left[j * m + j..];
+            tau[j] = reflector(column);
+            reflect(column, tau[j].conjugate(), &mut right[..(panel - j - 1) * m], m, j);
+        }
+        if panel < n {
+            let block = Block::new(m, start, a, &tau[start..end]);
+            let rest = MatMut::from_column_major_slice_mut(&mut a[end * m..], m, n - end);
+            block.apply_left(true, rest.split_at_row_mut(start).1);
+        }
+    }
+}
+
+pub fn reflectors_to_matrix<T: Number>(m: usize, n: usize, a: &mut [T], tau: &[T]) {
+    let k = tau.len();
+    if m == 0 || n == 0 {
+        return;
+    }
+    let v = a[..k * m].to_vec();
+    a.fill(T::zero());
+    for j in 0..n {
+        a[j * m + j] = T::one();
+    }
+    for start in (0..k).step_by(BLOCK).rev() {
+        let end = (start + BLOCK).min(k);
+        if n - start <= BLOCK {
+            for j in (start..end).rev() {
+                reflect(&v[j * m + j..(j + 1) * m], tau[j], &mut a[j * m..], m, j);
+            }
+        } else {
+            // The columns before are unit vectors still, which these reflectors leave alone.
+            let block = Block::new(m, start, &v, &tau[start..end]);
+            let rest = MatMut::from_column_major_slice_mut(&mut a[start * m..], m, n - start);
+            block.apply_left(false, rest.split_at_row_mut(start).1);
+        }
+    }
+}
+
+pub fn apply<T: Number>(m: usize, n: usize, v: &[T], tau: &[T], left: bool, adjoint: bool, c: &mut [T]) {
+    let k = tau.len();
+    if m == 0 || n == 0 {
+        return;
+    }
+    let order = if left { m } else { n };
+    let mut one_block = |start: usize| {
+        let block = Block::new(order, start, v, &tau[start..(start + BLOCK).min(k)]);
+        let c = MatMut::from_column_major_slice_mut(c, m, n);
+        match left {
+            true => block.apply_left(adjoint, c.split_at_row_mut(start).1),
+            false => block.apply_right(adjoint, c.split_at_col_mut(start).1),
+        }
+    };
+    // H1 H2 ... c begins with the last, its conjugate transpose with the first; from the right it is the other way.
+    match left == adjoint {
+        true => (0..k).step_by(BLOCK).for_each(&mut one_block),
+        false => (0..k).step_by(BLOCK).rev().for_each(&mut one_block),
+    }
+}
