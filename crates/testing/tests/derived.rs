@@ -3,7 +3,8 @@
 //! `FLAMBEAU_OP='softmax' cargo test --release -p flambeau-testing --test derived -- --nocapture` walks the cases
 //! `operator/dtype/sample/check` that match.
 
-use flambeau_testing::conformance::{Options, run};
+use flambeau::{Result, Tensor};
+use flambeau_testing::conformance::{Chart, Options, run};
 use regex::Regex;
 
 /// Cases that cannot hold, by a pattern of their names, with the reason. PyTorch does the same.
@@ -23,14 +24,53 @@ const DRAWN: &str = "random numbers have no derivative, whatever their distribut
 
 /// Means, deviations and logarithms of sums that PyTorch, too, gives out for the backward pass alone: it ignores their
 /// gradients.
-const FIRST_RESULT_ONLY: &[&str] =
-    &["_scaled_dot_product_flash_attention_for_cpu", "native_batch_norm", "native_group_norm", "native_layer_norm"];
+const FIRST_RESULT_ONLY: &[&str] = &[
+    "_linalg_det",
+    "_linalg_solve_ex",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
+];
+
+/// Factorizations of Hermitian matrices read one triangle; vectors have a free sign or phase; and LU factors beside a
+/// determinant are for its backward.
+const CHARTS: &[Chart] = &[
+    Chart { ops: &["cholesky", "linalg_cholesky", "linalg_cholesky_ex"], inputs: hermitian, outputs: all },
+    Chart { ops: &["linalg_eigvalsh"], inputs: hermitian, outputs: all },
+    Chart { ops: &["_linalg_eigh", "linalg_eigh"], inputs: hermitian, outputs: sizes },
+    Chart { ops: &["_linalg_svd", "linalg_eig", "linalg_svd", "svd"], inputs: all, outputs: sizes },
+    Chart { ops: &["_linalg_slogdet", "linalg_lstsq"], inputs: all, outputs: first_two },
+];
+
+fn all(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(xs.to_vec())
+}
+fn hermitian(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    xs.iter().map(|x| x.add(&x.mh()?)?.mul(0.5)).collect()
+}
+fn first_two(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(xs.iter().take(2).cloned().collect())
+}
+/// Values as they are, and squares of the sizes of vectors' elements.
+fn sizes(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let size = |x: &Tensor| match x.dtype().is_complex() {
+        true => x.mul(&x.conj()?)?.real(),
+        false => x.mul(x),
+    };
+    let most = xs.iter().map(Tensor::dim).max().unwrap_or(0);
+    xs.iter().map(|x| if x.dim() == most { size(x) } else { Ok(x.clone()) }).collect()
+}
 
 #[test]
 fn every_operator_keeps_its_promises() {
     let reference = Some(flambeau_reference::device().unwrap());
-    let mut report =
-        run(&Options { reference, first_result_only: FIRST_RESULT_ONLY, ..Options::from_environment().unwrap() });
+    let mut report = run(&Options {
+        reference,
+        first_result_only: FIRST_RESULT_ONLY,
+        charts: CHARTS,
+        ..Options::from_environment().unwrap()
+    });
     assert!(report.operators > 0);
     let mut unused: Vec<(Regex, &str)> = EXCEPTIONS.iter().map(|(p, why)| (Regex::new(p).unwrap(), *why)).collect();
     let known: Vec<Regex> = unused.iter().map(|(pattern, _)| pattern.clone()).collect();

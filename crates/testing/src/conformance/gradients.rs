@@ -2,7 +2,7 @@
 
 use super::arguments::{call, call_as_is, for_form, tensors, with_tensors};
 use super::compare::{Tolerance, difference, value_difference};
-use super::{Case, Verdict, form_of};
+use super::{Case, Chart, Verdict, form_of};
 use flambeau::autograd::{self, CheckOptions, Derivative};
 use flambeau::{DType, ErrorKind, Form, MemoryFormat, Op, OwnedValue, Result, Tensor};
 
@@ -40,13 +40,22 @@ fn says_not(op: &'static Op) -> bool {
     !op.is_composite() && !matches!(op.functional().derivative, Derivative::Formulas(_))
 }
 
+fn chart_of(case: &Case) -> Option<&'static Chart> {
+    case.options.charts.iter().find(|c| c.ops.contains(&case.op.full_name()))
+}
+
 fn function(case: &Case) -> impl Fn(&[Tensor]) -> Result<Vec<Tensor>> {
     let (op, args) = (case.op, case.args.clone());
     let first_only = case.options.first_result_only.contains(&op.full_name());
+    let chart = chart_of(case);
     move |xs| {
-        let mut outputs = call(op, &with_tensors(&args, xs)?)?;
+        let mut outputs = match chart {
+            Some(chart) => call(op, &with_tensors(&args, &(chart.inputs)(xs)?)?)?,
+            None => call(op, &with_tensors(&args, xs)?)?,
+        };
         outputs.truncate(if first_only { 1 } else { usize::MAX });
-        Ok(outputs.into_iter().flatten().collect())
+        let outputs: Vec<Tensor> = outputs.into_iter().flatten().collect();
+        chart.map_or_else(|| Ok(outputs.clone()), |chart| (chart.outputs)(&outputs))
     }
 }
 
@@ -80,7 +89,9 @@ pub(crate) fn gradient(case: &Case) -> Verdict {
                 *a = OwnedValue::DType(dtype);
             }
         }
-        let y = call(case.op, &args)?.into_iter().flatten().find(Tensor::requires_grad);
+        let results: Vec<Tensor> = call(case.op, &args)?.into_iter().flatten().collect();
+        let results = chart_of(case).map_or_else(|| Ok(results.clone()), |chart| (chart.outputs)(&results))?;
+        let y = results.into_iter().find(Tensor::requires_grad);
         let Some(y) = y else { return Ok(vec![]) };
         let wanted: Vec<usize> = (0..xs.len()).filter(|i| xs[*i].requires_grad()).collect();
         let leaves: Vec<Tensor> = wanted.iter().map(|i| xs[*i].clone()).collect();

@@ -29,6 +29,20 @@ pub struct Options {
     pub reference: Option<Device>,
     /// Operators whose results after the first are kept for their own backward, so that nobody differentiates them.
     pub first_result_only: &'static [&'static str],
+    /// What some operators are differentiated as.
+    pub charts: &'static [Chart],
+}
+
+/// Where an operator is smooth: the inputs that it is defined on (Hermitian matrices, say), and what of its results does
+/// not hang on a free choice (such as the phase of a singular vector).
+#[derive(Clone, Copy, Debug)]
+pub struct Chart {
+    /// The operators' full names.
+    pub ops: &'static [&'static str],
+    /// Takes any inputs to ones that the operator is defined on, and those to themselves.
+    pub inputs: fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    /// What is differentiated of the results.
+    pub outputs: fn(&[Tensor]) -> Result<Vec<Tensor>>,
 }
 
 impl Options {
