@@ -210,6 +210,7 @@ op! {
     diag_embed: "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor";
     Body::Composite(kernel!(diag_embed_any; x, offset, dim1, dim2));
     samples: |m| vec![sample![m.any(&[2, 3]), 0, -2, -1], sample![m.any(&[3]), -1, 0, 1]];
+    fn diag_embed(&self) -> Tensor [self, 0, -2, -1];
 }
 
 fn diag_any(x: &Tensor, diagonal: i64) -> Result<Tensor> {

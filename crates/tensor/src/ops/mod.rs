@@ -16,6 +16,7 @@ macro_rules! families {
     };
 }
 
+mod matrices;
 mod rounding;
 
 families! {
@@ -29,6 +30,7 @@ families! {
     bitwise
     calculus
     combine
+    cholesky
     compare
     complex
     conv
@@ -38,6 +40,7 @@ families! {
     ctc
     divide
     distance
+    determinant
     dropout
     einsum
     elementary
@@ -48,15 +51,21 @@ families! {
     histogram
     index
     join
+    ldl
+    least_squares
     like
     loss
     margin
+    lu
     masked
     matmul
+    matrix_function
+    matrix_norm
     moments
     norm
     norm_forms
     normal
+    orthogonal
     parts
     patches
     placed
@@ -79,7 +88,9 @@ families! {
     special
     spectrum
     statistics
+    spectral
     ternary
+    triangular
     unary
     unpool
     upsample
