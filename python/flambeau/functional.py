@@ -4,7 +4,7 @@ from ._names import overridable
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "block_diag",
-    "cdist", "chain_matmul", "einsum", "istft", "lu", "norm", "meshgrid", "pca_lowrank", "split", "stft", "svd_lowrank",
+    "cdist", "chain_matmul", "einsum", "istft", "lobpcg", "lu", "norm", "meshgrid", "pca_lowrank", "split", "stft", "svd_lowrank",
     "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
@@ -437,3 +437,12 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter=niter)
+
+
+@overridable
+def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
+           ortho_iparams=None, ortho_fparams=None, ortho_bparams=None):  # fmt: skip
+    """Extreme eigenvalues and eigenvectors of a symmetric matrix, by conjugate gradients on blocks of vectors."""
+    from ._lobpcg import lobpcg
+
+    return lobpcg(A, k, B, X, n, iK, niter, tol, largest, method, tracker)
