@@ -66,10 +66,8 @@ _FROM_MODULE = {
     "func": "vmap",
     "functional": (
         "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul "
-        "_segment_reduce einsum histogramdd istft lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique "
-        "unique_consecutive unravel_index"
-        "einsum istft lobpcg lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive "
-        "unravel_index"
+        "_segment_reduce einsum histogramdd istft lobpcg lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot "
+        "unique unique_consecutive unravel_index"
     ),
     "jit": "Future fork wait CompilationUnit ScriptModule ScriptFunction",
     "random": "manual_seed seed initial_seed get_rng_state set_rng_state thread_safe_generator",
