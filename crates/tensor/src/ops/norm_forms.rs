@@ -38,9 +38,9 @@ fn legit_functional(x: &Tensor, weight: Statistic<'_>, bias: Statistic<'_>, mean
     Ok(all)
 }
 fn with_update(x: &Tensor, weight: Statistic<'_>, bias: Statistic<'_>, mean: &Tensor, var: &Tensor, momentum: f64, eps: f64) -> Result<Vec<Tensor>> {
-    let mut all = Vec::from(normalised(x, (weight, bias), (Some(mean), Some(var)), true, momentum, eps)?);
-    all.push(reserve(x)?);
-    Ok(all)
+    let [y, mean, invstd] = normalised(x, (weight, bias), (Some(mean), Some(var)), true, momentum, eps)?;
+    // Only the first result can be differentiated.
+    Ok(vec![y, mean.detach_all()?, invstd.detach_all()?, reserve(x)?])
 }
 fn no_update(x: &Tensor, weight: Statistic<'_>, bias: Statistic<'_>, mean: Statistic<'_>, var: Statistic<'_>, momentum: f64, eps: f64) -> Result<Vec<Tensor>> {
     let mut all = Vec::from(normalised(x, (weight, bias), (mean, var), false, momentum, eps)?);

@@ -130,13 +130,14 @@ impl Sampler {
         let mut sizes = vec![batch, channels];
         sizes.extend_from_slice(&grid.sizes()[1..=n]);
         let places = sizes[2..].iter().product::<i64>();
-        let grid = grid.to_dtype(dtype.compute())?.reshape(&[batch, places, n as i64])?;
+        let grid = grid.reshape(&[batch, places, n as i64])?;
         // Along each axis, the last of the image being the first of a place.
         let axes = (0..n)
             .map(|a| {
                 let size = x.sizes()[2 + a];
                 let at = grid.select(2, (n - 1 - a) as i64)?;
-                self.neighbours(&self.position(&at, size)?, size)
+                // Positions are rounded as the grid is.
+                self.neighbours(&self.position(&at, size)?.to_dtype(dtype.compute())?, size)
             })
             .collect::<Result<Vec<_>>>()?;
         let mut corners: Vec<Option<Neighbour>> = vec![None];
@@ -249,8 +250,9 @@ macro_rules! samplers {
                         [Some(x), Some(grid)] => Ok(vec![sampler.sample(x, grid)?]),
                         _ => Err(Error::runtime("grid_sampler(): the gradient lacks its input")),
                     })?;
-                    // Of the nearest element there is no gradient in the place.
-                    let or_zeros = |(g, like): (Option<Tensor>, &Tensor)| g.map_or_else(|| like.zeros_like(), Ok);
+                    // Of the nearest element there is no gradient in the place: a zero that has one itself.
+                    let zeros = |like: &Tensor| like.masked_fill(&Tensor::ones(&[], (DType::Bool, like.device()))?, 0);
+                    let or_zeros = |(g, like): (Option<Tensor>, &Tensor)| g.map_or_else(|| zeros(like), Ok);
                     grads.into_iter().zip([&input, &grid]).map(or_zeros).collect::<Result<Vec<_>>>()?
                 }
             };
