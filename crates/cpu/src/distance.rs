@@ -29,7 +29,7 @@ pub fn distances<T: Float + Element>(pairs: Pairs, width: usize, p: f64, x: &[T]
     let one = |i: usize, j: usize, to: usize, rows: usize| {
         let (a, b) = (&x[i * width..(i + 1) * width], &y[j * width..(j + rows) * width]);
         // SAFETY: every pair of rows has its own place in the output, which has room for all.
-        unsafe { run::<Distances<T>>((p, a, b, std::slice::from_raw_parts_mut(out.get().add(to), rows))) };
+        unsafe { run::<Distances<T>>((p, a, b, std::ptr::slice_from_raw_parts_mut(out.get().add(to), rows))) };
     };
     match pairs {
         Pairs::All(batches, m, n) => parallel_for(batches * m, GRAIN / (n * width).max(1) + 1, &|range| {

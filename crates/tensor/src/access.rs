@@ -210,3 +210,22 @@ impl<T: Element, const N: usize> AccessorMut<T, N> {
         &self.tensor
     }
 }
+
+/// The elements of a contiguous tensor on the CPU.
+///
+/// # Safety
+/// It is of this type, and locked for as long as they are used.
+pub(crate) unsafe fn elements<T>(t: &Tensor) -> &[T] {
+    // SAFETY: `numel` contiguous elements; the rest is the caller's.
+    unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<T>(), t.numel() as usize) }
+}
+
+/// As [`elements`], to be written.
+///
+/// # Safety
+/// As [`elements`], locked for writing, and nobody else has them.
+#[allow(clippy::mut_from_ref)]
+pub(crate) unsafe fn elements_mut<T>(t: &Tensor) -> &mut [T] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(t.data_ptr().cast::<T>(), t.numel() as usize) }
+}

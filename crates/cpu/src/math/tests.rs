@@ -644,7 +644,10 @@ fn special_functions_at_ordinary_arguments() {
 fn special_functions_at_the_ends_of_their_domains() {
     use super::special::{bessel, gamma, polynomial};
     assert_eq!((bessel::j0(0.0), bessel::j1(0.0), bessel::spherical_j0(0.0)), (1.0, 0.0, 1.0));
-    assert_eq!((bessel::y0(0.0), bessel::y1(0.0), bessel::k0(0.0)), (f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY));
+    assert_eq!(
+        (bessel::y0(0.0), bessel::y1(0.0), bessel::k0(0.0)),
+        (f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY)
+    );
     assert!(bessel::y0(-1.0).is_nan() && bessel::k1(-1.0).is_nan() && bessel::airy_ai(f64::INFINITY).is_nan());
     assert_eq!((gamma::igamma(2.0, 0.0), gamma::igamma(0.0, 2.0), gamma::igamma(2.0, f64::INFINITY)), (0.0, 1.0, 1.0));
     assert!(gamma::igamma(-1.0, 2.0).is_nan() && gamma::igammac(0.0, 0.0).is_nan());

@@ -1,5 +1,6 @@
 //! Distances between vectors, and vectors kept within a norm.
 
+use crate::access::{elements, elements_mut};
 use crate::autograd::Derivative;
 use crate::dims::{self, Dims, wrap_dim};
 use crate::samples::{Maker, Sample};
@@ -89,25 +90,6 @@ fn with_rows(
         out.copy_(&target)?;
     }
     Ok(())
-}
-
-/// The elements of a contiguous tensor.
-///
-/// # Safety
-/// It is of this type, and locked for as long as they are used.
-unsafe fn elements<T>(t: &Tensor) -> &[T] {
-    // SAFETY: `numel` contiguous elements; the rest is the caller's.
-    unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<T>(), t.numel() as usize) }
-}
-
-/// As [`elements`], to be written.
-///
-/// # Safety
-/// As [`elements`], locked for writing.
-#[allow(clippy::mut_from_ref)]
-unsafe fn elements_mut<T>(t: &Tensor) -> &mut [T] {
-    // SAFETY: as above.
-    unsafe { std::slice::from_raw_parts_mut(t.data_ptr().cast::<T>(), t.numel() as usize) }
 }
 
 fn wrong_dtype(op: &str, dtype: DType) -> Error {

@@ -41,8 +41,7 @@ fn bin_of(x: f64, low: f64, high: f64, n: usize, bins: &Bins<'_>, single: bool) 
     Some(found.min(n - 1))
 }
 
-/// A range that has a width: of the data where none is given, one wider on both sides where it has none. `half` is how
-/// much wider.
+/// A range that has a width: wider by so much on both sides where it has none.
 fn widened(low: f64, high: f64, by: f64) -> (f64, f64) {
     if low == high { (low - by, high + by) } else { (low, high) }
 }

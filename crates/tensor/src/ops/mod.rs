@@ -29,8 +29,8 @@ families! {
     binary
     bitwise
     calculus
-    combine
     cholesky
+    combine
     compare
     complex
     conv
@@ -38,9 +38,9 @@ families! {
     copy
     create
     ctc
-    divide
-    distance
     determinant
+    distance
+    divide
     dropout
     einsum
     elementary
@@ -55,8 +55,8 @@ families! {
     least_squares
     like
     loss
-    margin
     lu
+    margin
     masked
     matmul
     matrix_function
@@ -86,9 +86,9 @@ families! {
     softmax
     sort
     special
+    spectral
     spectrum
     statistics
-    spectral
     ternary
     triangular
     unary

@@ -2,6 +2,7 @@
 //! parameters, and rectifiers with a random slope.
 
 use super::random::{Engine, fill, not_for};
+use crate::access::{elements, elements_mut};
 use crate::dims::Dims;
 use crate::promotion::Promotion;
 use crate::random::Generator;
@@ -11,12 +12,15 @@ use flambeau_base::storage::LockSet;
 use flambeau_cpu::math::special::gamma;
 use flambeau_cpu::random as recipes;
 
+/// Draws from the engine into the first tensor, by the parameters.
+type Recipe<'a> = &'a dyn Fn(&mut Engine, &Tensor, &[Tensor]) -> Result<()>;
+
 /// Draws a row-major tensor with one number per element of `parameters`, which have the result's sizes and dtype.
 fn drawn(
     parameters: &[&Tensor],
     dtype: DType,
     generator: Option<&Generator>,
-    recipe: &dyn Fn(&mut Engine, &Tensor, &[Tensor]) -> Result<()>,
+    recipe: Recipe<'_>,
 ) -> Result<Tensor> {
     let first = parameters[0];
     let out = Tensor::fresh(first.device(), dtype, Dims::from_slice(first.sizes()))?;
@@ -30,25 +34,6 @@ fn drawn(
         let _locks = LockSet::new(locks)?;
         recipe(engine, out, &rows)
     })
-}
-
-/// The elements of a contiguous tensor on the CPU.
-///
-/// # Safety
-/// The tensor is of this type and locked for as long as they are used.
-unsafe fn elements<T: Element>(t: &Tensor) -> &[T] {
-    // SAFETY: `numel` contiguous elements; the rest is the caller's.
-    unsafe { std::slice::from_raw_parts(t.data_ptr().cast::<T>(), t.numel() as usize) }
-}
-
-/// As [`elements`], to be written.
-///
-/// # Safety
-/// As [`elements`], locked for writing.
-#[allow(clippy::mut_from_ref)]
-unsafe fn elements_mut<T: Element>(t: &Tensor) -> &mut [T] {
-    // SAFETY: as above.
-    unsafe { std::slice::from_raw_parts_mut(t.data_ptr().cast::<T>(), t.numel() as usize) }
 }
 
 fn check_floats(op: &str, x: &Tensor) -> Result<()> {

@@ -96,7 +96,7 @@ fn cumprod_run(x: &Tensor, dim: i64, _dtype: Option<DType>, outs: &[Tensor]) -> 
 /// one get nothing, and it gets the products that leave it out. That is not differentiable again (the zero's own
 /// second derivatives are missing), so with a graph to record every product is formed, in quadratic time.
 fn cumprod_backward(g: &Tensor, x: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
-    if x.dim() == 0 || x.numel() == 0 {
+    if x.dim() == 0 || x.numel() <= 1 {
         return Ok(g.clone());
     }
     let x = x.to_dtype(result.dtype())?;

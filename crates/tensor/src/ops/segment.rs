@@ -40,7 +40,6 @@ fn segment_reduce_any(
     is_unsafe: Option<bool>,
     initial: Option<Scalar>,
 ) -> Result<Tensor> {
-    ensure!(data.numel() >= 0, "segment_reduce(): data must not be empty");
     ensure!(indices.is_none(), "segment_reduce(): indices based reduction is not supported yet.");
     ensure!(
         offsets.is_some() || lengths.is_some(),

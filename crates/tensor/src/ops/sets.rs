@@ -227,7 +227,7 @@ macro_rules! triangles {
         op! {
             $(#[doc = $doc])*
             $out: $out_schema;
-            Body::Explicit(kernel!($out_any; rows, columns, offset, out));
+            Body::Composite(kernel!($out_any; rows, columns, offset, out));
         }
     )* };
 }

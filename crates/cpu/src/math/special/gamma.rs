@@ -135,8 +135,8 @@ fn upper(a: f64, x: f64) -> f64 {
     front(a, x) * a * value
 }
 
-/// The integral over `y` from 0 of `exp(s a y - x expm1(s y)) f(y)`, for `s` 1 or -1: what lies beyond (or below) `x = exp(0)
-/// x` of the gamma density of shape `a`, in the logarithm of its variable and as a multiple of it at `x`.
+/// The integral over `y` from 0 of `exp(s a y - x expm1(s y)) f(y)`: the gamma density of shape `a` above `x` (`s` 1) or
+/// below (`s` -1), by the logarithm `y` of its variable over `x`, and as a multiple of what it is at `x`.
 fn half_line(s: f64, a: f64, x: f64, f: impl Fn(f64) -> f64) -> f64 {
     let slope = (a - x).abs().max(a.min(x).sqrt());
     one_sided(slope, |y| exp(s * a * y - x * double::expm1::<I>(s * y)) * f(y))

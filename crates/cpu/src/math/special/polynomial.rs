@@ -31,7 +31,7 @@ fn recurrence<T: Float>(n: i64, first: T, next: impl Fn(T, T, T) -> T) -> T {
         if here.is_nan() {
             break;
         }
-        k = k + T::ONE;
+        k += T::ONE;
     }
     here
 }
