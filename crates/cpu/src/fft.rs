@@ -241,7 +241,7 @@ unsafe fn complex_to_real_of<T: Precision>(
             };
             input.copy_from_slice(from);
             input[0].im = T::zero();
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 input[half - 1].im = T::zero();
             }
             let lengths = plan.process_with_scratch(&mut input, to, &mut scratch);

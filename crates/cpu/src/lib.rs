@@ -6,8 +6,8 @@
 pub mod attention;
 pub mod conv;
 pub mod copy;
-pub mod fft;
 pub mod distance;
+pub mod fft;
 pub mod gemm;
 pub mod index;
 pub mod math;

@@ -23,7 +23,7 @@ fn reflector<T: Number>(x: &mut [T]) -> T {
     let beta = if first.re() < T::Part::zero() { length } else { -length };
     let tau = (T::from_real(beta) - *first).scaled(T::Part::one() / beta);
     let divisor = *first - T::from_real(beta);
-    rest.iter_mut().for_each(|x| *x = *x / divisor);
+    rest.iter_mut().for_each(|x| *x /= divisor);
     *first = T::from_real(beta);
     tau
 }

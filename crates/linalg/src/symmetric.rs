@@ -151,8 +151,8 @@ pub fn ldl_solve<T: Number>(n: usize, k: usize, ld: &[T], pivots: &[i32], hermit
             if is_pair(i) {
                 column.swap(i + 1, place(i));
                 let (x, y) = (column[i], column[i + 1]);
-                for r in i + 2..n {
-                    column[r] -= at(r, i) * x + at(r, i + 1) * y;
+                for (r, value) in column.iter_mut().enumerate().skip(i + 2) {
+                    *value -= at(r, i) * x + at(r, i + 1) * y;
                 }
                 let d21 = at(i + 1, i);
                 let (d11, d22) = (at(i, i) / conj(d21), at(i + 1, i + 1) / d21);
@@ -164,8 +164,8 @@ pub fn ldl_solve<T: Number>(n: usize, k: usize, ld: &[T], pivots: &[i32], hermit
             } else {
                 column.swap(i, place(i));
                 let x = column[i];
-                for r in i + 1..n {
-                    column[r] -= at(r, i) * x;
+                for (r, value) in column.iter_mut().enumerate().skip(i + 1) {
+                    *value -= at(r, i) * x;
                 }
                 column[i] = x / if hermitian { T::from_real(at(i, i).re()) } else { at(i, i) };
                 i += 1;

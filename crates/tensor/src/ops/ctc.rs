@@ -93,7 +93,7 @@ impl Batch<'_> {
 
     /// The label of a state: every other one is blank.
     fn label(&self, b: usize, state: usize) -> usize {
-        if state % 2 == 0 { self.blank } else { self.targets[b][state / 2] }
+        if state.is_multiple_of(2) { self.blank } else { self.targets[b][state / 2] }
     }
 
     /// Whether a state may be reached from two before: if both have labels, and different ones.
@@ -132,8 +132,8 @@ fn forward_any(lp: &Tensor, targets: &Tensor, inputs: &[i64], lengths: &[i64], b
             losses[b] = if n == 1 { 0.0 } else { f64::INFINITY };
             continue;
         }
-        for s in 0..n.min(2) {
-            alpha[s] = at(0, s);
+        for (s, start) in alpha.iter_mut().enumerate().take(n.min(2)) {
+            *start = at(0, s);
         }
         for t in 1..steps {
             let (before, now) = alpha[(t - 1) * batch.states..].split_at_mut(batch.states);
@@ -185,8 +185,8 @@ fn backward_any(
         let mut beta = vec![NEVER; n];
         for t in (0..steps).rev() {
             let after = std::mem::replace(&mut beta, vec![NEVER; n]);
-            for s in 0..n {
-                beta[s] = match t + 1 == steps {
+            for (s, now) in beta.iter_mut().enumerate() {
+                *now = match t + 1 == steps {
                     true if s + 2 >= n => at(t, s),
                     true => NEVER,
                     false => {

@@ -36,7 +36,7 @@ fn check_phase(what: &str, vectors: &str, turn: &Tensor) -> Result<()> {
     }
     let largest = turn.detach()?.abs()?.amax(&[], false)?.item()?.to_f64();
     ensure!(
-        !(largest > 1e-2),
+        largest <= 1e-2 || largest.is_nan(),
         "{what}: The {vectors} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss \
          function depends on this quantity, so it is ill-defined."
     );

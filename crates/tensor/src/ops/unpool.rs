@@ -284,10 +284,10 @@ fn fractional_plane<T: Element>(
                 for dz in z..z + kernel[0] {
                     for dy in y..y + kernel[1] {
                         let row = (dz * input[1] + dy) * input[2];
-                        for i in row + x..row + x + kernel[2] {
-                            let v = plane[i].to_f64();
+                        for (dx, v) in plane[row + x..][..kernel[2]].iter().enumerate() {
+                            let v = v.to_f64();
                             if v > best || v.is_nan() {
-                                (best, at) = (v, i);
+                                (best, at) = (v, row + x + dx);
                             }
                         }
                     }
