@@ -11,9 +11,6 @@ def _or_not_implemented(function):
 
     @functools.wraps(function)
     def method(self, other):
-        if not isinstance(self, _C.Tensor):
-            kind = type(self).__name__
-            raise TypeError(f"descriptor '{function.__name__}' for 'Tensor' objects doesn't apply to a '{kind}' object")
         try:
             return function(self, other)
         except TypeError:
@@ -22,11 +19,26 @@ def _or_not_implemented(function):
     return method
 
 
+def _of_tensors(function):
+    """As PyTorch's slots of the type: nothing but a tensor stands in front."""
+
+    @functools.wraps(function)
+    def method(self, other):
+        if not isinstance(self, _C.Tensor):
+            kind = type(self).__name__
+            raise TypeError(f"descriptor '{function.__name__}' for 'Tensor' objects doesn't apply to a '{kind}' object")
+        return function(self, other)
+
+    return method
+
+
+@_of_tensors
 @_or_not_implemented
 def __radd__(self, other):
     return _C.add(self, other)
 
 
+@_of_tensors
 @_or_not_implemented
 def __rmul__(self, other):
     return _C.mul(self, other)
@@ -39,7 +51,7 @@ def __rsub__(self, other):
 
 @_or_not_implemented
 def __rtruediv__(self, other):
-    return _C.reciprocal(self) * other
+    return self.reciprocal() * other
 
 
 @_or_not_implemented

@@ -4,7 +4,7 @@ from ._names import overridable
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "block_diag",
-    "cdist", "chain_matmul", "einsum", "istft", "lobpcg", "lu", "norm", "meshgrid", "pca_lowrank", "split", "stft", "svd_lowrank",
+    "cdist", "chain_matmul", "einsum", "istft", "lu", "norm", "meshgrid", "pca_lowrank", "split", "stft", "svd_lowrank",
     "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
@@ -181,11 +181,11 @@ def unravel_index(indices, shape):
     sizes = _sizes_of(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    result, step, indices = [], 1, indices.to(_C.int64)
-    for n in reversed(sizes):
-        result.append(indices.div(step, rounding_mode="floor").remainder(n))
-        step *= n
-    return tuple(reversed(result))
+    steps = [1]
+    for n in reversed(sizes[1:]):
+        steps.insert(0, steps[0] * n)
+    places = indices.to(_C.int64).unsqueeze(-1).floor_divide(_C.tensor(steps))
+    return places.remainder(_C.tensor(sizes)).unbind(-1)
 
 
 def _sizes_of(shape):

@@ -156,9 +156,8 @@ impl<T: Float + Element> Kernel for Slopes<T> {
             }
         } else if p == 0.0 || dist == T::ZERO {
         } else if p == 2.0 {
-            let factor = g / dist;
             for (d, to) in each {
-                *to += d * factor;
+                *to += d * g / dist;
             }
         } else {
             let factor = g / Float::pow::<I>(dist, T::from_f64(p - 1.0));

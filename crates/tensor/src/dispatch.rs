@@ -3,7 +3,7 @@
 use crate::keys::{Key, KeyGuard, KeySet};
 use crate::op::{Body, DynKernel, Form, KernelFn, Op, OutRule, Plan};
 use crate::value::{Outputs, Value};
-use crate::{Error, Result, Tensor, ensure};
+use crate::{Error, MemoryFormat, Result, Tensor, autograd, ensure};
 use parking_lot::RwLock;
 use std::cell::RefCell;
 
@@ -176,7 +176,17 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
         _ => return Err(Error::runtime(format!("{} has no functional form", op.full_name()))),
     };
     let (inputs, targets) = split_arguments(op, form, args)?;
-    let results = base.redispatch(keys, inputs)?.list()?;
+    // What a composite keeps of its input for the gradient must outlive the write.
+    let kept = match (form, inputs.first()) {
+        (Form::InPlace, Some(Value::Tensor(x))) if op.is_composite() && x.requires_grad() && autograd::is_grad_enabled() => {
+            Some(x.clone_in(MemoryFormat::Preserve)?)
+        }
+        _ => None,
+    };
+    let results = match &kept {
+        Some(x) => base.redispatch(keys, &[&[Value::Tensor(x)], &inputs[1..]].concat())?.list()?,
+        None => base.redispatch(keys, inputs)?.list()?,
+    };
     ensure!(
         results.len() == targets.len(),
         "{}(): expected {} output tensors, got {}",

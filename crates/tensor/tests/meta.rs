@@ -136,6 +136,9 @@ fn every_entry_is_listed_once_and_in_order() {
         let Some(list) = text.split("pub static OPS: &[&[&Op]] = &[").nth(1).and_then(|t| t.split("];").next()) else {
             continue;
         };
+        if list.contains('$') {
+            continue; // A table declares its entries and lists them itself.
+        }
         let listed: Vec<&str> = list.split([',', '\n']).map(str::trim).filter(|l| !l.is_empty()).collect();
         if !listed.is_sorted() {
             wrong.push(format!("OPS of {file}.rs is not in alphabetical order"));

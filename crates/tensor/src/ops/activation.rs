@@ -654,11 +654,22 @@ gradient_with! {
     samples: |m| gradient_examples(&OP, m, -3.0, 3.0, &[1.5.into(), 20.into()]);
 }
 unary! {
-    /// `log(sigmoid(self))`.
-    fn log_sigmoid, log_sigmoid_, log_sigmoid_out(x): Promotion::Common;
+    /// [`Tensor::log_sigmoid`] in the layout of the input.
+    fn log_sigmoid_values, log_sigmoid_values_, log_sigmoid_values_out(x): Promotion::Common;
     { floats |x| (if x < T::ZERO { x } else { T::ZERO }) - (-x.abs::<I>()).exp::<I>().log1p::<I>(); }
     derivative: backward! { self_(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+}
+fn log_sigmoid_any(x: &Tensor) -> Result<Tensor> {
+    x.contiguous()?.log_sigmoid_values()
+}
+op! {
+    /// `log(sigmoid(self))`, row-major.
+    log_sigmoid: "log_sigmoid(Tensor self) -> Tensor", Out OUT: "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(log_sigmoid_any; x));
+    derivative: backward! { self_(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)? };
+    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    fn log_sigmoid(&self) -> Tensor [self];
 }
 gradient! {
     /// The gradient of [`Tensor::log_sigmoid`] at `of`, times `self`.
@@ -754,6 +765,7 @@ pub static OPS: &[&[&Op]] = &[
     log_sigmoid_backward::ALL,
     log_sigmoid_forward::ALL,
     log_sigmoid_gradient::ALL,
+    log_sigmoid_values::ALL,
     mish::ALL,
     mish_backward::ALL,
     relu6::ALL,

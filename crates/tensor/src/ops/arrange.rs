@@ -1,6 +1,6 @@
 //! Rearrangements that are made of other operators, and other names of some.
 
-use super::{compare, view};
+use super::view;
 use crate::dims::wrap_dim;
 use crate::{Body, DType, Error, Op, Result, Tensor, ensure, sample};
 
@@ -9,16 +9,6 @@ alias! {
     moveaxis_int: "moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)" => view::movedim_int::OP;
     swapaxes: "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)" => view::transpose::OP;
     swapdims: "swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)" => view::transpose::OP;
-    greater: "greater.Tensor(Tensor self, Tensor other) -> Tensor" => compare::gt::OP;
-    greater_scalar: "greater.Scalar(Tensor self, Scalar other) -> Tensor" => compare::gt::SCALAR;
-    greater_equal: "greater_equal.Tensor(Tensor self, Tensor other) -> Tensor" => compare::ge::OP;
-    greater_equal_scalar: "greater_equal.Scalar(Tensor self, Scalar other) -> Tensor" => compare::ge::SCALAR;
-    less: "less.Tensor(Tensor self, Tensor other) -> Tensor" => compare::lt::OP;
-    less_scalar: "less.Scalar(Tensor self, Scalar other) -> Tensor" => compare::lt::SCALAR;
-    less_equal: "less_equal.Tensor(Tensor self, Tensor other) -> Tensor" => compare::le::OP;
-    less_equal_scalar: "less_equal.Scalar(Tensor self, Scalar other) -> Tensor" => compare::le::SCALAR;
-    not_equal: "not_equal.Tensor(Tensor self, Tensor other) -> Tensor" => compare::ne::OP;
-    not_equal_scalar: "not_equal.Scalar(Tensor self, Scalar other) -> Tensor" => compare::ne::SCALAR;
 }
 
 // ---- repeating ------------------------------------------------------------------------------------
@@ -137,10 +127,11 @@ fn column_stack_any(tensors: &[Tensor]) -> Result<Tensor> {
 
 /// Operators of a list of tensors.
 macro_rules! joins {
-    ($($(#[doc = $doc:expr])* $name:ident $schema:literal: $kernel:ident;)*) => { $(
+    ($($(#[doc = $doc:expr])* $name:ident: $kernel:ident;)*) => { $(
         op! {
             $(#[doc = $doc])*
-            $name: $schema;
+            $name: concat!(stringify!($name), "(Tensor[] tensors) -> Tensor"),
+                Out OUT: concat!(stringify!($name), ".out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)");
             Body::Composite(kernel!($kernel; tensors));
             samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[2, 3])]], sample![vec![m.any(&[2]), m.any(&[2])]]];
         }
@@ -148,15 +139,15 @@ macro_rules! joins {
 }
 joins! {
     /// Tensors side by side: along the second dim, or the only one.
-    hstack "hstack(Tensor[] tensors) -> Tensor": hstack_any;
+    hstack: hstack_any;
     /// Tensors below each other, as rows.
-    vstack "vstack(Tensor[] tensors) -> Tensor": vstack_any;
+    vstack: vstack_any;
     /// Tensors below each other, as rows.
-    row_stack "row_stack(Tensor[] tensors) -> Tensor": vstack_any;
+    row_stack: vstack_any;
     /// Tensors behind each other, along the third dim.
-    dstack "dstack(Tensor[] tensors) -> Tensor": dstack_any;
+    dstack: dstack_any;
     /// Vectors as columns of a matrix, beside matrices.
-    column_stack "column_stack(Tensor[] tensors) -> Tensor": column_stack_any;
+    column_stack: column_stack_any;
 }
 
 // ---- turning ----------------------------------------------------------------------------------------
@@ -353,19 +344,9 @@ pub static OPS: &[&[&Op]] = &[
     dstack::ALL,
     fliplr::ALL,
     flipud::ALL,
-    greater::ALL,
-    greater_equal::ALL,
-    greater_equal_scalar::ALL,
-    greater_scalar::ALL,
     hstack::ALL,
-    less::ALL,
-    less_equal::ALL,
-    less_equal_scalar::ALL,
-    less_scalar::ALL,
     moveaxis::ALL,
     moveaxis_int::ALL,
-    not_equal::ALL,
-    not_equal_scalar::ALL,
     pairwise_distance::ALL,
     pixel_shuffle::ALL,
     pixel_unshuffle::ALL,

@@ -529,6 +529,9 @@ alias! {
     subtract_out: "subtract.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)" => sub::OUT;
     subtract_scalar: "subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor" => sub::SCALAR;
     subtract_scalar_: "subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)" => sub::SCALAR_INPLACE;
+    negative: "negative(Tensor self) -> Tensor" => neg::OP;
+    negative_: "negative_(Tensor(a!) self) -> Tensor(a!)" => neg::INPLACE;
+    negative_out: "negative.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)" => neg::OUT;
     divide: "divide.Tensor(Tensor self, Tensor other) -> Tensor" => div::OP;
     divide_: "divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)" => div::INPLACE;
     divide_out: "divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => div::OUT;
@@ -584,6 +587,9 @@ pub static OPS: &[&[&Op]] = &[
     multiply_scalar::ALL,
     multiply_scalar_::ALL,
     neg::ALL,
+    negative::ALL,
+    negative_::ALL,
+    negative_out::ALL,
     remainder::ALL,
     rsub::ALL,
     sub::ALL,

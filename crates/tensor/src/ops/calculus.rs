@@ -2,7 +2,7 @@
 
 use crate::dims::{Dims, wrap_dim, wrap_dims};
 use crate::samples::{Maker, Sample};
-use crate::{Body, DType, Error, Op, OwnedValue, Result, Scalar, Tensor, ensure, sample};
+use crate::{Body, DType, Error, MemoryFormat, Op, OwnedValue, Result, Scalar, Tensor, ensure, sample};
 
 /// The elements along `dim` from `start` on, without the last `less`.
 fn part(x: &Tensor, dim: usize, start: i64, less: i64) -> Result<Tensor> {
@@ -36,7 +36,7 @@ fn diff_any(
     }
     ensure!(n >= 0, "order must be non-negative but got {n}");
     if n == 0 {
-        return Ok(x.clone());
+        return x.clone_in(MemoryFormat::Preserve);
     }
     let parts: Vec<Tensor> = [prepend, Some(x), append].into_iter().flatten().cloned().collect();
     let mut y = if parts.len() == 1 { x.clone() } else { Tensor::cat(&parts, d as i64)? };

@@ -46,7 +46,8 @@ fn renorm_any(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor
     // PyTorch's guard against a norm that is rounded down.
     let shrink = norm.add(1e-7)?.reciprocal()?.mul(maxnorm)?;
     let factor = norm.gt(maxnorm)?.where_(&shrink, Scalar::Int(1))?.to_dtype(x.dtype().to_real())?;
-    x.mul(&factor)
+    // The result is row-major, whatever the input is.
+    x.contiguous()?.mul(&factor)
 }
 
 op! {

@@ -385,8 +385,6 @@ pub static OPS: &[&[&Op]] = &[
     split_at::ALL,
     split_by::ALL,
     tensor_split::ALL,
-    split_at::ALL,
-    split_by::ALL,
     unsafe_chunk::ALL,
     unsafe_split::ALL,
     unsafe_split_with_sizes::ALL,

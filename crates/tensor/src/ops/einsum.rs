@@ -128,7 +128,8 @@ impl Labelled {
                 _ => right.push(i),
             }
         }
-        let size = |i: &Index| a.size(*i).max(b.size(*i)).max(i64::from(a.size(*i) != 0 && b.size(*i) != 0));
+        // One is broadcast, to zero too.
+        let size = |i: &Index| if a.size(*i) == 1 { b.size(*i) } else { a.size(*i) };
         let shape = |list: &[Index]| -> i64 { list.iter().map(size).product() };
         let full = |x: &Labelled, order: &[Index], own: &[Index]| {
             let target: Dims = order.iter().map(|i| if own.contains(i) { size(i) } else { 1 }).collect();

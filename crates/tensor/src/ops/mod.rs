@@ -95,4 +95,5 @@ families! {
     unpool
     upsample
     view
+    weight_norm
 }

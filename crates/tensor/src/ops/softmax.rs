@@ -210,14 +210,17 @@ op! {
 
 fn safe_softmax_any(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let out = x.softmax(dim, dtype)?;
-    let nothing = x.detach()?.eq(f64::NEG_INFINITY)?.all_dim(dim, true)?;
+    let nothing = x.eq(f64::NEG_INFINITY)?.all_dim(dim, true)?;
     out.masked_fill(&nothing, 0)
 }
 
 op! {
     /// As softmax, but zeros where all elements along the dim are negative infinity.
     _safe_softmax: "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor";
-    Body::Composite(kernel!(safe_softmax_any; x, dim, dtype));
+    Body::Explicit(kernel!(safe_softmax_any; x, dim, dtype));
+    derivative: backward! {
+        self_(g, self_: crate::autograd::Geometry, dim: i64, result: Tensor) => Tensor::softmax_backward(g, &result, dim, self_.dtype)?
+    };
     samples: |m| match m.dtype.is_floating_point() {
         true => vec![sample![m.any(&[2, 3]), -1, ()], sample![m.any(&[2, 3]), 0, m.wide()]],
         false => vec![],

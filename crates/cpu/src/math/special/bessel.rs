@@ -71,6 +71,9 @@ pub fn j0(x: f64) -> f64 {
         // As PyTorch has it, here and below: the sine of infinity.
         return f64::NAN;
     }
+    if x < 1e-5 {
+        return 1.0 - x * x / 4.0;
+    }
     if x <= 8.0 { series(&J0, x * x / 32.0 - 1.0) + beyond_0(x).0 } else { hankel(x, &P0, &Q0, false).0 }
 }
 
