@@ -151,6 +151,11 @@ impl<T: Float + Element> Kernel for Slopes<T> {
                 *to += Float::sign::<I>(d) * g;
             }
         } else if p == f64::INFINITY {
+            // The distance is rounded where the rows are of lower precision.
+            let dist = a.iter().zip(b).fold(T::ZERO, |s, (a, b)| {
+                let d = Float::abs::<I>(*a - *b);
+                if d > s { d } else { s }
+            });
             for (d, to) in each {
                 *to += if Float::abs::<I>(d) == dist { Float::sign::<I>(d) * g } else { T::ZERO };
             }

@@ -74,8 +74,9 @@ pub(crate) fn with_host_arguments(
     }
     let borrowed: Vec<Value<'_>> = moved.iter().map(OwnedValue::borrow).collect();
     let outputs = f(op, &borrowed)?;
-    if op.mutates() {
-        for (t, copy) in &pairs {
+    // Batch norm's schema does not say that the running statistics are written: their version does.
+    for (t, copy) in &pairs {
+        if op.mutates() || copy.version() > 0 {
             copy_bytes(t.storage(), copy.storage())?;
         }
     }

@@ -35,3 +35,28 @@ fn kernels_loop_over_strided_and_broadcast_operands() -> Result<()> {
     assert_eq!(y.device(), device);
     Ok(())
 }
+
+#[test]
+fn batch_norm_moves_the_running_statistics() -> Result<()> {
+    let device = flambeau_reference::device()?;
+    let moved = |device: flambeau::Device| -> Result<Vec<f64>> {
+        let x = Tensor::from_slice(&[1.0f64, 2.0, 3.0, 4.0, 5.0, 6.0])?.view(&[3, 2])?.to_device(device)?;
+        let (mean, var) = (Tensor::zeros(&[2], (DType::F64, device))?, Tensor::ones(&[2], (DType::F64, device))?);
+        let args = [
+            (&x).into(),
+            flambeau::Value::None,
+            flambeau::Value::None,
+            (&mean).into(),
+            (&var).into(),
+            true.into(),
+            0.1.into(),
+            1e-5.into(),
+        ];
+        let op = registry::find("native_batch_norm").ok_or_else(|| flambeau::Error::runtime("no native_batch_norm"))?;
+        op.call(&args)?;
+        Ok([mean.to_vec::<f64>()?, var.to_vec::<f64>()?].concat())
+    };
+    let (there, here) = (moved(device)?, moved(flambeau::Device::CPU)?);
+    assert!(there.iter().zip(&here).all(|(a, b)| (a - b).abs() < 1e-12), "{there:?} where the CPU has {here:?}");
+    Ok(())
+}

@@ -178,7 +178,9 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
     let (inputs, targets) = split_arguments(op, form, args)?;
     // What a composite keeps of its input for the gradient must outlive the write.
     let kept = match (form, inputs.first()) {
-        (Form::InPlace, Some(Value::Tensor(x))) if op.is_composite() && x.requires_grad() && autograd::is_grad_enabled() => {
+        (Form::InPlace, Some(Value::Tensor(x)))
+            if op.is_composite() && x.requires_grad() && autograd::is_grad_enabled() =>
+        {
             Some(x.clone_in(MemoryFormat::Preserve)?)
         }
         _ => None,

@@ -50,7 +50,7 @@ def _extreme(dtype, low):
     """The value that loses against every other: -inf or the smallest integer, or their opposites."""
     if dtype == _C.bool:
         return not low
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or dtype.is_complex:
         return -math.inf if low else math.inf
     info = _C.iinfo(dtype)
     return info.min if low else info.max

@@ -664,11 +664,11 @@ fn log_sigmoid_any(x: &Tensor) -> Result<Tensor> {
     x.contiguous()?.log_sigmoid_values()
 }
 op! {
-    /// `log(sigmoid(self))`, row-major.
+    /// `log(sigmoid(self))`, in row-major order.
     log_sigmoid: "log_sigmoid(Tensor self) -> Tensor", Out OUT: "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(log_sigmoid_any; x));
     derivative: backward! { self_(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)? };
-    samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    samples: |m| crate::samples::of(&log_sigmoid_values::OP, m);
     fn log_sigmoid(&self) -> Tensor [self];
 }
 gradient! {

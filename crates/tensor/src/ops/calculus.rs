@@ -369,8 +369,9 @@ fn gradient_sample(m: &mut Maker, rest: Vec<OwnedValue>) -> Vec<Sample> {
     vec![Sample::new(args)]
 }
 
-fn places(sizes: &[i64]) -> OwnedValue {
-    let one = |&n: &i64| Tensor::linspace(0.0, 2.0, n, DType::F64).and_then(|t| t.mul(&t)?.add(&t));
+fn places(m: &Maker, sizes: &[i64]) -> OwnedValue {
+    let dtype = if m.dtype.is_differentiable() { m.dtype.to_real() } else { DType::F64 };
+    let one = |&n: &i64| Tensor::linspace(0.0, 2.0, n, DType::F64).and_then(|t| t.mul(&t)?.add(&t)?.to_dtype(dtype));
     OwnedValue::Tensors(sizes.iter().map(|n| one(n).unwrap_or_else(|e| unreachable!("{e}"))).collect())
 }
 
@@ -414,14 +415,14 @@ op! {
     /// As `gradient` of samples at the given places along each dim.
     gradient_at: "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]";
     Body::Composite(kernel!(gradient_places; x, spacing, dim, edge_order));
-    samples: |m| gradient_sample(m, vec![places(&[4, 5]), ().into(), 1.into()]);
+    samples: |m| { let at = places(m, &[4, 5]); gradient_sample(m, vec![at, ().into(), 1.into()]) };
     ulp: 32.0;
 }
 op! {
     /// As `gradient` along several dims of samples at the given places.
     gradient_at_of: "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]";
     Body::Composite(kernel!(gradient_places_dims; x, spacing, dims, edge_order));
-    samples: |m| gradient_sample(m, vec![places(&[5]), vec![-1i64].into(), 2.into()]);
+    samples: |m| { let at = places(m, &[5]); gradient_sample(m, vec![at, vec![-1i64].into(), 2.into()]) };
     ulp: 32.0;
 }
 

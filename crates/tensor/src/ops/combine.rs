@@ -117,7 +117,8 @@ impl Reduced<'_> {
             "mean" => {
                 let start = if self.include_self { g.ones_like()? } else { g.zeros_like()? };
                 let ones = self.src.detach()?.ones_like()?;
-                let share = g.div(&self.counted(&ones, &start.detach()?)?.clamp_min(1)?)?;
+                let count = self.counted(&ones, &start.detach()?)?;
+                let share = g.div(&count.masked_fill(&count.eq(0)?, 1)?)?;
                 let for_src = self.read(&share)?;
                 (share, for_src)
             }

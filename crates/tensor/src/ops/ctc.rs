@@ -167,7 +167,7 @@ fn backward_any(
         "_ctc_loss_backward: the gradient or the saved results do not fit the input"
     );
     if lp.device().is_meta() {
-        return lp.empty_like();
+        return Tensor::empty(lp.sizes(), (lp.dtype(), lp.device()));
     }
     let (p, g, losses, alphas) = (lp.to_vec::<f64>()?, g.to_vec::<f64>()?, losses.to_vec::<f64>()?, alphas.to_vec::<f64>()?);
     let (t_stride, c) = (batch.samples * batch.labels, batch.labels);

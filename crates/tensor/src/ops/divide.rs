@@ -338,8 +338,11 @@ fn fill_diagonal_any(x: &Tensor, value: Scalar, wrap: bool) -> Result<Tensor> {
     let (rows, columns) = (x.sizes()[0], x.sizes()[1]);
     if x.dim() > 2 {
         ensure!(x.sizes().iter().all(|s| *s == rows), "all dimensions of input must be of equal length");
-        let step = x.strides().iter().sum();
-        x.as_strided(&[rows], &[step], None)?.fill_(value)?;
+        let mut diagonal = x.clone();
+        while diagonal.dim() > 1 {
+            diagonal = diagonal.diagonal(0, 0, 1)?;
+        }
+        diagonal.fill_(value)?;
     } else if wrap && rows > columns + 1 {
         fill_wrapped(x, value)?;
     } else {

@@ -79,7 +79,7 @@ pub(crate) fn gradient(case: &Case) -> Verdict {
         let leaf = |t: &Tensor| match t.dtype() == case.dtype {
             true => t.detach()?.to_dtype(dtype)?.clone_in(MemoryFormat::Preserve)?.requires_grad_(true),
             // What a kernel keeps in single precision beside halves.
-            false if widened && t.dtype().is_floating_point() => t.to_dtype(dtype),
+            false if widened && t.dtype().is_floating_point() => t.to_dtype(dtype.to_real()),
             false => Ok(t.clone()),
         };
         let xs = inputs.iter().map(leaf).collect::<Result<Vec<_>>>()?;
