@@ -125,6 +125,8 @@ def _lend(name):
     """Names that the core's module is asked for and that are written in Python."""
     if name == "_TensorMeta":
         return type(_C.Tensor)
+    if name in ("_log_api_usage_once", "_log_api_usage_metadata"):
+        return _no_log
     if name == "ops":
         from ._ops import needed
 
@@ -144,6 +146,10 @@ def _lend(name):
 
         return missing_operator(name)
     raise AttributeError(f"the core has no operator or function '{name}'")
+
+
+def _no_log(*event):
+    """Libraries report here what is used; nobody keeps count."""
 
 
 def _package():

@@ -9,7 +9,7 @@ from ... import _C
 from ..parameter import Parameter, is_lazy
 from ._hooks import add_hook
 
-_EXTRA_STATE = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -124,7 +124,7 @@ class StateMixin:
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not StateMixin.get_extra_state:
-            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
         """All parameters and persistent buffers by dotted name. Tensors are detached and share memory, unless `keep_vars`."""
@@ -207,7 +207,7 @@ class StateMixin:
             elif strict:
                 missing_keys.append(key)
 
-        extra_key = prefix + _EXTRA_STATE
+        extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not StateMixin.set_extra_state:
             if extra_key in state_dict:
                 self.set_extra_state(state_dict[extra_key])

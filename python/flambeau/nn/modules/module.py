@@ -32,7 +32,7 @@ from ._hooks import (  # noqa: F401
     register_module_parameter_registration_hook,
     run_registration_hooks,
 )
-from ._state import StateMixin, _IncompatibleKeys, _WrappedHook  # noqa: F401
+from ._state import _EXTRA_STATE_KEY_SUFFIX, StateMixin, _IncompatibleKeys, _WrappedHook  # noqa: F401
 
 __all__ = [
     "register_module_forward_pre_hook",
