@@ -360,3 +360,90 @@ def test_nothing_to_save():
         torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), io.BytesIO())
     with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
         load("hooks").save("/nowhere/at/all.pt")
+
+
+# ---- scripting and tracing, which run eagerly -------------------------------------------------------------------
+
+
+def double(a, b: int = 2):
+    """Doubles."""
+    return a * b
+
+
+def test_functions_run_eagerly():
+    scripted, x = torch.jit.script(double), torch.ones(2)
+    assert isinstance(scripted, torch.jit.ScriptFunction) and torch.equal(scripted(x), x * 2)
+    assert (scripted.name, scripted.__doc__) == ("double", "Doubles.") and "return a * b" in scripted.code
+    with pytest.raises(RuntimeError, match="has no graph"):
+        scripted.graph
+    with pytest.raises(TypeError, match="<class 'int'> is a built-in class"):
+        torch.jit.script(3)
+    with pytest.raises(RuntimeError, match="inherits from nn.Module, pass an instance instead"):
+        torch.jit.script(torch.nn.Linear)
+    unit = torch.jit.CompilationUnit("def f(x: Optional[int]):\n    return x\n")
+    assert unit.f(3) == 3 and [f.name for f in unit.get_functions()] == ["f"] and unit.find_function("g") is None
+    assert torch.jit.script_if_tracing(double)(x).sum() == 4
+
+
+@pytest.mark.parametrize("value, strict, message", [
+    (None, True, "The traced function didn't return any values!"), ("x", True, "Only tensors, lists, tuples of tensors"),
+    (3, True, "Only tensors, lists, tuples of tensors"), ({"a": torch.ones(1)}, True, "Encountering a dict at the output"),
+    ([torch.ones(1)], True, "Encountering a list at the output"), ({"a": torch.ones(1)}, False, None),
+    ((torch.ones(1), [torch.ones(1)]), True, None),
+])  # fmt: skip
+def test_traced_results(value, strict, message):
+    if message is None:
+        assert torch.jit.trace(lambda x: value, torch.ones(1), strict=strict)(torch.ones(1)) is value
+    else:
+        with pytest.raises(RuntimeError, match=message):
+            torch.jit.trace(lambda x: value, torch.ones(1), strict=strict)
+
+
+def test_modules_run_eagerly():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5))
+    scripted, x = torch.jit.script(module), torch.ones(1, 2)
+    assert isinstance(scripted, torch.jit.ScriptModule) and not isinstance(torch.nn.Linear(1, 1), torch.jit.ScriptModule)
+    with pytest.raises(RuntimeError, match="Freezing is currently only implemented for modules in eval mode"):
+        torch.jit.freeze(scripted)
+    frozen = torch.jit.optimize_for_inference(scripted.eval())
+    assert torch.equal(frozen(x), scripted(x)) and not any(p.requires_grad for p in frozen.parameters())
+    assert all(p.requires_grad for p in scripted.parameters())
+    with pytest.raises(RuntimeError, match="Freezing expects a ScriptModule as input"):
+        torch.jit.freeze(torch.nn.Linear(1, 1))
+    traced = torch.jit.trace(torch.nn.Linear(2, 2), x)
+    assert isinstance(traced, torch.jit.ScriptModule) and traced(x).shape == (1, 2)
+
+    class Own(torch.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(2))
+
+        @torch.jit.script_method
+        def forward(self, x):
+            return x * self.w
+
+    own = Own()
+    assert isinstance(own, Own) and isinstance(own, torch.nn.Module) and own(x).sum() == 2
+    assert [n for n, _ in own.named_parameters()] == ["w"]
+
+
+def test_markers():
+    from flambeau._jit_internal import FunctionModifiers, get_torchscript_modifier
+
+    for mark, modifier in ((torch.jit.export, FunctionModifiers.EXPORT), (torch.jit.unused, FunctionModifiers.UNUSED),
+                           (torch.jit.ignore, FunctionModifiers.IGNORE),
+                           (torch.jit.ignore(drop=True), FunctionModifiers.UNUSED)):
+        def function(x):
+            return x
+
+        assert mark(function) is function and get_torchscript_modifier(function) == modifier
+    with pytest.raises(RuntimeError, match="must be a bool or a function but got 3"):
+        torch.jit.ignore(3)
+    with pytest.raises(RuntimeError, match="interface must be applied to a class"):
+        torch.jit.interface(3)
+    assert torch.jit.Attribute(3, int) == (3, int)
+    assert torch.jit.set_fusion_strategy([("STATIC", 1)]) == [("STATIC", 2), ("DYNAMIC", 10)]
+    assert torch.jit.set_fusion_strategy([("STATIC", 2), ("DYNAMIC", 10)]) == [("STATIC", 1)]
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        torch.jit.wait(3)
+    assert torch.jit.wait(torch.jit.fork(double, 3)) == 6

@@ -26,6 +26,7 @@ class CodeUnit:
         self._found: dict[str, object] = {}
         self._functions: dict[str, object] = {}
         self._compiling: set[str] = set()
+        self._operators: set[str] = set()
         self._constants: tuple | None = None
         self.archive: object = None  # what a save writes back
 
@@ -106,7 +107,12 @@ class CodeUnit:
 
     def operator(self, namespace: str, name: str):
         """The function that serves an operator in files of this version."""
+        self._operators.add(f"{namespace}::{name}")
         return versioned(namespace, name, self.version)
+
+    def operator_names(self) -> list[str]:
+        """The operators that the code names, without their overloads."""
+        return sorted(self._operators)
 
     def text(self, node: ast.FunctionDef, path: str) -> str:
         """The source of a function as `code` shows it."""
