@@ -115,6 +115,7 @@ def test_event_files(tmp_path):
         writer.add_scalar("loss", 0.5, 7)
         writer.add_histogram("h", fl.arange(10.0))
         writer.add_image("i", fl.rand(3, 4, 5))
+        writer.add_scalar("exact", 0.1, 7, new_style=True, double_precision=True)
     (path,) = tmp_path.iterdir()
     data, events = path.read_bytes(), []
     while data:
@@ -122,7 +123,7 @@ def test_event_files(tmp_path):
         assert masked_crc32c(data[:8]) == data[8:12] and masked_crc32c(data[12:12 + n]) == data[12 + n:16 + n]
         events.append(data[12:12 + n])
         data = data[16 + n:]
-    assert len(events) == 4 and b"brain.Event:2" in events[0] and b"loss" in events[1] and b"\x89PNG" in events[3]
+    assert len(events) == 5 and struct.pack("<d", 0.1) in events[4] and b"brain.Event:2" in events[0] and b"loss" in events[1] and b"\x89PNG" in events[3]
 
 
 def test_local_hub(tmp_path):

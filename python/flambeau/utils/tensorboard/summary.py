@@ -44,10 +44,13 @@ def _tensor(dtype: int, shape, *fields: tuple) -> bytes:
 
 def scalar(name: str, value, new_style: bool = False, double_precision: bool = False) -> bytes:
     """One number."""
-    tensor = as_tensor(value).squeeze()
-    assert tensor.ndim == 0, f"Tensor should contain one element (0 dimensions). Was given size: {tensor.numel()} and " \
-                             f"{tensor.ndim} dimensions."
-    number = float(tensor)
+    if isinstance(value, (int, float)):  # with all its digits
+        number = float(value)
+    else:
+        tensor = as_tensor(value).squeeze()
+        assert tensor.ndim == 0, (f"Tensor should contain one element (0 dimensions). Was given size: {tensor.numel()} and "
+                                  f"{tensor.ndim} dimensions.")
+        number = float(tensor)
     if not new_style:
         return _value(name, (2, FLOAT, number))
     if double_precision:
@@ -181,7 +184,7 @@ def image(tag: str, tensor, rescale: float = 1, dataformats: str = "NCHW", boxes
     """An image, scaled by `rescale`, with `boxes` (x0, y0, x1, y1) drawn in red."""
     pixels = _pixels(to_hwc(as_tensor(tensor), dataformats))
     if boxes is not None:
-        pixels = _draw(pixels.clone(), as_tensor(boxes).tolist())
+        pixels = _draw(pixels, as_tensor(boxes).tolist(), labels)
     height, width, channels = pixels.shape
     if rescale != 1:
         new_h, new_w = int(height * rescale), int(width * rescale)
@@ -198,17 +201,25 @@ def image_raw(tag: str, data: bytes, height: int, width: int, channels: int) -> 
     return _value(tag, (4, BYTES, message((1, INT, height), (2, INT, width), (3, INT, channels), (4, BYTES, data))))
 
 
-def _draw(pixels, boxes):
+def _draw(pixels, boxes, labels):
+    """The image with boxes, each with its label at its lower left."""
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError:
+        raise ImportError("boxes are drawn on images with Pillow, which is not installed") from None
     height, width, channels = pixels.shape
-    red = _fl.tensor([255, 0, 0, 255][:channels], dtype=_fl.uint8)
-    for x0, y0, x1, y1 in boxes:
-        x0, x1 = (int(max(0, min(width - 1, x))) for x in (x0, x1))
-        y0, y1 = (int(max(0, min(height - 1, y))) for y in (y0, y1))
-        pixels[y0, x0:x1 + 1] = red
-        pixels[y1, x0:x1 + 1] = red
-        pixels[y0:y1 + 1, x0] = red
-        pixels[y0:y1 + 1, x1] = red
-    return pixels
+    mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels]
+    picture = Image.frombytes(mode, (width, height), bytes(pixels.reshape(-1).tolist()))
+    draw, font = ImageDraw.Draw(picture), ImageFont.load_default()
+    for place, (x0, y0, x1, y1) in enumerate(boxes):
+        draw.line([(x0, y0), (x0, y1), (x1, y1), (x1, y0), (x0, y0)], fill="red", width=2)
+        if labels is not None:
+            left, top, right, bottom = font.getbbox(labels[place])
+            wide, high = right - left, bottom - top
+            margin = -int(-0.05 * high // 1)
+            draw.rectangle([(x0, y1 - high - 2 * margin), (x0 + wide, y1)], fill="red")
+            draw.text((x0 + margin, y1 - high - margin), labels[place], fill="black", font=font)
+    return _fl.tensor(list(picture.tobytes()), dtype=_fl.uint8).reshape(height, width, channels)
 
 
 def audio(tag: str, tensor, sample_rate: int = 44100) -> bytes:
