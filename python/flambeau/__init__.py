@@ -29,7 +29,7 @@ _MODULES = frozenset(
     "accelerator amp as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "__config__ _dynamo _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()
+    "__config__ _dynamo _higher_order_ops _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",
@@ -123,10 +123,6 @@ def __dir__():
 
 def _lend(name):
     """Names that the core's module is asked for and that are written in Python."""
-    if name == "_TensorMeta":
-        return type(_C.Tensor)
-    if name in ("_log_api_usage_once", "_log_api_usage_metadata"):
-        return _no_log
     if name == "ops":
         from ._ops import needed
 
@@ -145,11 +141,13 @@ def _lend(name):
         from ._ops import missing_operator
 
         return missing_operator(name)
-    raise AttributeError(f"the core has no operator or function '{name}'")
+    from ._core_names import find as find_own
 
-
-def _no_log(*event):
-    """Libraries report here what is used; nobody keeps count."""
+    found = find_own(name)
+    if found is None:
+        raise AttributeError(f"the core has no operator or function '{name}'")
+    setattr(_C, name, found)
+    return found
 
 
 def _package():
@@ -160,7 +158,8 @@ def _package():
 
 _LENT = frozenset(
     "no_grad enable_grad set_grad_enabled inference_mode broadcast_tensors broadcast_shapes manual_seed get_rng_state "
-    "set_rng_state PyTorchFileReader PyTorchFileWriter linalg overrides finfo iinfo asarray meshgrid atleast_1d atleast_2d typename vander".split()
+    "set_rng_state PyTorchFileReader PyTorchFileWriter linalg overrides finfo iinfo asarray meshgrid atleast_1d "
+    "atleast_2d typename vander".split()
 )
 _C.__getattr__ = _lend
 

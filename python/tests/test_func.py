@@ -120,3 +120,23 @@ def test_errors():
     with pytest.raises(RuntimeError, match="Expected f.*to return a scalar Tensor"):
         grad(lambda a: a)(V)
     assert not fl.autograd.function._vmap_levels
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8])
+def test_associative_scan(size):
+    from flambeau._higher_order_ops.associative_scan import associative_scan
+
+    x = fl.randn(2, size, 3, dtype=fl.float64)
+    assert fl.allclose(associative_scan(fl.add, x, 1), x.cumsum(1))
+    assert fl.allclose(associative_scan(fl.mul, x, 1, reverse=True), x.flip(1).cumprod(1).flip(1))
+    # a linear recurrence: y[i] = a[i] y[i-1] + b[i]
+    a, b = fl.rand(size), fl.rand(size)
+    _, y = associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b), 0)
+    assert abs(y[-1].item() - _recurrence(a.tolist(), b.tolist())) < 1e-5
+
+
+def _recurrence(a, b):
+    y = 0
+    for i in range(len(a)):
+        y = a[i] * y + b[i]
+    return y
