@@ -97,7 +97,7 @@ def set_dir(d: str | os.PathLike) -> None:
 def _parse_repo_info(github: str) -> tuple[str, str, str]:
     """Owner, name and branch or tag of ``owner/name[:ref]``."""
     info, _, ref = github.partition(":")
-    owner, _, name = info.partition("/")
+    owner, name = info.split("/")
     if not ref:
         folder = get_dir()
         for candidate in ("main", "master"):
