@@ -21,8 +21,8 @@ has_lapack = has_spectral = True
 
 globals().update(_TYPED)
 globals().update((name, getattr(_C, name)) for name in (*_FUNCTIONS, *_CONSTANTS) if hasattr(_C, name))
-globals().update((name, getattr(_C, name)) for name in ("Generator", "default_generator", "device", "dtype", "layout",
-                                                        "memory_format"))  # fmt: skip
+globals().update((name, getattr(_C, name)) for name in ("DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator",
+                                                        "default_generator", "device", "dtype", "layout", "memory_format"))  # fmt: skip
 
 # Sub-modules, imported when first asked for.
 _MODULES = frozenset(
@@ -47,6 +47,7 @@ _FROM_MODULE = {
         "sym_constrain_range sym_constrain_range_for_size"
     ),
     "_control": "cond while_loop",
+    "_core_names": "AcceleratorError DispatchKey DispatchKeySet ExcludeDispatchKeyGuard FatalError OutOfMemoryError",
     "_interop": "asarray from_dlpack to_dlpack from_file vander get_device_module get_device",
     "_legacy_autocast": (
         "is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype "
@@ -58,6 +59,7 @@ _FROM_MODULE = {
     "_removed": "eig solve lstsq symeig matrix_rank",
     "_tensor_text": "set_printoptions",
     "_utils": "classproperty",
+    "testing": "FileCheck",
     "amp": "autocast GradScaler",
     "autograd.anomaly_mode": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",
     "autograd.grad_mode": "no_grad enable_grad inference_mode set_grad_enabled",

@@ -14,6 +14,7 @@ from . import (
     version as version, xpu as xpu,
 )
 from ._C import (
+    DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
     Generator as Generator, Size as Size, Tensor as Tensor, abs as abs, abs_ as abs_, absolute as absolute,
     acos as acos, acos_ as acos_, acosh as acosh, acosh_ as acosh_, adaptive_avg_pool1d as adaptive_avg_pool1d,
     adaptive_max_pool1d as adaptive_max_pool1d, add as add, addbmm as addbmm, addcdiv as addcdiv, addcmul as addcmul,
@@ -136,6 +137,10 @@ from ._C import (
 )
 from ._archive import PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter
 from ._control import cond as cond, while_loop as while_loop
+from ._core_names import (
+    AcceleratorError as AcceleratorError, DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet,
+    ExcludeDispatchKeyGuard as ExcludeDispatchKeyGuard, FatalError as FatalError, OutOfMemoryError as OutOfMemoryError,
+)
 from ._dtype_info import finfo as finfo, iinfo as iinfo
 from ._interop import (
     asarray as asarray, from_dlpack as from_dlpack, from_file as from_file, get_device as get_device,
@@ -212,6 +217,7 @@ from .storage import (
     HalfStorage as HalfStorage, IntStorage as IntStorage, LongStorage as LongStorage, ShortStorage as ShortStorage,
     TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage,
 )
+from .testing import FileCheck as FileCheck
 from .utils._device import get_default_device as get_default_device, set_default_device as set_default_device
 BFloat16Tensor: Any
 BoolTensor: Any

@@ -109,6 +109,21 @@ class _ExcludeDispatchKeyGuard:
             context.__exit__(*error)
 
 
+ExcludeDispatchKeyGuard = _ExcludeDispatchKeyGuard
+
+
+class AcceleratorError(RuntimeError):
+    """What a device reports."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """No memory is left on a device."""
+
+
+class FatalError(Exception):
+    """What must not be caught and gone on from."""
+
+
 class _Prefixed(ModuleType):
     """A part of the core's module: its functions are the core's, under names with a prefix."""
 

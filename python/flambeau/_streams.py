@@ -22,8 +22,13 @@ class Event:
     __module__ = "flambeau"
 
     def __init__(self, device=None, *, enable_timing=False, blocking=False, interprocess=False):
-        self.device = _C.device("cpu" if device is None else device)
+        self._device = _C.device("cpu" if device is None else device)
         self._timing, self._time = enable_timing, None
+
+    @property
+    def device(self):
+        """The device whose work it waits for."""
+        return self._device
 
     def record(self, stream=None):
         from time import perf_counter

@@ -1,15 +1,16 @@
 """`compile` and its helpers: programs run eagerly, unchanged."""
 import functools
 
-__all__ = ["compile", "config", "assume_constant_result", "reset", "allow_in_graph", "list_backends", "disable",
-           "set_stance", "set_enable_guard_collectives", "cudagraph_mark_step_begin", "load_compiled_function",
+__all__ = ["compile", "config", "get_default_backend", "set_default_backend", "assume_constant_result", "reset",
+           "allow_in_graph", "list_backends", "disable", "set_stance", "set_enable_guard_collectives",
+           "cudagraph_mark_step_begin", "load_compiled_function",
            "wrap_numpy", "is_compiling", "is_dynamo_compiling", "is_exporting", "save_cache_artifacts",
            "load_cache_artifacts", "substitute_in_graph", "keep_portable_guards_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe",
            "skip_guard_on_all_nn_modules_unsafe", "keep_tensor_guards_unsafe", "skip_guard_on_globals_unsafe",
            "skip_all_guards_unsafe", "nested_compile_region"]  # fmt: skip
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, name=None,
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
             disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):  # fmt: skip
     """The model or function itself; without one, a decorator. A callable `backend` is not called."""
     if mode is not None and options is not None:
@@ -35,6 +36,20 @@ class _Config:
 
 
 config = _Config()
+
+
+_default_backend = "inductor"
+
+
+def get_default_backend():
+    """The backend that `compile` names when none is given."""
+    return _default_backend
+
+
+def set_default_backend(backend):
+    """Sets it; None sets it back."""
+    global _default_backend
+    _default_backend = "inductor" if backend is None else backend
 
 
 def _same(fn):
@@ -125,4 +140,9 @@ def _all_guards(guard_entries):
 
 
 keep_portable_guards_unsafe = skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = _all_guards
-keep_tensor_guards_unsafe = skip_guard_on_globals_unsafe = skip_all_guards_unsafe = _all_guards
+skip_guard_on_globals_unsafe = skip_all_guards_unsafe = _all_guards
+
+
+def keep_tensor_guards_unsafe(guard_entries, keep_parameters=False):
+    """Every guard is kept: nothing is compiled."""
+    return _all_guards(guard_entries)

@@ -206,7 +206,7 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
 
 
 def _registering(method):
-    def register(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    def register(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
         if func is None:
             return lambda func: register(op, func)
         getattr(_find(op), method)(func)
@@ -216,7 +216,13 @@ def _registering(method):
 
 
 register_fake = _registering("register_fake")
-impl_abstract = register_fake
+
+
+def impl_abstract(qualname, func=None, *, lib=None, _stacklevel=1):
+    """The older name of `register_fake`."""
+    return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel + 1)
+
+
 register_vmap = _registering("register_vmap")
 
 
@@ -269,7 +275,7 @@ class Library:
         define(f"{self.ns}::{name}", schema[len(schema.split("(")[0]) :])
         return f"{self.ns}::{name}"
 
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=True):
         key = dispatch_key or self.dispatch_key
         qualname = op_name if isinstance(op_name, str) and "::" in op_name else f"{self.ns}::{op_name}"
         op = _find(qualname)

@@ -166,11 +166,11 @@ class EventList(list):
     def self_cpu_time_total(self):
         return sum(e.self_cpu_time_total for e in self)
 
-    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+    def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0, group_by_overload_name=False):
         groups = {}
         for event in self:
             key = [event.key]
-            if group_by_input_shape:
+            if group_by_input_shapes:
                 key.append(str(event.input_shapes))
             if group_by_stack_n:
                 key += event.stack[:group_by_stack_n]

@@ -401,8 +401,8 @@ class Future(Generic[T]):
     def set_result(self, result):
         self._value, self._done = result, True
 
-    def set_exception(self, error):
-        self._error, self._done = error, True
+    def set_exception(self, result):
+        self._error, self._done = result, True
 
     def then(self, callback):
         future = Future()

@@ -23,6 +23,7 @@ class ProfilerAction(Enum):
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
 class RecordScope(Enum):
     FUNCTION = 0
     BACKWARD_FUNCTION = 1

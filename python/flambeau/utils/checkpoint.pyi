@@ -19,6 +19,7 @@ class CheckpointPolicy(Enum):
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
     MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 class DefaultDeviceType:
     @staticmethod
     def set_device_type(device: str = 'cuda') -> None: ...

@@ -1,13 +1,22 @@
 """Tensors shared with other libraries through DLPack."""
 
+import enum
+
 from .. import _C
 
-__all__ = ["from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor):
     """A capsule over the tensor's memory, to be consumed once by another library."""
     return tensor.__dlpack__()
+
+
+class DLDeviceType(enum.IntEnum):
+    """Kinds of devices as DLPack numbers them."""
+
+    (kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal, kDLVPI, kDLROCM, kDLROCMHost, kDLExtDev, kDLCUDAManaged,
+     kDLOneAPI, kDLWebGPU, kDLHexagon, kDLMAIA) = (1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17)  # fmt: skip
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None):

@@ -1,6 +1,7 @@
 """Running a module on several devices. With none but the CPU, the module simply runs."""
 from ..modules.module import Module
 from .distributed import DistributedDataParallel
+from .scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
@@ -13,6 +14,25 @@ class DataParallel(Module):
         self.module = module
         self.device_ids = []
         self.dim = dim
+
+    def replicate(self, module, device_ids):
+        """A copy of the module for each device, all over the same parameters."""
+        replicas = [module.__class__.__new__(module.__class__) for _ in device_ids]
+        for replica in replicas:
+            replica.__dict__ = module.__dict__.copy()
+        return replicas
+
+    def scatter(self, inputs, kwargs, device_ids):
+        """The arguments in parts."""
+        return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
+
+    def parallel_apply(self, replicas, inputs, kwargs):
+        """Runs each copy on its part, one after the other."""
+        return [replica(*args, **named) for replica, args, named in zip(replicas, inputs, kwargs)]
+
+    def gather(self, outputs, output_device):
+        """The results of the parts as one."""
+        return gather(outputs, output_device, dim=self.dim)
 
     def forward(self, *inputs, **kwargs):
         return self.module(*inputs, **kwargs)
