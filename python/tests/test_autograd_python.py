@@ -222,6 +222,14 @@ def test_profiler(tmp_path):
     assert "block" in prof.key_averages().table(sort_by="cpu_time_total")
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     assert any(e.get("cat") == "user_annotation" for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"])
+    with pytest.raises(AssertionError, match="requires with_stack=True"):
+        prof.export_stacks(str(tmp_path / "stacks"))
+    with profile(with_flops=True, record_shapes=True) as prof:
+        fl.addmm(fl.ones(3), fl.ones(4, 8), fl.ones(8, 3)) * 2
+    assert {e.key: e.flops for e in prof.key_averages() if e.flops} == {"aten::addmm": 192, "aten::mul": 12}
+    table = prof.key_averages().table()
+    assert "Total FLOPs" in table and "Input Shapes" not in table
+    assert "Input Shapes" in prof.key_averages(group_by_input_shape=True).table()
     steps = []
     with profile(schedule=schedule(wait=1, warmup=1, active=2, repeat=1), on_trace_ready=lambda p: steps.append(p.step_num)) as p:
         for _ in range(6):

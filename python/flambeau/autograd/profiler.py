@@ -1,5 +1,6 @@
 """Recording which operators ran, when and for how long."""
 import enum
+import math
 import os
 from collections import defaultdict
 
@@ -34,6 +35,29 @@ def _format_time(us):
     if us >= 1e6:
         return f"{us / 1e6:.3f}s"
     return f"{us / 1e3:.3f}ms" if us >= 1e3 else f"{us:.3f}us"
+
+
+def _format_memory(nbytes):
+    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if abs(nbytes) >= unit:
+            return f"{nbytes / unit:.2f} {name}"
+    return f"{nbytes} B"
+
+
+def _product_flops(shapes):
+    """Two for each term of a product of (batches of) matrices, the last two shapes."""
+    left, right = [shape for shape in shapes if shape][-2:]
+    return 2 * math.prod(left) * right[-1]
+
+
+def _elementwise_flops(shapes):
+    """One for each element of the first operand."""
+    return math.prod(shapes[0])
+
+
+# What the shapes of an operator's tensors tell of its work; the first tensor of `addmm` and `baddbmm` is added.
+_FLOPS = {"aten::mm": _product_flops, "aten::addmm": _product_flops, "aten::bmm": _product_flops,
+          "aten::baddbmm": _product_flops, "aten::mul": _elementwise_flops, "aten::add": _elementwise_flops}
 
 
 def _share(part, whole):
@@ -132,6 +156,8 @@ class FunctionEventAvg(FunctionEvent):
         self.name = event.name if self.name is None else self.name
         self.input_shapes = event.input_shapes if self.input_shapes is None else self.input_shapes
         self.count += event.count
+        if event.flops is not None:
+            self.flops = (self.flops or 0) + event.flops
         parent, nested = event.cpu_parent, False
         while parent is not None and not nested:  # a recursive call is inside its caller's time already
             nested, parent = parent.name == event.name, parent.cpu_parent
@@ -177,7 +203,11 @@ class EventList(list):
             if group_by_overload_name:
                 key.append(event.overload_name)
             groups.setdefault(tuple(key), FunctionEventAvg(event)).add(event)
-        return EventList(groups.values(), use_device=self._use_device, profile_memory=self._profile_memory)
+        if not group_by_input_shape:
+            for average in groups.values():
+                average.input_shapes = []
+        return EventList(groups.values(), use_device=self._use_device, profile_memory=self._profile_memory,
+                         with_flops=self._with_flops)
 
     def total_average(self):
         total = FunctionEventAvg()
@@ -193,27 +223,37 @@ class EventList(list):
         if sort_by is not None:
             events.sort(key=lambda e: getattr(e, sort_by.replace("cuda", "device")), reverse=True)
         total = self.self_cpu_time_total
-        heads = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
-        memory = self._profile_memory
+        heads = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
+        memory, counted = self._profile_memory, [e.flops for e in events if e.flops] if self._with_flops else []
         shapes = any(e.input_shapes for e in events)
         if memory:
             heads += ["CPU Mem", "Self CPU Mem"]
+        heads.append("# of Calls")
         if shapes:
             heads.append("Input Shapes")
+        if counted:
+            scale = min(len(str(min(counted))) - 1, 17) // 3
+            heads.append(f"Total {['', 'K', 'M', 'G', 'T', 'P'][scale]}FLOPs")
         rows = []
         for e in events[:row_limit] if row_limit and row_limit > 0 else events:
             name = e.key if len(e.key) <= max_name_column_width else e.key[: max_name_column_width - 3] + "..."
             row = [
                 name, _share(e.self_cpu_time_total, total), _format_time(e.self_cpu_time_total),
-                _share(e.cpu_time_total, total), _format_time(e.cpu_time_total), _format_time(e.cpu_time), str(e.count),
+                _share(e.cpu_time_total, total), _format_time(e.cpu_time_total), _format_time(e.cpu_time),
             ]  # fmt: skip
             if memory:
-                row += [f"{e.cpu_memory_usage} B", f"{e.self_cpu_memory_usage} B"]
+                row += [_format_memory(e.cpu_memory_usage), _format_memory(e.self_cpu_memory_usage)]
+            row.append(str(e.count))
             if shapes:
                 row.append(str(e.input_shapes or [])[:max_shapes_column_width])
+            if counted:
+                row.append(f"{e.flops / 1000**scale:.3f}" if e.flops else "--")
             rows.append(row)
-        widths = [max(len(r[i]) for r in [heads, *rows]) + 2 for i in range(len(heads))]
-        widths = [max(w, 12) for w in widths]
+        widths = [12] * len(heads)
+        widths[0] = min(max((len(e.key) for e in events), default=0) + 4, max_name_column_width)
+        if shapes:
+            place = heads.index("Input Shapes")
+            widths[place] = min(max(len(str(e.input_shapes or [])) for e in events) + 4, max_shapes_column_width)
         line = "  ".join("-" * w for w in widths) + "  "
         text = ["  ".join(c.rjust(w) for c, w in zip(r, widths)) + "  " for r in [heads, *rows]]
         lines = [line, text[0], line, *text[1:], line]
@@ -275,6 +315,8 @@ def build_events(records, **settings):
         outer = open_in_thread[thread]
         while outer and outer[-1].time_range.end < event.time_range.end:
             outer.pop()
+        if settings.get("with_flops"):
+            event.flops = _FLOPS[name](shapes) if name in _FLOPS and shapes else 0
         if outer:
             event.set_cpu_parent(outer[-1])
             outer[-1].append_cpu_child(event)
@@ -311,7 +353,7 @@ class profile:
         if self.entered:
             raise RuntimeError("Profiler context manager is not reentrant")
         self.entered = True
-        _C._profiler_start(self.record_shapes, self.profile_memory)
+        _C._profiler_start(self.record_shapes or self.with_flops, self.profile_memory)
         return self
 
     _start_trace = __enter__
@@ -472,5 +514,3 @@ class MemRecordsAcc:
         for record in self._mem_records:
             if start_us * 1000 <= record[0].start_ns() <= end_us * 1000:
                 yield record
-
-

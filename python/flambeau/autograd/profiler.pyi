@@ -117,6 +117,7 @@ class FunctionEventAvg(FunctionEvent):
     count: Any
     name: Any
     input_shapes: Any
+    flops: Any
 class Interval:
     def __init__(self, start: Any, end: Any) -> None: ...
     def elapsed_us(self) -> Any: ...

@@ -181,7 +181,15 @@ class profile:
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
         """Write call stacks; none are recorded."""
+        if not self.with_stack:
+            raise AssertionError("export_stacks() requires with_stack=True")
         self._finished().export_stacks(path, metric)
+
+    def export_memory_timeline(self, path, device=None):
+        """Memory by kind over time is not recorded."""
+        if not (self.record_shapes and self.profile_memory and self.with_stack):
+            raise ValueError("record_shapes=True, profile_memory=True, with_stack=True required for memory profiling.")
+        raise NotImplementedError("Flambeau's profiler records no memory events, and has no timeline of them")
 
     def add_metadata(self, key, value):
         """Add a string to the trace."""
