@@ -325,6 +325,8 @@ impl Function {
             }
             Outputs::Scalar(s) => return Ok(crate::number::to_python(py, s)),
             Outputs::One(t) => vec![Some(t)],
+            // Lists of tensors that are written are not given back.
+            Outputs::Many(_) if op.schema().returns.is_empty() => return Ok(py.None().into_ptr()),
             Outputs::Many(v) => v,
         };
         let mut items = Vec::with_capacity(tensors.len());

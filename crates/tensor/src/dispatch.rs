@@ -264,7 +264,7 @@ fn prepare_targets<'a>(
                     ),
                 }));
             }
-            Form::Out => resize_output(given, sizes, strides)?,
+            Form::Out => resize_output(given, sizes, strides.filter(|_| !rule.row_major))?,
         };
         for &i in rule.apart {
             check_apart(op, inputs.get(i), given, &target)?;

@@ -41,17 +41,26 @@ pub struct OutRule {
     pub dtype: fn(DType, DType) -> Result<()>,
     /// Arguments, by position, that the tensor must share no memory with.
     pub apart: &'static [usize],
+    /// Whether a tensor that is resized becomes row-major, whatever the order of the result is.
+    pub row_major: bool,
 }
 
 impl OutRule {
     /// Of any dtype that the result can be cast to.
-    pub const CASTABLE: OutRule = OutRule { dtype: castable, apart: &[] };
+    pub const CASTABLE: OutRule = OutRule { dtype: castable, apart: &[], row_major: false };
     /// Of the result's dtype.
-    pub const EXACT: OutRule = OutRule { dtype: exact, apart: &[] };
+    pub const EXACT: OutRule = OutRule { dtype: exact, apart: &[], row_major: false };
 
     /// By a rule for the dtypes of its own.
     pub const fn dtype(dtype: fn(DType, DType) -> Result<()>) -> OutRule {
-        OutRule { dtype, apart: &[] }
+        OutRule { dtype, apart: &[], row_major: false }
+    }
+
+    /// The same, and row-major where the tensor is resized.
+    #[must_use]
+    pub const fn row_major(mut self) -> OutRule {
+        self.row_major = true;
+        self
     }
 
     /// The same, and sharing no memory with the arguments at these positions.

@@ -53,6 +53,7 @@ const CHARTS: &[Chart] = &[
     Chart { ops: &["linalg_eigvalsh"], inputs: hermitian, outputs: all },
     Chart { ops: &["_linalg_eigh", "linalg_eigh"], inputs: hermitian, outputs: sizes },
     Chart { ops: &["_linalg_svd", "linalg_eig", "linalg_svd", "svd"], inputs: all, outputs: sizes },
+    Chart { ops: &["cholesky_inverse", "cholesky_solve"], inputs: triangular, outputs: all },
     Chart { ops: &["_linalg_slogdet", "linalg_lstsq"], inputs: all, outputs: first_two },
 ];
 
@@ -61,6 +62,15 @@ fn all(xs: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 fn hermitian(xs: &[Tensor]) -> Result<Vec<Tensor>> {
     xs.iter().map(|x| x.add(&x.mh()?)?.mul(0.5)).collect()
+}
+/// The last matrix without the triangle that holds nothing but what differences put there.
+fn triangular(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let mut xs = xs.to_vec();
+    if let Some(x) = xs.last_mut() {
+        let weight = |t: Tensor| t.detach()?.abs()?.sum()?.item().map(|s| s.to_f64());
+        *x = if weight(x.tril(-1)?)? > weight(x.triu(1)?)? { x.tril(0)? } else { x.triu(0)? };
+    }
+    Ok(xs)
 }
 fn first_two(xs: &[Tensor]) -> Result<Vec<Tensor>> {
     Ok(xs.iter().take(2).cloned().collect())

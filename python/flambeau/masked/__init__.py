@@ -150,7 +150,7 @@ def _variance(input, dim, unbiased, correction, keepdim, dtype, mask, root):
     apart = x - centre
     square = sum(apart * apart.conj(), dims, keepdim=keepdim, mask=mask)
     count = count if keepdim or not dims else count.reshape(square.shape)
-    result = square / (count - correction).clamp(min=0)
+    result = (square / (count - correction).clamp(min=0)).to(kind)
     return result.sqrt() if root else result
 
 

@@ -112,7 +112,7 @@ pub fn zeta(x: f64, q: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
     }
-    if x.is_nan() || q.is_nan() || x < 1.0 {
+    if q.is_nan() || x < 1.0 {
         return f64::NAN;
     }
     if q <= 0.0 {
@@ -124,8 +124,8 @@ pub fn zeta(x: f64, q: f64) -> f64 {
             return f64::NAN;
         }
     }
-    if q == f64::INFINITY {
-        return 0.0;
+    if x.is_nan() || q == f64::INFINITY {
+        return f64::NAN;
     }
     // The first terms one by one, then Euler and Maclaurin's formula; (2k)! / B_2k are its constants.
     const DIVISORS: [f64; 12] = [

@@ -2,8 +2,9 @@
 
 use super::matrices::{
     batch, check_alike, check_info, check_matrix, check_precision, check_square, check_square_field,
-    column_target, columns, deliver, field, for_each, identity, lower_half, row_target, shape, sizes_of,
+    column_target, columns, deliver, diagonal_of, field, for_each, identity, row_target, shape, sizes_of,
 };
+use crate::autograd::Geometry;
 use crate::samples::Maker;
 use crate::{Body, DType, ErrorKind, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_linalg::Field;
@@ -44,11 +45,12 @@ fn cholesky_ex_run(x: &Tensor, upper: bool, check_errors: bool, outs: &[Tensor])
 fn cholesky_backward(g: &Tensor, upper: bool, factor: &Tensor) -> Result<Tensor> {
     let (lower, g) = if upper { (factor.mh()?, g.mh()?) } else { (factor.clone(), g.clone()) };
     let adjoint = lower.mh()?;
-    let half = lower_half(&adjoint.matmul(&g)?)?;
-    let inner = half.add(&half.mh()?)?.mul(0.5)?;
-    // L^-H inner L^-1, whose two sides are each other's adjoint as inner is its own.
-    let left = adjoint.solve_triangular(&inner, true, true, false)?;
-    adjoint.solve_triangular(&left.mh()?, true, true, false)?.mh()
+    let product = adjoint.matmul(&g)?;
+    let below = product.tril(-1)?;
+    // A diagonal that is not real, which no function of the real one gives, is kept: so does PyTorch.
+    let inner = below.add(&below.mh()?)?.add(&diagonal_of(&product)?)?.mul(0.5)?;
+    // L^-H inner L^-1.
+    lower.solve_triangular(&adjoint.solve_triangular(&inner, true, true, false)?, false, false, false)
 }
 
 /// Positive definite matrices.
@@ -103,6 +105,7 @@ op! {
     Body::Composite(kernel!(cholesky_any; x, upper));
     samples: |m| definite(m, &[3, 3]).into_iter().map(|x| sample![x, true]).collect();
     ulp: 64.0;
+    out_rule: OutRule::CASTABLE.row_major();
     fn cholesky(&self, upper: bool) -> Tensor [self, upper];
 }
 
@@ -116,18 +119,34 @@ fn cholesky_solve_any(b: &Tensor, factor: &Tensor, upper: bool) -> Result<Tensor
     turned.solve_triangular(&lower.solve_triangular(b, false, true, false)?, true, true, false)
 }
 
-fn triangular_samples(m: &mut Maker) -> Vec<(Tensor, Tensor)> {
+/// With `X` the solution and `G = A^-1 g` the gradient of the right side: `-(G X^H + X G^H) L`, of the whole factor.
+fn cholesky_solve_backward(g: &Tensor, factor: &Tensor, upper: bool, solution: &Tensor) -> Result<Tensor> {
+    let product = g.cholesky_solve(factor, upper)?.matmul(&solution.mh()?)?;
+    let sum = product.add(&product.mh()?)?.neg()?;
+    if upper { factor.matmul(&sum) } else { sum.matmul(factor) }
+}
+
+/// Right sides, and factors that are lower and upper.
+fn triangular_samples(m: &mut Maker) -> Vec<(Tensor, [Tensor; 2])> {
     let factors = [definite(m, &[3, 3]), definite(m, &[2, 3, 3])].concat();
-    factors.into_iter().map(|a| (m.any(&[2, 3, 2]), a)).collect()
+    let both = |a: Tensor| Ok([a.tril(0)?, a.triu(0)?]);
+    let factors: Vec<_> = factors.into_iter().map(both).collect::<Result<_>>().unwrap_or_default();
+    factors.into_iter().map(|f| (m.any(&[2, 3, 2]), f)).collect()
 }
 
 op! {
     /// The solution of `A x = self` from the Cholesky factor `input2` of A.
     cholesky_solve: "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
         Out OUT: "cholesky_solve.out(Tensor self, Tensor input2, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(cholesky_solve_any; b, factor, upper));
-    samples: |m| triangular_samples(m).into_iter().flat_map(|(b, a)| [sample![b.clone(), a.clone(), false], sample![b, a, true]]).collect();
+    Body::Explicit(kernel!(cholesky_solve_any; b, factor, upper));
+    derivative: backward! {
+        self_(g, self_: Geometry, input2: Tensor, upper: bool) => g.cholesky_solve(&input2, upper)?.sum_to_size(&self_.sizes)?,
+        input2(g, input2: Tensor, upper: bool, result: Tensor) =>
+            cholesky_solve_backward(g, &input2, upper, &result)?.sum_to_size(input2.sizes())?,
+    };
+    samples: |m| triangular_samples(m).into_iter().flat_map(|(b, [lower, upper])| [sample![b.clone(), lower, false], sample![b, upper, true]]).collect();
     ulp: 256.0;
+    out_rule: OutRule::CASTABLE.row_major();
     fn cholesky_solve(&self, factor: &Tensor, upper: bool) -> Tensor [self, factor, upper];
 }
 
@@ -144,13 +163,10 @@ fn cholesky_inverse_any(factor: &Tensor, upper: bool) -> Result<Tensor> {
     inverse.mh()?.matmul(&inverse)?.mh()
 }
 
-/// `-X (g + g^H) X` is the gradient of `L L^H`.
+/// `-X (g + g^H) X` is the gradient of `L L^H`. The whole factor counts, also the triangle that is not read: as in PyTorch.
 fn cholesky_inverse_backward(g: &Tensor, factor: &Tensor, upper: bool, inverse: &Tensor) -> Result<Tensor> {
     let middle = inverse.matmul(&g.add(&g.mh()?)?)?.matmul(inverse)?.neg()?;
-    match upper {
-        true => factor.triu(0)?.matmul(&middle)?.triu(0),
-        false => middle.matmul(&factor.tril(0)?)?.tril(0),
-    }
+    if upper { factor.matmul(&middle) } else { middle.matmul(factor) }
 }
 
 op! {
@@ -159,7 +175,7 @@ op! {
         Out OUT: "cholesky_inverse.out(Tensor self, bool upper=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(cholesky_inverse_any; factor, upper));
     derivative: backward! { self_(g, self_: Tensor, upper: bool, result: Tensor) => cholesky_inverse_backward(g, &self_, upper, &result)? };
-    samples: |m| triangular_samples(m).into_iter().flat_map(|(_, a)| [sample![a.clone(), false], sample![a, true]]).collect();
+    samples: |m| triangular_samples(m).into_iter().flat_map(|(_, [lower, upper])| [sample![lower, false], sample![upper, true]]).collect();
     ulp: 256.0;
     fn cholesky_inverse(&self, upper: bool) -> Tensor [self, upper];
 }

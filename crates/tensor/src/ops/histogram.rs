@@ -2,7 +2,7 @@
 
 use super::reduce::not_for;
 use crate::samples::{Maker, Sample};
-use crate::{Body, DType, Op, Result, Scalar, Tensor, ensure, sample};
+use crate::{Body, DType, Op, Result, Scalar, Tensor, bf16, ensure, f16, sample};
 
 /// How values are put into bins.
 enum Bins<'a> {
@@ -15,17 +15,21 @@ enum Bins<'a> {
 }
 
 /// The bin of `x` among `n` from `low` to `high`, the last of which has both its ends.
-fn bin_of(x: f64, low: f64, high: f64, n: usize, bins: &Bins<'_>, single: bool) -> Option<usize> {
+fn bin_of(x: f64, low: f64, high: f64, n: usize, bins: &Bins<'_>, dtype: DType) -> Option<usize> {
     // False for NaN too.
     if !(x >= low && x <= high) {
         return None;
     }
     let guess = || {
-        // In the precision of the data, as the edges are.
-        let place = match single {
-            true => f64::from((x as f32 - low as f32) * n as f32 / (high as f32 - low as f32)),
-            false => (x - low) * n as f64 / (high - low),
+        // Each step in the precision of the data, as the edges are.
+        let round = |x: f64| match dtype {
+            DType::F16 => f64::from(f16::from_f64(x)),
+            DType::BF16 => f64::from(bf16::from_f64(x)),
+            DType::F32 => f64::from(x as f32),
+            _ => x,
         };
+        let (low, high) = (round(low), round(high));
+        let place = round(round(round(x - low) * round(n as f64)) / round(high - low));
         (place as usize).min(n - 1)
     };
     let above = |edges: &[f64]| edges.partition_point(|e| *e <= x);
@@ -77,7 +81,7 @@ fn histc_cpu(x: &Tensor, bins: Option<i64>, low: Option<Scalar>, high: Option<Sc
     ensure!(low < high, "torch.histc: max must be larger than min");
     let mut counts = vec![0f64; n];
     for value in values {
-        if let Some(i) = bin_of(value, low, high, n, &Bins::Even, x.dtype() != DType::F64) {
+        if let Some(i) = bin_of(value, low, high, n, &Bins::Even, x.dtype()) {
             counts[i] += 1.0;
         }
     }
@@ -218,14 +222,14 @@ fn count(x: &Tensor, points: &Points, edges: &Edges, weight: Option<&Tensor>, de
     let out = Tensor::zeros(&sizes, (DType::F64, crate::Device::CPU))?;
     let mut counts = vec![0f64; total as usize];
     let weights = weight.map(|w| w.to_vec::<f64>()).transpose()?;
-    let single = x.dtype() != DType::F64;
+    let precision = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     if total > 0 && points.dims > 0 {
         for (k, point) in points.values.chunks_exact(points.dims).enumerate() {
             let mut at = Some(0usize);
             for (value, e) in point.iter().zip(&edges.values) {
                 let n = e.len() - 1;
                 let bins = if edges.even { Bins::Checked(e) } else { Bins::Edges(e) };
-                let bin = bin_of(*value, e[0], e[n], n, &bins, single);
+                let bin = bin_of(*value, e[0], e[n], n, &bins, precision);
                 at = at.zip(bin).map(|(at, bin)| at * n + bin);
             }
             if let Some(at) = at {

@@ -52,6 +52,11 @@ fn kept(x: Tensor, dim: [i64; 2], keepdim: bool) -> Result<Tensor> {
     x.unsqueeze(dim[0].min(dim[1]))?.unsqueeze(dim[0].max(dim[1]))
 }
 
+/// The largest along a dim; of none, zero.
+fn largest(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    if x.size(dim)? == 0 { x.sum_dim(&[dim], keepdim) } else { x.amax(&[dim], keepdim) }
+}
+
 fn matrix_norm_any(x: &Tensor, order: Scalar, dim: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let dim = two(x, dim)?;
     check_dtype(x)?;
@@ -62,7 +67,7 @@ fn matrix_norm_any(x: &Tensor, order: Scalar, dim: &[i64], keepdim: bool, dtype:
     }
     if size == 2.0 {
         let values = singular_values(x, dim, dtype)?;
-        let found = if p > 0.0 { values.amax(&[-1], false)? } else { values.amin(&[-1], false)? };
+        let found = if p > 0.0 { largest(&values, -1, false)? } else { values.amin(&[-1], false)? };
         return kept(found, dim, keepdim);
     }
     // Sums over one dim, then the extreme over the other.
@@ -74,7 +79,7 @@ fn matrix_norm_any(x: &Tensor, order: Scalar, dim: &[i64], keepdim: bool, dtype:
         other -= 1;
     }
     let sums = vector_norm(x, Scalar::Int(1), Some(&[summed]), keepdim, dtype)?;
-    if p > 0.0 { sums.amax(&[other], keepdim) } else { sums.amin(&[other], keepdim) }
+    if p > 0.0 { largest(&sums, other, keepdim) } else { sums.amin(&[other], keepdim) }
 }
 
 fn matrix_norm_named(x: &Tensor, order: &str, dim: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {

@@ -549,7 +549,8 @@ fn batch_norm_meta(
 op! {
     /// Normalises each channel of (N, C, ...) by the batch's statistics (and updates the running ones) or by the running
     /// ones; also gives the batch's means and reciprocal standard deviations.
-    native_batch_norm: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)";
+    native_batch_norm: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        Out OUT: "native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out, Tensor(b!) save_mean, Tensor(c!) save_invstd) -> (Tensor(a!), Tensor(b!), Tensor(c!))";
     Body::Kernels {
         cpu: kernel!(batch_norm_cpu; x, weight, bias, running_mean, running_var, training, momentum, eps),
         meta: kernel!(batch_norm_meta; x, weight, bias, running_mean, running_var, training, momentum, eps),
@@ -690,6 +691,9 @@ fn batch_norm_any(
         if count == 1 {
             return Err(crate::Error::value(format!("Expected more than 1 value per channel when training, got input size {:?}", x.sizes())));
         }
+    }
+    if x.numel() == 0 && x.dim() < 2 {
+        return x.clone_in(MemoryFormat::Preserve);
     }
     let out = native_batch_norm::OP.call(&[
         x.into(), weight.into(), bias.into(), running_mean.into(), running_var.into(), training.into(), momentum.into(), eps.into(),

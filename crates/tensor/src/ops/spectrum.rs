@@ -502,6 +502,7 @@ macro_rules! transforms {
                 false => vec![],
             };
             ulp: 64.0;
+            out_rule: crate::OutRule::CASTABLE.row_major();
             fn $one(&self, n: Option<i64>, dim: i64, norm: Option<&str>) -> Tensor [self, n, dim, norm];
         }
         op! {
@@ -515,6 +516,7 @@ macro_rules! transforms {
                 false => vec![],
             };
             ulp: 64.0;
+            out_rule: crate::OutRule::CASTABLE.row_major();
             fn $two(&self, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Tensor [self, s, dim, norm];
         }
         op! {
@@ -528,6 +530,7 @@ macro_rules! transforms {
                 false => vec![],
             };
             ulp: 64.0;
+            out_rule: crate::OutRule::CASTABLE.row_major();
             fn $many(&self, s: Option<&[i64]>, dim: Option<&[i64]>, norm: Option<&str>) -> Tensor [self, s, dim, norm];
         }
     )* };

@@ -112,10 +112,10 @@ pub(crate) fn fits(value: &OwnedValue, ty: &Type) -> bool {
 
 /// The arguments of a form of an operator, by name, then by place; `None` where they do not fit it. Arguments to be
 /// written by an `out=` form are left out.
-pub(crate) fn for_form(op: &Op, args: &[OwnedValue], form: &'static Op) -> Option<Vec<OwnedValue>> {
+pub(crate) fn for_form(op: &'static Op, args: &[OwnedValue], form: &'static Op) -> Option<Vec<OwnedValue>> {
     let (from, to) = (op.schema(), form.schema());
     let outs = match to.params.len() > from.params.len() || super::form_of(form) == Some(flambeau::Form::Out) {
-        true => form.mutated().count_ones() as usize,
+        true => (form.mutated().count_ones() - op.mutated().count_ones()) as usize,
         false => 0,
     };
     let mut values = Vec::new();

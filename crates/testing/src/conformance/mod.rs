@@ -9,7 +9,10 @@ mod compare;
 mod forms;
 mod gradients;
 mod layouts;
+mod table;
 mod values;
+
+pub use table::table;
 
 use flambeau::{Body, DType, Device, Error, ErrorKind, Form, Op, Result, Tensor, registry, samples};
 use regex::Regex;

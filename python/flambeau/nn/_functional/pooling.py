@@ -8,16 +8,20 @@ avg_pool1d = _C.avg_pool1d
 adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *,
+               out=None):  # fmt: skip
     """Mean over windows of (N, C, H, W)."""
     stride = [] if stride is None else stride
-    return aten.avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    written = {} if out is None else {"out": out}
+    return aten.avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, **written)
 
 
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *,
+               out=None):  # fmt: skip
     """Mean over windows of (N, C, D, H, W)."""
     stride = [] if stride is None else stride
-    return aten.avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    written = {} if out is None else {"out": out}
+    return aten.avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, **written)
 
 
 def _max_pool(n, plain, indexed):
