@@ -355,6 +355,28 @@ def test_former_versions():
         assert math.isclose(result[0].item(), 10 if version == 3 else 10.5)
 
 
+def test_registered_operators():
+    """Operators that the program registers are found."""
+    line = "return ops.testing_archives.twice(x)"
+    with pytest.raises(RuntimeError, match="Unknown builtin op: testing_archives::twice"):
+        torch.jit.load(forward(line))(torch.ones(2))
+
+    @torch.library.custom_op("testing_archives::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    assert torch.jit.load(forward(line))(torch.ones(2)).sum() == 4
+
+
+def test_text_is_bytes():
+    """Lengths and places in strings count bytes of UTF-8."""
+    lines = ["a = 'h\\303\\251llo'", "b = [torch.len(a), torch.find(a, 'l'), torch.len(a[1]), torch.len(torch.slice(a, 3))]",
+             "c = torch.add(torch.slice(a, 0, 1), torch.slice(a, 3))", "return torch.add(x, torch.len(c))"]
+    module = torch.jit.load(forward(*lines[:2], "return torch.tensor(b)"))
+    assert module(torch.ones(1)).tolist() == [6, 3, 1, 3]
+    assert torch.jit.load(forward(*lines))(torch.zeros(1)).item() == 4
+
+
 def test_nothing_to_save():
     with pytest.raises(AttributeError, match="'Linear' object has no attribute 'save_to_buffer'"):
         torch.jit.save(torch.nn.Linear(2, 2), io.BytesIO())

@@ -12,8 +12,8 @@ import flambeau as _fl
 from .. import _weights_only_unpickler as _safe
 from .._saving import _dtype_name, _dtype_to_type
 from .._zipfile import ZipReader, ZipWriter
-from ..serialization import (_atomic, _cpu, _memory, _restore_function, _swap_size, _swapped, _typed, _untyped,
-                             location_tag)
+from ..serialization import (_atomic, _cpu, _memory, _restore_function, _swap_size, _storage_over, _swapped, _typed,
+                             _untyped, location_tag)
 from ._calls import run
 from ._objects import NamedTuple, ScriptClass, ScriptObject, check_data, class_of, is_member, restore
 from ._modules import RecursiveScriptModule
@@ -110,8 +110,9 @@ _BUILDERS["restore_type_tag"] = _restore_type_tag
 class _Tensors:
     """The storages of one folder of an archive."""
 
-    def __init__(self, reader: ZipReader, folder: str, map_location) -> None:
-        self.reader, self.folder = reader, folder
+    def __init__(self, reader: ZipReader, folder: str, map_location, records=None) -> None:
+        """`records` has the bytes of what was read already: storages share its memory."""
+        self.reader, self.folder, self.records = reader, folder, records or {}
         self.restore = _restore_function(map_location)
         self.to_meta = map_location is not None and str(map_location) == "meta"
         order = reader.read("byteorder") if reader.has_record("byteorder") else b"little"
@@ -138,9 +139,12 @@ class _Tensors:
         size = self.reader.size(name)
         if size < nbytes:
             raise RuntimeError(f"record size ({size} bytes) of {name} does not match expected size ({nbytes} bytes)")
-        storage = _fl.empty(size, dtype=_fl.uint8).untyped_storage()
-        if size:
-            self.reader.read_into(name, _memory(storage))
+        if name in self.records:
+            storage = _storage_over(self.records[name], 0, size)
+        else:
+            storage = _fl.empty(size, dtype=_fl.uint8).untyped_storage()
+            if size:
+                self.reader.read_into(name, _memory(storage))
         if self.swap:
             _swapped(storage, _swap_size(dtype))
         return storage
@@ -151,7 +155,7 @@ class Archive:
 
     def __init__(self, reader: ZipReader) -> None:
         kept = [n for n in reader.names_of_all() if n.startswith(("code/", "constants")) or n in _VERSION]
-        self.records = {name: reader.read(name) for name in kept}
+        self.records = {name: bytearray(reader.read(name)) for name in kept}
 
 
 def _version(reader: ZipReader) -> int:
@@ -223,7 +227,7 @@ def _read(file, map_location, extra_files):
 
     folder = "constants" if any(n.startswith("constants/") for n in archive.records) else "data"
     tensors = _Tensors(reader, "data", map_location)
-    fixed = _Tensors(reader, folder, map_location)
+    fixed = _Tensors(reader, folder, map_location, archive.records)
     unit = CodeUnit(source, lambda: read_constants, version)
     read_constants = _unpickle(constants, unit, fixed)
     check_data(read_constants)

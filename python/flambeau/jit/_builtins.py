@@ -346,6 +346,16 @@ def _derive_index(index, start, step):
 # ---- lists, dicts, strings ---------------------------------------------------------------------------------
 
 
+# A string is bytes of UTF-8: lengths and places count them. A part of a letter is kept as Python keeps bytes in names of
+# files.
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _to_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
 def index(container, key):
     """``container[key]`` of a list, tuple, dict or string."""
     kind = type(container)
@@ -360,10 +370,10 @@ def index(container, key):
         except IndexError:
             raise RuntimeError("list index out of range") from None
     if kind is str:
-        try:
-            return container[key]
-        except IndexError:
-            raise RuntimeError(f"string index {key} out of range") from None
+        letters = container if container.isascii() else _to_bytes(container)
+        if not -len(letters) <= key < len(letters):
+            raise RuntimeError(f"string index {key} out of range")
+        return letters[key] if letters is container else _to_text(letters[key:][:1])
     raise RuntimeError(f"'{type(container).__name__}' object is not subscriptable")
 
 
@@ -396,12 +406,14 @@ def _delete(container, key):
 def _slice(items, start=None, end=None, step=1):
     if step == 0 or step is None:
         raise RuntimeError("slice step cannot be zero")
+    if type(items) is str and not items.isascii():
+        return _to_text(_to_bytes(items)[start:end:step])
     return items[start:end:step]
 
 
 @overloaded("len")
 def _len(items):
-    return len(items)
+    return len(items) if type(items) is not str or items.isascii() else len(_to_bytes(items))
 
 
 @overloaded("append")
@@ -483,7 +495,7 @@ def _index_of(items, item, start=0, end=-1):
 @overloaded("count")
 def _count(items, item, start=0, end=-1):
     if type(items) is str:
-        return items.count(item, start, None if end == -1 else end)
+        return _to_bytes(items).count(_to_bytes(item), start, _end(end))
     return sum(_equal(other, item) for other in items)
 
 
@@ -576,18 +588,18 @@ def _contains(items, item):
     return item in items
 
 
-def _text_end(text, end):
+def _end(end):
     return None if end == -1 else end
 
 
 @builtin("find")
 def _find(text, part, start=0, end=-1):
-    return text.find(part, start, _text_end(text, end))
+    return _to_bytes(text).find(_to_bytes(part), start, _end(end))
 
 
 @builtin("rfind")
 def _rfind(text, part, start=0, end=-1):
-    return text.rfind(part, start, _text_end(text, end))
+    return _to_bytes(text).rfind(_to_bytes(part), start, _end(end))
 
 
 @builtin("rindex")
@@ -600,12 +612,12 @@ def _rindex(text, part, start=0, end=-1):
 
 @builtin("startswith")
 def _starts_with(text, part, start=0, end=-1):
-    return text.startswith(part, start, _text_end(text, end))
+    return _to_bytes(text).startswith(_to_bytes(part), start, _end(end))
 
 
 @builtin("endswith")
 def _ends_with(text, part, start=0, end=-1):
-    return text.endswith(part, start, _text_end(text, end))
+    return _to_bytes(text).endswith(_to_bytes(part), start, _end(end))
 
 
 @overloaded("replace")

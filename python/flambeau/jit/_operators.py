@@ -46,22 +46,26 @@ def _packet(namespace: str, name: str):
     return found if isinstance(found, OpOverloadPacket) else None
 
 
-@functools.lru_cache(None)
 def operator(namespace: str, name: str):
     """The function that serves an operator."""
     if namespace == "prim":
         return _PRIM.get(name) or _unknown(namespace, name)
-    if namespace != "aten":
-        packet = _packet(namespace, name)
-        return _unknown(namespace, name) if packet is None else _with_codes(packet)
+    if namespace == "aten":
+        return _aten(name)
+    packet = _packet(namespace, name)  # programs can register such operators at any time
+    return _unknown(namespace, name) if packet is None else _with_codes(packet)
+
+
+@functools.lru_cache(None)
+def _aten(name: str):
     if name in _FORBIDDEN:
         return _forbidden(name)
     if name in BUILTINS:
         return BUILTINS[name]
     tensors = _SPECIAL.get(name) or _tensor_operator(name)
     if name in OVERLOADED:
-        return _either(OVERLOADED[name], tensors or _unknown(namespace, name))
-    return tensors or _unknown(namespace, name)
+        return _either(OVERLOADED[name], tensors or _unknown("aten", name))
+    return tensors or _unknown("aten", name)
 
 
 def _tensor_operator(name: str):
@@ -77,7 +81,7 @@ def _tensor_operator(name: str):
 
 def _unknown(namespace: str, name: str):
     def unknown(*args, **kwargs):
-        raise RuntimeError(f"Unknown builtin op: {namespace}::{name}.")
+        raise RuntimeError(f"Unknown builtin op: {namespace}::{name}. Flambeau has no such operator, or not yet")
 
     return unknown
 
