@@ -407,9 +407,11 @@ def main():
     }
     for name, (module, inputs) in traced.items():
         calls[name] = torch.jit.trace(module, inputs, check_trace=False), [("forward", inputs)]
+    calls["frozen"] = torch.jit.freeze(torch.jit.script(Hooked().eval())), [("forward", (torch.randn(2, 2),))]
     record = {}
     for name, (module, cases) in calls.items():
-        made = module if isinstance(module, torch.jit.ScriptFunction) else torch.jit.script(module.eval())
+        scripted = isinstance(module, (torch.jit.ScriptFunction, torch.jit.ScriptModule))
+        made = module if scripted else torch.jit.script(module.eval())
         save(made, name)
         loaded = torch.jit.load(HERE / f"{name}.pt")
         record[name] = {"state": list(loaded.state_dict()), "modules": [n for n, _ in loaded.named_modules()], "calls": []}
