@@ -26,7 +26,7 @@ globals().update((name, getattr(_C, name)) for name in ("DisableTorchFunction", 
 
 # Sub-modules, imported when first asked for.
 _MODULES = frozenset(
-    "accelerator amp as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
+    "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
     "__config__ _dynamo _higher_order_ops _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()

@@ -4,7 +4,7 @@ from typing import Any
 from ._C import _device
 
 from . import (
-    accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, classes as classes,
+    accelerator as accelerator, amp as amp, ao as ao, autograd as autograd, backends as backends, classes as classes,
     compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions,
     fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit,
     library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,

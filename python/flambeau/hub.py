@@ -9,7 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 from typing import Any
-
+from urllib.parse import urlparse
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
@@ -244,7 +244,6 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
                              check_hash: bool = False, file_name: str | None = None,
                              weights_only: bool = False) -> dict[str, Any]:
     """Load weights from a URL, kept in `model_dir` (default: ``checkpoints`` in the hub's folder)."""
-    from urllib.parse import urlparse
 
     if os.getenv("TORCH_MODEL_ZOO"):
         warnings.warn("TORCH_MODEL_ZOO is deprecated, please use env TORCH_HOME instead", stacklevel=2)

@@ -212,3 +212,11 @@ def test_errors():
         fx.Interpreter(traced).run(3)
     with pytest.raises(NotImplementedError, match="wrap must be called at the top level of a module"):
         fx.wrap("len")
+
+
+def test_tracer_of_older_form():
+    class Older(fx.Tracer):
+        def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None):
+            return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+
+    assert [n.op for n in Older().trace(Small()).nodes][4:6] == ["call_method", "get_attr"]

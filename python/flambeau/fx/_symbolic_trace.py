@@ -243,10 +243,11 @@ class Tracer(TracerBase):
         for name, candidate in candidates:
             if candidate is value:
                 if name not in cache:
-                    make = None
+                    # Only if it is needed: tracers written before it existed do not take it.
+                    make = {}
                     if self.param_shapes_constant:
-                        make = lambda node: ParameterProxy(self, node, name, value)  # noqa: E731, B023
-                    cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
+                        make["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, name, value)  # noqa: B023
+                    cache[name] = self.create_proxy("get_attr", name, (), {}, **make)
                 return cache[name]
         return None
 

@@ -2,6 +2,8 @@
 import builtins
 import operator
 import types
+import typing
+from collections.abc import Callable
 
 from .. import _C
 from .._names import _assert
@@ -13,6 +15,11 @@ LEGAL_OPS = ("placeholder", "call_method", "call_module", "call_function", "get_
 _legal_ops = dict.fromkeys(LEGAL_OPS)
 # What an argument may be, besides nodes and containers of such.
 base_types = (str, int, float, bool, complex, type(None), type(...), _C.dtype, _C.Tensor, _C.device, _C.memory_format, _C.layout)
+
+# What a node calls, and what it calls it with, for annotations.
+Target = Callable[..., typing.Any] | str
+BaseArgumentTypes = str | int | float | bool | complex | _C.dtype | _C.Tensor | _C.device | _C.memory_format | _C.layout
+Argument = typing.Any
 
 _side_effectful_functions = set()
 _RANDOM = frozenset("bernoulli dropout multinomial normal poisson rand rand_like randint randint_like randn randn_like "

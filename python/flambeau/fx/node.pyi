@@ -3,6 +3,10 @@ from builtins import bool as _bool
 from typing import Any
 from .._C import Tensor
 
+class Argument:
+    @staticmethod
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any: ...
+BaseArgumentTypes: Any
 LEGAL_OPS: Any
 class Node:
     def __init__(self, graph: Any, name: str, op: Any, target: Tensor, args: Any, kwargs: Any, return_type: Any = None) -> None: ...
@@ -32,6 +36,7 @@ class Node:
     type: Any
     users: Any
     meta: Any
+Target: Any
 base_types: Any
 def has_side_effect(fn: Any) -> _bool: ...
 def map_aggregate(a: Any, fn: Any) -> Any: ...
