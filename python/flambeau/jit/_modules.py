@@ -46,18 +46,34 @@ class ScriptModule(Module, metaclass=_Kind):
 
     inlined_graph = graph
 
+    def graph_for(self, *args, **kwargs):
+        raise no_graph()
+
+    def get_debug_state(self, *args, **kwargs):
+        raise no_graph()
+
+    @property
+    def code_with_constants(self):
+        return self.code, {}
+
+    def forward_magic_method(self, method_name, *args, **kwargs):
+        """Calls a method with two underscores."""
+        return getattr(self, method_name)(*args, **kwargs)
+
     def save(self, f, **kwargs):
+        """Writes an archive with the tensors as they are now, if the module comes from one."""
         from . import save
 
         save(self, f, **kwargs)
 
-    def save_to_buffer(self, _extra_files=None) -> bytes:
+    def save_to_buffer(self, *args, **kwargs) -> bytes:
+        """The archive that `save` writes; takes its `_extra_files`."""
         import io
 
         from . import save
 
         file = io.BytesIO()
-        save(self, file, _extra_files)
+        save(self, file, *args, **kwargs)
         return file.getvalue()
 
 
@@ -238,12 +254,6 @@ class RecursiveScriptModule(ScriptModule):
 
     def __reduce_ex__(self, protocol):
         raise unpicklable(self._script_class)
-
-    def save(self, f, **kwargs):
-        """Writes an archive with the tensors as they are now."""
-        from . import save
-
-        save(self, f, **kwargs)
 
 
 for _name in ("bfloat16 compile get_buffer get_parameter get_submodule ipu mtia register_backward_hook "

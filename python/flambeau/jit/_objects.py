@@ -41,8 +41,21 @@ class ScriptObject:
     def __dir__(self):
         return sorted({*self._values, *self._script_class.methods})
 
+    def forward_magic_method(self, method_name: str, *args, **kwargs):
+        """Calls a method with two underscores, if the class has it."""
+        cls = self._script_class
+        if method_name not in cls.methods:
+            raise NotImplementedError(f"'{cls.name}' object has no method '{method_name}'")
+        return cls.bound(self, method_name)(*args, **kwargs)
+
     def __repr__(self) -> str:
         return f"<torch.ScriptObject of {self._script_class.name}>"
+
+    def __str__(self) -> str:
+        return self.forward_magic_method("__str__") if "__str__" in self._script_class.methods else repr(self)
+
+    def __bool__(self) -> bool:
+        return True
 
     def __deepcopy__(self, memo):
         from copy import deepcopy
@@ -57,21 +70,15 @@ class ScriptObject:
 
 def _magic(name: str):
     def call(self, *args):
-        cls = self._script_class
-        if name not in cls.methods:
-            raise NotImplementedError(f"'{cls.name}' object has no method '{name}'")
-        return cls.bound(self, name)(*args)
+        return self.forward_magic_method(name, *args)
 
     call.__name__ = name
     return call
 
 
 for _name in ("__len__ __contains__ __getitem__ __setitem__ __call__ __add__ __sub__ __mul__ __truediv__ __neg__ __lt__ "
-              "__le__ __gt__ __ge__ __enter__ __exit__ __str__").split():
+              "__le__ __gt__ __ge__ __enter__ __exit__ __iter__").split():
     setattr(ScriptObject, _name, _magic(_name))
-ScriptObject.__str__ = lambda self: (  # type: ignore[method-assign]
-    _magic("__str__")(self) if "__str__" in self._script_class.methods else repr(self))
-ScriptObject.__bool__ = lambda self: True  # type: ignore[attr-defined]
 
 
 def unpicklable(cls) -> RuntimeError:
