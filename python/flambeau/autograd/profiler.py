@@ -203,7 +203,7 @@ class EventList(list):
             if group_by_overload_name:
                 key.append(event.overload_name)
             groups.setdefault(tuple(key), FunctionEventAvg(event)).add(event)
-        if not group_by_input_shape:
+        if not group_by_input_shapes:
             for average in groups.values():
                 average.input_shapes = []
         return EventList(groups.values(), use_device=self._use_device, profile_memory=self._profile_memory,
