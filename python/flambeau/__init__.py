@@ -55,7 +55,7 @@ _FROM_MODULE = {
         "get_autocast_ipu_dtype set_autocast_ipu_dtype is_autocast_xla_enabled set_autocast_xla_enabled "
         "get_autocast_xla_dtype set_autocast_xla_dtype"
     ),
-    "_names": "typename is_tensor is_nonzero is_distributed _assert",
+    "_names": "typename is_tensor is_nonzero is_distributed _assert _assert_async",
     "_removed": "eig solve lstsq symeig matrix_rank",
     "_tensor_text": "set_printoptions",
     "_utils": "classproperty",

@@ -64,4 +64,10 @@ def _assert(condition, message):
     assert condition, message
 
 
+def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero"):
+    """Raises if a tensor of one element is zero."""
+    if not input:
+        raise RuntimeError(assert_msg)
+
+
 _assert.__module__ = "flambeau"

@@ -26,3 +26,9 @@ def test_layers_left_out():
         with core._ExcludeDispatchKeyGuard(keys):
             assert torch.mm(a, a).dtype is torch.float32
         assert torch.mm(a, a).dtype is torch.bfloat16
+
+
+def test_assert_async():
+    torch._assert_async(torch.tensor(1))
+    with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got zero"):
+        torch._assert_async(torch.tensor(0))

@@ -249,3 +249,13 @@ def test_walks_each_once():
     assert len(list(m.named_parameters(remove_duplicate=False))) == 4
     copied = pickle.loads(pickle.dumps(m))
     assert copied[0] is copied[1][0]
+
+
+def test_hooks_that_remove_themselves():
+    layer, calls, handles = nn.Linear(1, 1), [], []
+    for place in (layer.register_forward_pre_hook, layer.register_forward_hook):
+        handles.append(place(lambda *_: (handles.pop().remove(), calls.append("once"))[0]))
+        place(lambda *_: calls.append("always"))
+        layer(fl.ones(1))
+        layer(fl.ones(1))
+    assert calls.count("once") == 2 and calls.count("always") == 6

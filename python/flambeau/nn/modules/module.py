@@ -1,5 +1,4 @@
 """`Module`: a tree of parameters, buffers and submodules that can be called."""
-import itertools
 import warnings
 from collections import OrderedDict
 from typing import Any, Dict, TypeVar
@@ -529,7 +528,7 @@ class Module(StateMixin):
     __call__ = _call_impl
 
     def _run_pre_hooks(self, args, kwargs):
-        for key, hook in itertools.chain(_global_forward_pre_hooks.items(), self._forward_pre_hooks.items()):
+        for key, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
             if key in self._forward_pre_hooks_with_kwargs:
                 out = hook(self, args, kwargs)
                 if out is not None:
@@ -545,7 +544,7 @@ class Module(StateMixin):
         return args, kwargs
 
     def _forward_hook_calls(self):
-        for key, hook in itertools.chain(_global_forward_hooks.items(), self._forward_hooks.items()):
+        for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
             with_kwargs = key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs
             always = key in self._forward_hooks_always_called or key in _global_forward_hooks_always_called
             yield key, hook, with_kwargs, always
