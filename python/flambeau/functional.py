@@ -181,11 +181,13 @@ def unravel_index(indices, shape):
     sizes = _sizes_of(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    steps = [1]
-    for n in reversed(sizes[1:]):
-        steps.insert(0, steps[0] * n)
-    places = indices.to(_C.int64).unsqueeze(-1).floor_divide(_C.tensor(steps))
-    return places.remainder(_C.tensor(sizes)).unbind(-1)
+    if not sizes:
+        return ()
+    places, rest = [], indices.to(_C.int64)
+    for n in reversed(sizes):
+        places.append(rest.remainder(n))
+        rest = rest.floor_divide(n) if len(places) < len(sizes) else rest
+    return _C.stack(places[::-1], -1).unbind(-1)
 
 
 def _sizes_of(shape):

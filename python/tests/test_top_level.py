@@ -149,3 +149,15 @@ def test_processes_do_not_train_together():
     with pytest.raises(RuntimeError, match="no processes that train together"):
         distributed.init_device_mesh("cpu", (2,))
     assert not isinstance(torch.zeros(1), distributed.tensor.DTensor) and torch.torch is torch
+
+
+def test_unravel_index_takes_places_apart():
+    flat = torch.tensor([[0, 23, 7], [-1, 59, 24]])
+    parts = torch.unravel_index(flat, (2, 3, 4))
+    assert [p.tolist() for p in parts] == [
+        [[0, 1, 0], [1, 0, 0]],
+        [[0, 2, 1], [2, 2, 0]],
+        [[0, 3, 3], [3, 3, 0]],
+    ]
+    assert all(p.stride() == (9, 3) for p in parts)
+    assert torch.unravel_index(flat, ()) == ()
