@@ -2,7 +2,8 @@
 
 Every operator is called with about a million elements. Given an interpreter that can import PyTorch, every call is timed in
 both, in turns, each in a process of its own; the table has the ratios, the slowest first (below 1: faster than PyTorch).
-A time is the least of several blocks of calls. Run it with the package importable.
+A time is the least of several blocks of calls: the processor's with one thread, the clock's with more. Run it with the
+package importable.
 """
 
 import argparse
