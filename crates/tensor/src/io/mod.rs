@@ -1,10 +1,12 @@
-//! Arrays in files: NumPy's `.npy` and `.npz`, and safetensors.
+//! Arrays in files: NumPy's `.npy` and `.npz`, safetensors, and what PyTorch saves.
 //!
 //! What is read here is a plain [`Array`], bytes with a dtype and sizes, in the host's byte order. Files may come from
 //! anybody: whatever they claim, reading gives an error or an array, and never takes more memory than the bytes that
 //! are there (or that they decompress to). Files are written whole or not at all: see [`atomic_write`].
 
 pub mod npy;
+mod pickle;
+pub mod pytorch;
 pub mod safetensors;
 
 use flambeau_base::{DType, Error, Result};
