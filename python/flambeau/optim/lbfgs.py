@@ -103,10 +103,11 @@ class LBFGS(Optimizer):
 
             return self._run(evaluated)
 
-    def _line_search(self, closure, step, direction, start: Trial):
-        """The trial that the search settles on, and how often it evaluated the closure."""
+    def _line_search(self, closure, step, direction, start: Trial, limit: int):
+        """The trial that the search settles on after at most `limit` rounds, and how often it evaluated the closure."""
         origin = self._clone_param()
-        search = StrongWolfe(lambda t: self._directional_evaluate(closure, origin, t, direction), direction, start)
+        search = StrongWolfe(lambda t: self._directional_evaluate(closure, origin, t, direction), direction, start,
+                             limit=limit)
         return search.find(step), search.evaluations
 
     def _run(self, closure):
@@ -142,7 +143,9 @@ class LBFGS(Optimizer):
             if method is not None:
                 if method != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
-                (step, loss, grad, _), used = self._line_search(closure, step, direction, Trial(0, loss, grad, slope))
+                start = Trial(0, loss, grad, slope)
+                left = group["max_eval"] - evaluations
+                (step, loss, grad, _), used = self._line_search(closure, step, direction, start, left)
                 state["t"] = step
             self._add_grad(step, direction)
             if method is None and rounds != most:  # nothing would use the last one
