@@ -9,7 +9,7 @@ use flambeau::autograd;
 use flambeau::io::{Array, npy::load_npz};
 use flambeau_nn::checkpoint::Checkpoint;
 use flambeau_nn::data::LoaderOptions;
-use flambeau_nn::optim::{OneCycleLR, OneCycleOptions};
+use flambeau_nn::optim::{OneCycleLR, Scheduler};
 use flambeau_nn::{
     Adam, Conv2d, DType, DataLoader, Dropout, Error, Forward, Linear, Module, Optimizer, Result, Tensor, TensorDataset,
     loss,
@@ -108,7 +108,7 @@ fn train(options: &Options) -> Result<()> {
         LoaderOptions { batch_size: 64, shuffle: true, workers: 1, ..LoaderOptions::default() },
     )?;
     let steps = options.epochs * loader.len() as u64;
-    let mut schedule = OneCycleLR::new(&mut optimizer, 4e-3, steps.max(1), OneCycleOptions::default())?;
+    let mut schedule = Scheduler::new(&mut optimizer, OneCycleLR::new(4e-3, steps.max(1)))?;
     let style = ProgressStyle::with_template("epoch {prefix} [{bar:30}] {pos}/{len} batches  {msg}")
         .map_err(|e| Error::value(e.to_string()))?
         .progress_chars("=> ");

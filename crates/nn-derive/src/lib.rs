@@ -2,12 +2,12 @@
 
 use proc_macro::TokenStream;
 use quote::quote;
-use syn::{Data, DeriveInput, Error, Fields, Index, parse_macro_input, parse_quote};
+use syn::{Data, DeriveInput, Error, Fields, Index, LitStr, parse_macro_input, parse_quote};
 
 /// Makes a struct a `flambeau_nn::Module`: its fields' parameters, buffers and modules become its own, under the
 /// fields' names (a tuple struct's under their numbers). Every field's type must be a `Walk`, as parameters, buffers,
 /// modules, numbers, text, and options, vectors, arrays and boxes of them are; a field marked `#[module(skip)]` is left
-/// out, whatever its type.
+/// out, whatever its type, and one marked `#[module(name = "LayerNorm")]` has that name in states.
 #[proc_macro_derive(Module, attributes(module))]
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -20,11 +20,17 @@ fn expand(mut input: DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
     };
     let (mut walks, mut walks_mut) = (Vec::new(), Vec::new());
     for (number, field) in data.fields.iter().enumerate() {
-        let mut skip = false;
+        let (mut skip, mut given_name) = (false, None);
         for attribute in field.attrs.iter().filter(|a| a.path().is_ident("module")) {
             attribute.parse_nested_meta(|meta| {
-                skip |= meta.path.is_ident("skip");
-                if meta.path.is_ident("skip") { Ok(()) } else { Err(meta.error("only `skip` is known here")) }
+                if meta.path.is_ident("skip") {
+                    skip = true;
+                } else if meta.path.is_ident("name") {
+                    given_name = Some(meta.value()?.parse::<LitStr>()?.value());
+                } else {
+                    return Err(meta.error("only `skip` and `name` are known here"));
+                }
+                Ok(())
             })?;
         }
         if skip {
@@ -40,6 +46,7 @@ fn expand(mut input: DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
                 (quote!(#index), number.to_string())
             }
         };
+        let name = given_name.unwrap_or(name);
         walks.push(quote! {
             path.enter(#name, |path| ::flambeau_nn::Walk::walk(&self.#member, path, visit));
         });

@@ -1,10 +1,13 @@
-//! Checkpoints: a state dict and some text in a safetensors file, written whole or not at all.
+//! Checkpoints: a state dict and some text in a file. They are written as safetensors, whole or not at all; PyTorch's
+//! files are read too.
 
 use crate::state::StateDict;
 use flambeau::io::ArrayRef;
-use flambeau::io::safetensors;
-use flambeau::{DType, Result, Tensor};
+use flambeau::io::{pytorch, safetensors};
+use flambeau::{DType, Error, Result, Tensor};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// What a checkpoint holds.
@@ -37,11 +40,18 @@ impl Checkpoint {
         safetensors::save(path, arrays, &self.metadata)
     }
 
-    /// Reads a file.
+    /// Reads a file: safetensors, or what PyTorch saves (`.pt`, `.pth`, `.bin`), by what it begins with. Of the latter,
+    /// tensors are the state, with dots between the keys of dictionaries in dictionaries, and numbers and texts the
+    /// metadata; nothing in it is run.
     ///
     /// # Errors
-    /// When it cannot be read or is not a whole and valid safetensors file.
+    /// When it cannot be read or is not a whole and valid file.
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint> {
+        let path = path.as_ref();
+        if begins_with_archive(path)? {
+            let pytorch::Contents { tensors, values } = pytorch::load(path)?;
+            return Ok(Checkpoint { state: tensors.into_iter().collect(), metadata: values });
+        }
         let contents = safetensors::load(path)?;
         let state = (contents.arrays.into_iter())
             .map(|(name, array)| {
@@ -52,4 +62,11 @@ impl Checkpoint {
             .collect::<Result<StateDict>>()?;
         Ok(Checkpoint { state, metadata: contents.metadata })
     }
+}
+
+fn begins_with_archive(path: &Path) -> Result<bool> {
+    let named = |e: std::io::Error| Error::io(format!("{}: {e}", path.display()));
+    let mut start = Vec::new();
+    File::open(path).map_err(named)?.take(pytorch::MAGIC.len() as u64).read_to_end(&mut start).map_err(named)?;
+    Ok(start == pytorch::MAGIC)
 }

@@ -48,6 +48,11 @@ pub use flambeau::{DType, Device, Error, Result, Tensor};
 pub use flambeau_nn_derive::Module;
 pub use layers::*;
 pub use module::{Forward, Module};
-pub use optim::{Adam, AdamW, Optimizer, RMSprop, SGD};
+pub use optim::{Adam, AdamW, Optimizer, RMSprop, SGD, Scheduler};
 pub use state::{LoadReport, StateDict};
 pub use walk::{Buffer, Leaf, LeafMut, Parameter, Path, Training, Walk};
+
+/// An operator that has no method.
+fn operator(name: &str) -> Result<&'static flambeau::Op> {
+    flambeau::registry::find(name).ok_or_else(|| Error::not_implemented(format!("there is no operator '{name}'")))
+}

@@ -153,6 +153,37 @@ fn checkpoints() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn pytorchs_files() -> Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tensor/tests/data/pytorch.pt");
+    let checkpoint = Checkpoint::load(path)?;
+    assert_eq!(checkpoint.metadata["epoch"], "3");
+    let net = Linear::new(2, 3)?;
+    let mut state = checkpoint.state.section("model");
+    state.remove("tied");
+    state.insert("bias".to_owned(), checkpoint.state["dtypes.float64"].clone());
+    net.load_state_dict(&state, true)?;
+    assert_eq!(net.weight.to_vec::<f32>()?, [2.0, 5.0, 3.0, 6.0, 4.0, 7.0]);
+    assert!(net.weight.requires_grad());
+    // What shares memory in the file does not in the module.
+    init::zeros_(&net.weight)?;
+    assert_eq!(state["weight"].to_vec::<f32>()?[0], 2.0);
+    Ok(())
+}
+
+#[derive(Module)]
+struct Named {
+    #[module(name = "LayerNorm")]
+    norm: LayerNorm,
+}
+
+#[test]
+fn fields_may_be_named_otherwise() -> Result<()> {
+    let named = Named { norm: LayerNorm::new(&[2])? };
+    assert_eq!(named.named_parameters()[1].0, "LayerNorm.bias");
+    Ok(())
+}
+
 struct Bad;
 impl Dataset for Bad {
     type Item = (Tensor, i64);

@@ -1,7 +1,8 @@
 //! The loader: an order of the examples, cut into batches, made ahead by worker threads and given out in order.
 
 use super::{Collate, Dataset};
-use flambeau::{DType, Error, Generator, Op, Result, Tensor, Value, registry};
+use crate::operator;
+use flambeau::{DType, Error, Generator, Result, Tensor, Value};
 use parking_lot::{Condvar, Mutex};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -124,11 +125,6 @@ fn draw_seed(generator: &Generator) -> Result<i64> {
 fn permutation(n: i64, generator: &Generator) -> Result<Tensor> {
     let open = Value::None;
     operator("randperm.generator")?.call(&[n.into(), generator.into(), open, open, open, open])?.one()
-}
-
-/// An operator with a generator argument, which the methods of tensors lack.
-fn operator(name: &str) -> Result<&'static Op> {
-    registry::find(name).ok_or_else(|| Error::not_implemented(format!("there is no operator '{name}'")))
 }
 
 struct State<B> {

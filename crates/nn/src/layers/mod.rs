@@ -8,15 +8,19 @@ mod norm;
 mod pool;
 mod rnn;
 mod sequential;
+mod shape;
+mod transformer;
 
 pub use activation::*;
-pub use attention::MultiheadAttention;
-pub use conv::{Conv, Conv1d, Conv2d, Conv3d, ConvOptions};
-pub use linear::{Embedding, Linear};
-pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, GroupNorm, LayerNorm};
-pub use pool::{AvgPool2d, Flatten, MaxPool2d, PoolOptions};
-pub use rnn::{GRU, LSTM, RnnOptions};
+pub use attention::{AttentionMasks, MultiheadAttention, MultiheadOptions};
+pub use conv::*;
+pub use linear::{BagMode, Bilinear, Embedding, EmbeddingBag, Linear};
+pub use norm::*;
+pub use pool::*;
+pub use rnn::{GRU, GRUCell, LSTM, LSTMCell, PackedSequence, RNN, RNNCell, RnnOptions, pad_sequence};
 pub use sequential::Sequential;
+pub use shape::*;
+pub use transformer::*;
 
 use crate::init::{self, FanMode, Nonlinearity};
 use crate::walk::Parameter;

@@ -1,5 +1,6 @@
 //! Normalisation.
 
+use crate::operator;
 use crate::walk::{Buffer, Leaf, LeafMut, Parameter, Path, Training, Walk};
 use crate::{Forward, Module};
 use flambeau::autograd::no_grad;
@@ -31,78 +32,94 @@ impl Default for BatchNormOptions {
     }
 }
 
-/// Every channel of a batch with `N` spatial dimensions brought to mean 0 and variance 1, then scaled and shifted.
-pub struct BatchNorm<const N: usize> {
-    /// The scale.
-    pub weight: Option<Parameter>,
-    /// The shift.
-    pub bias: Option<Parameter>,
-    /// The mean over the batches so far.
-    pub running_mean: Option<Buffer>,
-    /// The variance over the batches so far.
-    pub running_var: Option<Buffer>,
-    /// How many batches there were.
-    pub num_batches_tracked: Option<Buffer>,
-    training: Training,
-    options: BatchNormOptions,
+/// Declares a module that normalises channels, with running statistics.
+macro_rules! with_statistics {
+    (
+        $(#[doc = $doc:expr])* $name:ident($options:ident) $what:literal, $one:ident $two:ident $three:ident;
+        $(#[doc = $new_doc:expr])* new
+    ) => {
+        $(#[doc = $doc])*
+        pub struct $name<const N: usize> {
+            /// The scale.
+            pub weight: Option<Parameter>,
+            /// The shift.
+            pub bias: Option<Parameter>,
+            /// The mean over the batches so far.
+            pub running_mean: Option<Buffer>,
+            /// The variance over the batches so far.
+            pub running_var: Option<Buffer>,
+            /// How many batches there were.
+            pub num_batches_tracked: Option<Buffer>,
+            training: Training,
+            options: $options,
+        }
+
+        #[doc = concat!($what, " of (batch, channels, length).")]
+        pub type $one = $name<1>;
+        #[doc = concat!($what, " of (batch, channels, height, width).")]
+        pub type $two = $name<2>;
+        #[doc = concat!($what, " of (batch, channels, depth, height, width).")]
+        pub type $three = $name<3>;
+
+        impl<const N: usize> $name<N> {
+            $(#[doc = $new_doc])*
+            ///
+            /// # Errors
+            /// When the number is negative.
+            pub fn new(channels: i64) -> Result<Self> {
+                Self::with(channels, $options::default())
+            }
+
+            /// The same as `options` say.
+            ///
+            /// # Errors
+            /// When the number is negative.
+            pub fn with(channels: i64, options: $options) -> Result<Self> {
+                let (affine, tracked) = (options.affine, options.track_running_stats);
+                let buffer = |t: Result<Tensor>| if tracked { t.map(|t| Some(Buffer::new(t))) } else { Ok(None) };
+                Ok($name {
+                    weight: if affine { ones(&[channels])? } else { None },
+                    bias: if affine { zeros(&[channels])? } else { None },
+                    running_mean: buffer(Tensor::zeros(&[channels], ()))?,
+                    running_var: buffer(Tensor::ones(&[channels], ()))?,
+                    num_batches_tracked: buffer(Tensor::zeros(&[], DType::I64))?,
+                    training: Training::default(),
+                    options,
+                })
+            }
+        }
+
+        impl<const N: usize> Walk for $name<N> {
+            fn walk(&self, path: &mut Path, visit: &mut dyn FnMut(&str, Leaf<'_>)) {
+                path.enter("weight", |path| self.weight.walk(path, visit));
+                path.enter("bias", |path| self.bias.walk(path, visit));
+                path.enter("running_mean", |path| self.running_mean.walk(path, visit));
+                path.enter("running_var", |path| self.running_var.walk(path, visit));
+                path.enter("num_batches_tracked", |path| self.num_batches_tracked.walk(path, visit));
+                self.training.walk(path, visit);
+            }
+            fn walk_mut(&mut self, visit: &mut dyn FnMut(LeafMut<'_>) -> Result<()>) -> Result<()> {
+                self.weight.walk_mut(visit)?;
+                self.bias.walk_mut(visit)?;
+                self.running_mean.walk_mut(visit)?;
+                self.running_var.walk_mut(visit)?;
+                self.num_batches_tracked.walk_mut(visit)
+            }
+        }
+        impl<const N: usize> Module for $name<N> {
+            fn type_name(&self) -> &'static str {
+                let names = [stringify!($one), stringify!($two), stringify!($three)];
+                names.get(N.wrapping_sub(1)).copied().unwrap_or(stringify!($name))
+            }
+        }
+    };
 }
 
-/// Batch normalisation of (batch, channels) or (batch, channels, length).
-pub type BatchNorm1d = BatchNorm<1>;
-/// Batch normalisation of (batch, channels, height, width).
-pub type BatchNorm2d = BatchNorm<2>;
-/// Batch normalisation of (batch, channels, depth, height, width).
-pub type BatchNorm3d = BatchNorm<3>;
-
-impl<const N: usize> BatchNorm<N> {
+with_statistics! {
+    /// Every channel of a batch with `N` spatial dimensions brought to mean 0 and variance 1, then scaled and shifted.
+    BatchNorm(BatchNormOptions) "Batch normalisation", BatchNorm1d BatchNorm2d BatchNorm3d;
     /// Over `channels` channels.
-    ///
-    /// # Errors
-    /// When the number is negative.
-    pub fn new(channels: i64) -> Result<Self> {
-        Self::with(channels, BatchNormOptions::default())
-    }
-
-    /// The same as `options` say.
-    ///
-    /// # Errors
-    /// As [`BatchNorm::new`].
-    pub fn with(channels: i64, options: BatchNormOptions) -> Result<Self> {
-        let (affine, tracked) = (options.affine, options.track_running_stats);
-        let buffer = |t: Result<Tensor>| if tracked { t.map(|t| Some(Buffer::new(t))) } else { Ok(None) };
-        Ok(BatchNorm {
-            weight: if affine { ones(&[channels])? } else { None },
-            bias: if affine { zeros(&[channels])? } else { None },
-            running_mean: buffer(Tensor::zeros(&[channels], ()))?,
-            running_var: buffer(Tensor::ones(&[channels], ()))?,
-            num_batches_tracked: buffer(Tensor::zeros(&[], DType::I64))?,
-            training: Training::default(),
-            options,
-        })
-    }
-}
-
-impl<const N: usize> Walk for BatchNorm<N> {
-    fn walk(&self, path: &mut Path, visit: &mut dyn FnMut(&str, Leaf<'_>)) {
-        path.enter("weight", |path| self.weight.walk(path, visit));
-        path.enter("bias", |path| self.bias.walk(path, visit));
-        path.enter("running_mean", |path| self.running_mean.walk(path, visit));
-        path.enter("running_var", |path| self.running_var.walk(path, visit));
-        path.enter("num_batches_tracked", |path| self.num_batches_tracked.walk(path, visit));
-        self.training.walk(path, visit);
-    }
-    fn walk_mut(&mut self, visit: &mut dyn FnMut(LeafMut<'_>) -> Result<()>) -> Result<()> {
-        self.weight.walk_mut(visit)?;
-        self.bias.walk_mut(visit)?;
-        self.running_mean.walk_mut(visit)?;
-        self.running_var.walk_mut(visit)?;
-        self.num_batches_tracked.walk_mut(visit)
-    }
-}
-impl<const N: usize> Module for BatchNorm<N> {
-    fn type_name(&self) -> &'static str {
-        ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"].get(N.wrapping_sub(1)).copied().unwrap_or("BatchNorm")
-    }
+    new
 }
 
 impl<const N: usize> Forward for BatchNorm<N> {
@@ -129,6 +146,57 @@ impl<const N: usize> Forward for BatchNorm<N> {
             momentum,
             self.options.eps,
         )
+    }
+}
+
+/// How each image is normalised.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InstanceNormOptions {
+    /// Added to the variance.
+    pub eps: f64,
+    /// The weight of a batch in the running statistics.
+    pub momentum: f64,
+    /// Whether there are a weight and a bias.
+    pub affine: bool,
+    /// Whether running statistics are kept, and used outside training.
+    pub track_running_stats: bool,
+}
+
+impl Default for InstanceNormOptions {
+    fn default() -> Self {
+        InstanceNormOptions { eps: 1e-5, momentum: 0.1, affine: false, track_running_stats: false }
+    }
+}
+
+with_statistics! {
+    /// Every channel of every image with `N` spatial dimensions brought to mean 0 and variance 1.
+    InstanceNorm(InstanceNormOptions) "Instance normalisation", InstanceNorm1d InstanceNorm2d InstanceNorm3d;
+    /// Over `channels` channels, without weights, by each image's own statistics.
+    new
+}
+
+impl<const N: usize> Forward for InstanceNorm<N> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if x.dim() == N + 1 {
+            return self.forward(&x.unsqueeze(0)?)?.squeeze_dim(0);
+        }
+        if x.dim() != N + 2 {
+            return Err(Error::value(format!("expected {}D or {}D input (got {}D input)", N + 1, N + 2, x.dim())));
+        }
+        let own = self.training.get() || self.running_mean.is_none();
+        operator("instance_norm")?
+            .call(&[
+                x.into(),
+                self.weight.as_deref().into(),
+                self.bias.as_deref().into(),
+                self.running_mean.as_deref().into(),
+                self.running_var.as_deref().into(),
+                own.into(),
+                self.options.momentum.into(),
+                self.options.eps.into(),
+                false.into(),
+            ])?
+            .one()
     }
 }
 
@@ -188,5 +256,68 @@ impl GroupNorm {
 impl Forward for GroupNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.group_norm(self.groups, self.weight.as_deref(), self.bias.as_deref(), self.eps)
+    }
+}
+
+/// The last dimensions together divided by their root mean square, then scaled.
+#[derive(Module)]
+pub struct RMSNorm {
+    /// The scale.
+    pub weight: Option<Parameter>,
+    sizes: Vec<i64>,
+    /// Added to the mean square; the dtype's machine epsilon where `None`.
+    pub eps: Option<f64>,
+}
+
+impl RMSNorm {
+    /// Over dimensions of the given sizes.
+    ///
+    /// # Errors
+    /// When a size is negative.
+    pub fn new(sizes: &[i64]) -> Result<RMSNorm> {
+        Ok(RMSNorm { weight: ones(sizes)?, sizes: sizes.to_vec(), eps: None })
+    }
+}
+
+impl Forward for RMSNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.rms_norm(&self.sizes, self.weight.as_deref(), self.eps)
+    }
+}
+
+/// Every element divided by a power of the mean square of its neighbours in other channels (Krizhevsky et al. 2012).
+#[derive(Clone, Copy, Debug, Module)]
+pub struct LocalResponseNorm {
+    /// How many channels are neighbours.
+    pub size: i64,
+    /// The weight of the mean square.
+    pub alpha: f64,
+    /// The power.
+    pub beta: f64,
+    /// Added to it.
+    pub k: f64,
+}
+
+impl LocalResponseNorm {
+    /// Over `size` channels, with PyTorch's defaults.
+    #[must_use]
+    pub fn new(size: i64) -> LocalResponseNorm {
+        LocalResponseNorm { size, alpha: 1e-4, beta: 0.75, k: 1.0 }
+    }
+}
+
+impl Forward for LocalResponseNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if x.dim() < 3 {
+            return Err(Error::value(format!(
+                "Expected 3D or higher dimensionality input (got {} dimensions)",
+                x.dim()
+            )));
+        }
+        // Channels last, so that they can be averaged along.
+        let squares = x.square()?.flatten(2, -1)?.transpose(1, 2)?;
+        let around = squares.constant_pad_nd(&[self.size / 2, (self.size - 1) / 2], 0.0)?;
+        let means = around.avg_pool1d(&[self.size], &[1], &[0], false, true)?.transpose(1, 2)?.reshape(x.sizes())?;
+        x.div(&means.mul(self.alpha)?.add(self.k)?.pow(self.beta)?)
     }
 }

@@ -1,18 +1,28 @@
-//! Optimisers, their schedules, and the clipping of gradients.
+//! Optimisers, their schedules, averages of parameters, and the clipping of gradients.
 
 mod algorithms;
+mod average;
+mod lbfgs;
 mod schedule;
+mod wolfe;
 
-pub use algorithms::{Adam, AdamW, RMSprop, SGD};
-pub use schedule::{CosineAnnealingLR, OneCycleLR, OneCycleOptions, StepLR};
+pub use algorithms::{ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD};
+pub use average::{AveragedModel, Averaging};
+pub use lbfgs::{LBFGS, LBFGSOptions};
+pub use schedule::*;
 
 use crate::state::StateDict;
 use flambeau::autograd::no_grad;
-use flambeau::{DType, Error, Result, Tensor, ensure};
+use flambeau::{DType, Error, MemoryFormat, Result, Tensor, ensure};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A rule by which a parameter moves along its gradient. Its fields are the options, one value of it a group's.
 pub trait Algorithm: Clone + Send + Sync {
+    /// The names of the tensors that it may keep for a parameter.
+    const TENSORS: &'static [&'static str];
+    /// The names of the numbers that it may keep for a parameter.
+    const NUMBERS: &'static [&'static str] = &[];
+
     /// Moves `parameter`; gradients are not being recorded.
     ///
     /// # Errors
@@ -36,6 +46,8 @@ pub struct ParameterState {
     pub step: u64,
     /// Averages and the like.
     pub tensors: BTreeMap<&'static str, Tensor>,
+    /// Numbers that change from step to step.
+    pub numbers: BTreeMap<&'static str, f64>,
 }
 
 impl ParameterState {
@@ -44,12 +56,26 @@ impl ParameterState {
     /// # Errors
     /// When memory runs out.
     pub fn zeros(&mut self, name: &'static str, like: &Tensor) -> Result<Tensor> {
+        self.filled(name, like, 0.0)
+    }
+
+    /// A tensor of this name, made of `value` and like `like` at first.
+    ///
+    /// # Errors
+    /// When memory runs out.
+    pub fn filled(&mut self, name: &'static str, like: &Tensor, value: f64) -> Result<Tensor> {
         if let Some(t) = self.tensors.get(name) {
             return Ok(t.clone());
         }
-        let t = like.detach()?.zeros_like()?;
+        let t = like.detach()?.empty_like()?;
+        t.fill_(value)?;
         self.tensors.insert(name, t.clone());
         Ok(t)
+    }
+
+    /// A number of this name, `first` at first.
+    pub fn number(&mut self, name: &'static str, first: f64) -> &mut f64 {
+        self.numbers.entry(name).or_insert(first)
     }
 }
 
@@ -168,6 +194,9 @@ impl<A: Algorithm> Optimizer<A> {
             for (name, tensor) in &state.tensors {
                 dict.insert(format!("state.{number}.{name}"), tensor.clone());
             }
+            for (name, &value) in &state.numbers {
+                dict.insert(format!("state.{number}.{name}"), Tensor::scalar(value)?);
+            }
         }
         for (number, group) in self.groups.iter().enumerate() {
             for (name, value) in group.options.options() {
@@ -221,7 +250,11 @@ impl<A: Algorithm> Optimizer<A> {
                 state.step = number(full)? as u64;
                 continue;
             }
-            let name = algorithms::STATE_NAMES.iter().find(|n| **n == name).ok_or_else(unexpected)?;
+            if let Some(name) = A::NUMBERS.iter().find(|n| **n == name) {
+                state.numbers.insert(name, number(full)?);
+                continue;
+            }
+            let name = A::TENSORS.iter().find(|n| **n == name).ok_or_else(unexpected)?;
             let real = if parameter.dtype().is_complex() {
                 parameter.detach()?.view_as_real()?
             } else {
@@ -253,6 +286,11 @@ impl<A: Algorithm> AlgorithmOptions for A {
     fn option(&self, name: &str) -> Option<f64> {
         self.options().into_iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
+}
+
+/// A tensor of the same elements in memory of its own.
+fn copied(tensor: &Tensor) -> Result<Tensor> {
+    tensor.detach()?.clone_in(MemoryFormat::Preserve)
 }
 
 /// Scales the gradients so that their norm, as if they were one vector, is at most `max_norm`; gives the norm before.
