@@ -482,6 +482,6 @@ fn averages() -> Result<()> {
     resumed.update(&net)?;
     assert_eq!(resumed.state_dict()["weight"].to_vec::<f32>()?, [4.0; 2]);
     assert!(AveragedModel::new(&net, Averaging::Exponential(1.5)).is_err());
-    assert!(equal.update(&Linear::new(2, 2)?).is_err());
+    assert!(equal.update(&PReLU::new(3)?).is_err());
     Ok(())
 }

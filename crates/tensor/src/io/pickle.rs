@@ -168,12 +168,13 @@ impl<'a> Reader<'a> {
                     let (module, name) = (self.line()?, self.line()?);
                     self.push(Node::Global(module, name));
                 }
-                0x93 => match (self.pop()?, self.pop()?) {
-                    (name, module) => match (&self.nodes[module], &self.nodes[name]) {
+                0x93 => {
+                    let (name, module) = (self.pop()?, self.pop()?);
+                    match (&self.nodes[module], &self.nodes[name]) {
                         (&Node::Text(module), &Node::Text(name)) => self.push(Node::Global(module, name)),
                         _ => return Err("a name that is no text".to_owned()),
-                    },
-                },
+                    }
+                }
                 // REDUCE and NEWOBJ differ in how Python makes the object.
                 b'R' | 0x81 => {
                     let (arguments, function) = (self.pop()?, self.pop()?);
