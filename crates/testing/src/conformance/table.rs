@@ -64,10 +64,10 @@ fn cell(op: &'static Op, dtype: DType) -> Cell {
     for args in made {
         match guarded(|| call(op, &args)) {
             Ok(_) => {
-                return Cell::Works {
-                    backward: backward(op, dtype, &args),
-                    forward_mode: forward_mode(op, dtype, &args),
-                };
+                let backward = backward(op, dtype, &args);
+                // What has no gradient by nature has no tangent either.
+                let forward_mode = if backward.is_some() { forward_mode(op, dtype, &args) } else { None };
+                return Cell::Works { backward, forward_mode };
             }
             Err(e) => why = e.message().to_string(),
         }
@@ -117,8 +117,6 @@ fn backward(op: &'static Op, dtype: DType, args: &[OwnedValue]) -> Option<std::r
 }
 
 fn forward_mode(op: &'static Op, dtype: DType, args: &[OwnedValue]) -> Option<std::result::Result<(), String>> {
-    // What cannot be differentiated backward cannot be either.
-    backward(op, dtype, args)?;
     let variables = variables(op, dtype, args)?;
     let run = || -> Result<()> {
         let smooth: Vec<Tensor> = variables.iter().filter(|(_, s)| *s).map(|(t, _)| t.clone()).collect();
