@@ -3,7 +3,7 @@
 use crate::number::{index, number};
 use crate::object::{is_tensor, peek, tensor_of};
 use crate::parse::{Converted, Items, Parameter, cost, text};
-use crate::types::{DTypeObject, DeviceObject, GeneratorObject, LayoutObject, MemoryFormatObject, parse_device};
+use crate::types::{DTypeObject, DeviceObject, GeneratorObject, LayoutObject, MemoryFormatObject};
 use flambeau::schema::{Base, Default, Type};
 use flambeau::{DType, Device, Dims, Layout, MemoryFormat, OwnedValue, Scalar};
 use pyo3::exceptions::PyTypeError;
@@ -155,11 +155,11 @@ pub fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
 /// The device that an object names.
 pub fn device_of(object: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(d) = object.cast::<DeviceObject>() {
-        return Ok(d.get().0);
+        return d.get().device();
     }
     match object.cast::<PyString>() {
-        Ok(s) => parse_device(&s.to_string_lossy()),
-        Err(_) => parse_device("cuda"),
+        Ok(s) => DeviceObject::parse(&s.to_string_lossy())?.device(),
+        Err(_) => DeviceObject::parse("cuda")?.device(),
     }
 }
 

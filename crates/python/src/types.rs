@@ -2,7 +2,7 @@
 
 use crate::error::raise;
 use flambeau::{DType, Device, DeviceKind, Layout, MemoryFormat};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -219,25 +219,70 @@ pub fn memory_format(py: Python<'_>, f: MemoryFormat) -> Py<MemoryFormatObject> 
     FORMATS.get_or_init(py, make)[f as usize].clone_ref(py)
 }
 
-/// `flambeau.device`.
+/// `flambeau.device`: any of PyTorch's devices can be named; one that is not there is an error where it is used.
 #[pyclass(frozen, name = "device", module = "flambeau", weakref)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DeviceObject(pub Device);
+pub struct DeviceObject {
+    kind: &'static str,
+    index: Option<u8>,
+}
 
-/// The names of PyTorch's devices, for the message about an unknown one.
-const KNOWN_DEVICES: &str = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, \
-                             meta, hpu, mtia, privateuseone";
+/// PyTorch's devices.
+const KNOWN_DEVICES: &[&str] = &[
+    "cpu",
+    "cuda",
+    "ipu",
+    "xpu",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "ve",
+    "fpga",
+    "maia",
+    "xla",
+    "lazy",
+    "vulkan",
+    "mps",
+    "meta",
+    "hpu",
+    "mtia",
+    "privateuseone",
+];
 
-/// Reads `cpu`, `cuda:0`, ...
-pub fn parse_device(text: &str) -> PyResult<Device> {
-    let kind = text.split(':').next().unwrap_or(text);
-    if DeviceKind::by_name(kind).is_none() {
-        return Err(PyRuntimeError::new_err(match KNOWN_DEVICES.split(", ").any(|k| k == kind) {
-            true => format!("this build of Flambeau has no support for the device '{kind}'"),
-            false => format!("Expected one of {KNOWN_DEVICES} device type at start of device string: {kind}"),
-        }));
+impl DeviceObject {
+    /// Reads `cpu`, `cuda:0`, ...
+    pub fn parse(text: &str) -> PyResult<DeviceObject> {
+        let (name, index) = text.split_once(':').map_or((text, None), |(name, index)| (name, Some(index)));
+        let known = KNOWN_DEVICES.iter().copied().find(|k| *k == name);
+        let Some(kind) = known.or_else(|| DeviceKind::by_name(name).map(DeviceKind::name)) else {
+            return Err(PyRuntimeError::new_err(format!(
+                "Expected one of {} device type at start of device string: {name}",
+                KNOWN_DEVICES.join(", ")
+            )));
+        };
+        let Some(index) = index else { return Ok(DeviceObject { kind, index: None }) };
+        let plain = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
+        match index.parse().ok().filter(|_| plain) {
+            Some(index) => Ok(DeviceObject { kind, index: Some(index) }),
+            None => Err(PyRuntimeError::new_err(format!("Invalid device string: '{text}'"))),
+        }
     }
-    text.parse().map_err(raise)
+
+    /// The device, if it is there.
+    pub fn device(&self) -> PyResult<Device> {
+        match DeviceKind::by_name(self.kind) {
+            Some(kind) => Ok(Device { kind, index: self.index }),
+            None => Err(match self.kind {
+                "cuda" | "xpu" => PyAssertionError::new_err(format!(
+                    "Torch not compiled with {} enabled",
+                    self.kind.to_ascii_uppercase()
+                )),
+                kind => PyRuntimeError::new_err(format!("PyTorch is not linked with support for {kind} devices")),
+            }),
+        }
+    }
 }
 
 #[pymethods]
@@ -248,18 +293,20 @@ impl DeviceObject {
         if let Ok(d) = r#type.cast::<DeviceObject>() {
             return Ok(*d.get());
         }
+        let of = |i: i64| u8::try_from(i).map_err(|_| PyRuntimeError::new_err("Device index must not be negative"));
         if let Ok(text) = r#type.extract::<String>() {
-            let mut device = parse_device(&text)?;
-            if let Some(i) = index {
-                if text.contains(':') {
-                    return Err(PyRuntimeError::new_err(format!(
-                        "type (string) must not include an index because index was passed explicitly: {text}"
-                    )));
-                }
-                device.index =
-                    Some(u8::try_from(i).map_err(|_| PyRuntimeError::new_err("Device index must not be negative"))?);
-            }
-            return Ok(DeviceObject(device));
+            let named = DeviceObject::parse(&text)?;
+            return match index {
+                Some(_) if text.contains(':') => Err(PyRuntimeError::new_err(format!(
+                    "type (string) must not include an index because index was passed explicitly: {text}"
+                ))),
+                Some(i) => Ok(DeviceObject { index: Some(of(i)?), ..named }),
+                None => Ok(named),
+            };
+        }
+        // A number is that of an accelerator, and CUDA is what PyTorch calls one that it does not know.
+        if let (Ok(i), None) = (r#type.extract::<i64>(), index) {
+            return Ok(DeviceObject { kind: "cuda", index: Some(of(i)?) });
         }
         Err(PyTypeError::new_err(format!(
             "device(): argument 'device' (position 1) must be torch.device, not {}",
@@ -268,35 +315,37 @@ impl DeviceObject {
     }
     #[getter]
     fn r#type(&self) -> &'static str {
-        self.0.kind.name()
+        self.kind
     }
     #[getter]
     fn index(&self) -> Option<u8> {
-        self.0.index
+        self.index
     }
     fn __repr__(&self) -> String {
-        match self.0.index {
-            Some(i) => format!("device(type='{}', index={i})", self.0.kind),
-            None => format!("device(type='{}')", self.0.kind),
+        match self.index {
+            Some(i) => format!("device(type='{}', index={i})", self.kind),
+            None => format!("device(type='{}')", self.kind),
         }
     }
     fn __str__(&self) -> String {
-        self.0.to_string()
+        self.index.map_or_else(|| self.kind.to_string(), |i| format!("{}:{i}", self.kind))
     }
     fn __hash__(&self) -> u64 {
-        u64::from(self.0.kind.number()) << 16 | self.0.index.map_or(0xffff, u64::from)
+        let mut hasher = std::collections::hash_map::DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp, py: Python<'_>) -> Py<PyAny> {
         use pyo3::basic::CompareOp::{Eq, Ne};
         match (other.cast::<DeviceObject>(), op) {
-            (Ok(o), Eq) => pyo3::types::PyBool::new(py, self.0 == o.get().0).to_owned().into_any().unbind(),
-            (Ok(o), Ne) => pyo3::types::PyBool::new(py, self.0 != o.get().0).to_owned().into_any().unbind(),
+            (Ok(o), Eq) => pyo3::types::PyBool::new(py, self == o.get()).to_owned().into_any().unbind(),
+            (Ok(o), Ne) => pyo3::types::PyBool::new(py, self != o.get()).to_owned().into_any().unbind(),
             _ => py.NotImplemented(),
         }
     }
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
-        let d = slf.get().0;
-        (slf.get_type(), (d.kind.name(), d.index)).into_pyobject(slf.py())
+        let d = slf.get();
+        (slf.get_type(), (d.kind, d.index)).into_pyobject(slf.py())
     }
     fn __enter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         slf.py().import("flambeau.utils._device")?.call_method1("enter", (&slf,))?;
@@ -314,7 +363,7 @@ impl DeviceObject {
 
 /// A Python object of a device.
 pub fn device(py: Python<'_>, d: Device) -> PyResult<Py<DeviceObject>> {
-    Py::new(py, DeviceObject(d))
+    Py::new(py, DeviceObject { kind: d.kind.name(), index: d.index })
 }
 
 /// The class `flambeau.Size`, a subclass of `tuple` written in Python; set when the package is imported.

@@ -319,7 +319,8 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let mut out = Dims::from_slice(long);
     let skip = long.len() - short.len();
-    for (i, &s) in short.iter().enumerate() {
+    // The last dim that does not fit is the one named.
+    for (i, &s) in short.iter().enumerate().rev() {
         let l = out[skip + i];
         if l == 1 {
             out[skip + i] = s;
