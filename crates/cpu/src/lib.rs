@@ -16,6 +16,7 @@ pub mod pointwise;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod sample;
 pub mod scan;
 pub mod softmax;
 pub mod sort;

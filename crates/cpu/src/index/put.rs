@@ -5,6 +5,7 @@
 
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, without};
 use crate::copy::{copy_strided, prefetch};
+use crate::math::select;
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
@@ -263,8 +264,14 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     let piece = |start: usize, end: usize| {
         it.range(start, end, &|p, s, n| {
             let rows = s[2..].iter().all(|&s| s == 0) && n >= 4;
+            // Strips that would touch another cache line with every element.
+            let far = s[0].unsigned_abs() >= 64;
+            let nearer = |last: &Ordered| {
+                let (inner, outer) = (last.strides[1].unsigned_abs(), s[1].unsigned_abs());
+                if far { inner <= outer } else { !rows && inner < outer }
+            };
             match &last {
-                Some(last) if n == 1 || (!rows && last.strides[1].unsigned_abs() < s[1].unsigned_abs()) => {
+                Some(last) if n == 1 || nearer(last) => {
                     let mut column = p.to_vec();
                     for _ in 0..n {
                         walk(&outer_dims, &column, &mut |p| run(p, &last.strides, last.size, Times::ONCE));
@@ -356,7 +363,7 @@ impl<T: PartialOrd + Copy> Combine<T> for Amax {
     #[inline(always)]
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn combine(old: T, new: T) -> T {
-        if old != old || old >= new { old } else { new }
+        select((old != old) | (old >= new), old, new)
     }
 }
 
@@ -364,7 +371,7 @@ impl<T: PartialOrd + Copy> Combine<T> for Amin {
     #[inline(always)]
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn combine(old: T, new: T) -> T {
-        if old != old || old <= new { old } else { new }
+        select((old != old) | (old <= new), old, new)
     }
 }
 

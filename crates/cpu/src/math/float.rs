@@ -197,7 +197,8 @@ pub trait Float:
     /// The normal distribution function.
     fn ndtr<I: Isa>(self) -> Self;
 
-    // The rest branches: loops over these do not vectorise. They are computed in `f64`.
+    // The rest branches, and is computed in `f64`: loops over these vectorise where `f32` has a form of its own
+    // (`special::single`).
 
     /// The inverse of the error function.
     #[inline]
@@ -283,6 +284,21 @@ pub trait Float:
     #[inline]
     fn zeta<I: Isa>(self, other: Self) -> Self {
         Self::from_f64(special::zeta(self.to_f64(), other.to_f64()))
+    }
+    /// Whether [`lgamma_common`](Float::lgamma_common) and [`trigamma_common`](Float::trigamma_common) take it.
+    #[inline(always)]
+    fn is_common_gamma(self) -> bool {
+        false
+    }
+    /// [`lgamma`](Float::lgamma) where [`is_common_gamma`](Float::is_common_gamma) holds.
+    #[inline]
+    fn lgamma_common<I: Isa>(self) -> Self {
+        self.lgamma::<I>()
+    }
+    /// The derivative of [`digamma`](Float::digamma) where [`is_common_gamma`](Float::is_common_gamma) holds.
+    #[inline]
+    fn trigamma_common<I: Isa>(self) -> Self {
+        self.polygamma::<I>(1)
     }
     /// The `order`-th derivative of [`digamma`](Float::digamma).
     #[inline]
@@ -571,6 +587,58 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
     {
+        #[inline(always)]
+        fn is_common_gamma(self) -> bool {
+            special::single::is_common_gamma(self)
+        }
+        #[inline(always)]
+        fn erfinv<I: Isa>(self) -> f32 {
+            special::single::erfinv::<I>(self)
+        }
+        #[inline(always)]
+        fn ndtri<I: Isa>(self) -> f32 {
+            special::single::ndtri::<I>(self)
+        }
+        #[inline(always)]
+        fn i0<I: Isa>(self) -> f32 {
+            special::single::i0::<I>(self)
+        }
+        #[inline(always)]
+        fn i0e<I: Isa>(self) -> f32 {
+            special::single::i0e::<I>(self)
+        }
+        #[inline(always)]
+        fn i1<I: Isa>(self) -> f32 {
+            special::single::i1::<I>(self)
+        }
+        #[inline(always)]
+        fn i1e<I: Isa>(self) -> f32 {
+            special::single::i1e::<I>(self)
+        }
+        #[inline(always)]
+        fn log_ndtr<I: Isa>(self) -> f32 {
+            special::single::log_ndtr::<I>(self)
+        }
+        #[inline(always)]
+        fn sinc<I: Isa>(self) -> f32 {
+            special::single::sinc::<I>(self)
+        }
+        #[inline(always)]
+        fn logit<I: Isa>(self) -> f32 {
+            special::single::logit::<I>(self)
+        }
+        #[inline(always)]
+        fn entr<I: Isa>(self) -> f32 {
+            special::single::entr::<I>(self)
+        }
+        #[inline(always)]
+        fn lgamma_common<I: Isa>(self) -> f32 {
+            special::single::lgamma_common::<I>(self)
+        }
+        #[inline(always)]
+        fn trigamma_common<I: Isa>(self) -> f32 {
+            special::single::trigamma_common::<I>(self)
+        }
         #[inline(always)]
         fn is_common_exponent(self) -> bool {
             super::single::is_common_exponent(self)

@@ -41,6 +41,8 @@ const LEAST_TILE: usize = 64;
 
 /// Fewer neighbouring rows than this are not worth vectorising across.
 const NARROW: usize = 16;
+/// Up to this long, rows are worked on beside each other.
+const SHORT: usize = 32;
 
 /// Elements of a tile of rows side by side: 256 KiB of `f32`, for L2.
 const TILE_ELEMENTS: usize = 1 << 16;
@@ -486,6 +488,32 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 unsafe {
                     apply((a, b, to, n, rows[i / pieces]));
                     out.written(at, n, to);
+                }
+            }
+        });
+    } else if inner == 1 && dim <= SHORT && outer >= NARROW {
+        // Rows that do not fill vectors lie beside each other as columns meanwhile.
+        let tiles = outer.div_ceil(LEAST_TILE);
+        let columns = entry::<Columns<T, F>>(level());
+        parallel_for(tiles, (TASK / (dim * LEAST_TILE)).max(1), &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * dim * LEAST_TILE);
+            let first = scratch.as_mut_ptr();
+            for i in range {
+                let start = i * LEAST_TILE;
+                let rows = LEAST_TILE.min(outer - start);
+                // SAFETY: `rows` rows of `dim` elements; the scratch memory holds them twice.
+                unsafe {
+                    let second = if one_input { first } else { first.add(dim * rows) };
+                    for d in 0..dim {
+                        a.read_strided(start * dim + d, dim, rows, first.add(d * rows));
+                        if !one_input {
+                            b.read_strided(start * dim + d, dim, rows, second.add(d * rows));
+                        }
+                    }
+                    columns(([first, second], first, dim, [rows, rows], rows));
+                    for d in 0..dim {
+                        out.write_strided(start * dim + d, dim, rows, first.add(d * rows));
+                    }
                 }
             }
         });

@@ -369,7 +369,7 @@ op! {
         Out SCALAR_OUT: "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::KeepNumbers(&Promotion::Custom(whole_division)), scalar_params, "div_floor_cpu";
         ints |x, y| x.floor_divide(y);
-        floats |x, y| x.floor_divide::<I>(y);
+        floats |x, y| => x.floor_divide_common::<I>(y), if x.is_common_quotient(y), else x.floor_divide::<I>(y);
     );
     derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
     samples: division_samples;
@@ -396,7 +396,7 @@ op! {
         Out SCALAR_TENSOR_OUT: "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(whole_division), scalar_params, "remainder_cpu";
         ints |x, y| x.remainder(y);
-        floats |x, y| x.remainder::<I>(y);
+        floats |x, y| => x.remainder_common::<I>(y), if x.is_common_quotient(y), else x.remainder::<I>(y);
     );
     derivative: backward! {
         self_(g) => g.clone(),
@@ -418,7 +418,7 @@ op! {
         Out SCALAR_OUT: "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(whole_division), scalar_params, "fmod_cpu";
         ints |x, y| x.fmod(y);
-        floats |x, y| x.fmod::<I>(y);
+        floats |x, y| => x.fmod_common::<I>(y), if x.is_common_quotient(y), else x.fmod::<I>(y);
     );
     derivative: backward! {
         self_(g) => g.clone(),

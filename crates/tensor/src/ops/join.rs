@@ -422,8 +422,18 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
         if pair == [0, 0] {
             continue;
         }
-        let index = Tensor::from_slice(&pad_indices(mode, x.size(d)?, pair[0], pair[1])?)?.to_device(x.device())?;
-        out = out.index_select(d, &index)?;
+        let (size, from) = (x.size(d)?, pad_indices(mode, x.size(d)?, pair[0], pair[1])?);
+        let (before, after) = (pair[0].max(0) as usize, pair[1].max(0) as usize);
+        let kept = (-pair[0]).max(0)..size + pair[1].min(0);
+        let read = |from: &[i64]| out.index_select(d, &Tensor::from_slice(from)?.to_device(x.device())?);
+        out = match before + after == 0 || kept.is_empty() {
+            true => read(&from)?,
+            // What is between the two ends is copied in runs.
+            false => {
+                let middle = out.narrow(d, kept.start, kept.end - kept.start)?;
+                Tensor::cat(&[read(&from[..before])?, middle, read(&from[from.len() - after..])?], d)?
+            }
+        };
     }
     // PyTorch writes the circular one into a row-major result, and a padding of nothing is a copy too.
     let format = if mode == "circular" { MemoryFormat::Contiguous } else { x.suggested_memory_format() };

@@ -54,14 +54,20 @@ op! {
     fn l1_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
 }
 
+/// Half the square up to `limit`, and on as a line: with `c` the difference within the limit, `c (d - c / 2)`.
+fn bent_square(d: &Tensor, limit: f64) -> Result<Tensor> {
+    let within = d.clamp(-limit, limit)?;
+    d.add_scaled(&within, -0.5)?.mul(&within)
+}
+
 fn smooth_l1_any(x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
     ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
     if beta == 0.0 {
         return l1_any(x, target, reduction);
     }
     let element = |d: &Tensor| {
-        let size = d.abs()?;
-        d.mul(d)?.mul(0.5 / beta)?.where_self(&size.lt(beta)?, &size.sub(0.5 * beta)?)
+        let loss = bent_square(d, beta)?;
+        if beta == 1.0 { Ok(loss) } else { loss.div(beta) }
     };
     reduce(elements(x, target, element)?, reduction)
 }
@@ -77,11 +83,7 @@ op! {
 
 fn huber_any(x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
     ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-    let element = |d: &Tensor| {
-        let size = d.abs()?;
-        d.mul(d)?.mul(0.5)?.where_self(&size.le(delta)?, &size.sub(0.5 * delta)?.mul(delta)?)
-    };
-    reduce(elements(x, target, element)?, reduction)
+    reduce(elements(x, target, |d| bent_square(d, delta))?, reduction)
 }
 
 op! {
@@ -91,13 +93,6 @@ op! {
     Body::Composite(kernel!(huber_any; x, target, reduction, delta));
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1, 1.0], sample![m.any(&[2, 3]), m.any(&[2, 3]), 0, 1.5]] } else { vec![] };
     fn huber_loss(&self, target: &Tensor, reduction: i64, delta: f64) -> Tensor [self, target, reduction, delta];
-}
-
-impl Tensor {
-    /// `self` where the mask is true, else `other`.
-    fn where_self(&self, mask: &Tensor, other: &Tensor) -> Result<Tensor> {
-        Tensor::where_(mask, self, other)
-    }
 }
 
 // ---- binary classification ----------------------------------------------------------------------

@@ -328,7 +328,12 @@ fn mv_any(a: &Tensor, v: &Tensor) -> Result<Tensor> {
 op! {
     /// A matrix times a vector.
     mv: "mv(Tensor self, Tensor vec) -> Tensor", Out OUT: "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(mv_any; a, v));
+    Body::Explicit(kernel!(mv_any; a, v));
+    derivative: backward! {
+        self_(g, vec: Tensor) => g.unsqueeze(1)?.mul(&vec.conj()?)?,
+        vec(g, self_: Tensor) => self_.transpose(0, 1)?.conj()?.mv(g)?,
+    };
+    forward: Forward::Multilinear;
     samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[4])], sample![m.any(&[3, 0]), m.any(&[0])]];
     fn mv(&self, vec: &Tensor) -> Tensor [self, vec];
 }
@@ -364,7 +369,12 @@ fn dot_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 op! {
     /// The sum of products of two vectors.
     dot: "dot(Tensor self, Tensor tensor) -> Tensor", Out OUT: "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(dot_any; a, b));
+    Body::Explicit(kernel!(dot_any; a, b));
+    derivative: backward! {
+        self_(g, tensor: Tensor) => g.mul(&tensor.conj()?)?,
+        tensor(g, self_: Tensor) => g.mul(&self_.conj()?)?,
+    };
+    forward: Forward::Multilinear;
     samples: |m| vec![sample![m.any(&[5]), m.any(&[5])], sample![m.any(&[0]), m.any(&[0])]];
     fn dot(&self, tensor: &Tensor) -> Tensor [self, tensor];
 }

@@ -1,24 +1,15 @@
 //! Images sampled at given places, and the places of affine maps.
 //!
-//! A sample is a sum of a few elements, gathered, with weights that depend on the place; all of it is made of recorded
-//! operators, so that gradients of every order follow. Places, padding and rounding follow PyTorch's conventions.
+//! A sample is a sum of a few elements with weights that depend on the place. Samples and gradients have kernels; second
+//! derivatives are those of the same written as recorded operators ([`Sampler::written_out`]). Places, padding and rounding
+//! follow PyTorch's conventions.
 
-use crate::{Body, DType, Error, Op, Result, Tensor, TensorOptions, backward, ensure, sample};
-
-/// Where places outside the image lie.
-#[derive(Clone, Copy, PartialEq)]
-enum Padding {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Interpolation {
-    Linear,
-    Nearest,
-    Cubic,
-}
+use crate::access::{elements, elements_mut};
+use crate::dims::Dims;
+use crate::value::OwnedValue;
+use crate::{Body, DType, Element, Error, Op, Outputs, Result, Tensor, TensorOptions, TensorSpec, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::sample::{self as kernels, Images, Interpolation, Padding, Sampled};
 
 struct Sampler {
     padding: Padding,
@@ -121,8 +112,8 @@ impl Sampler {
         }
     }
 
-    /// The samples (N, C, ...) of images (N, C, ...) at places (N, ..., dims).
-    fn sample(&self, x: &Tensor, grid: &Tensor) -> Result<Tensor> {
+    /// The samples (N, C, ...) of images (N, C, ...) at places (N, ..., dims), of recorded operators.
+    fn written_out(&self, x: &Tensor, grid: &Tensor) -> Result<Tensor> {
         let n = x.dim() - 2;
         let (batch, channels) = (x.sizes()[0], x.sizes()[1]);
         let dtype = x.dtype();
@@ -230,30 +221,124 @@ fn check(x: &Tensor, grid: &Tensor, n: usize) -> Result<()> {
     Ok(())
 }
 
-fn sample_any<const N: usize>(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool) -> Result<Tensor> {
+impl Sampler {
+    fn kernel(&self) -> kernels::Sampler {
+        let Sampler { padding, interpolation, align_corners } = *self;
+        kernels::Sampler { padding, interpolation, align_corners }
+    }
+}
+
+fn sample_plan<const N: usize>(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool) -> Result<TensorSpec> {
     check(x, grid, N)?;
     ensure!(N == 2 || interpolation != 2, "grid_sampler(): bicubic interpolation only supports 4D input");
-    Sampler::of(interpolation, padding, align_corners)?.sample(x, grid)
+    Sampler::of(interpolation, padding, align_corners)?;
+    let plane: i64 = x.sizes()[2..].iter().product();
+    ensure!(plane <= i64::from(i32::MAX), "grid_sampler(): images of {plane} elements per channel are too large");
+    let mut sizes = Dims::from_slice(&x.sizes()[..2]);
+    sizes.extend_from_slice(&grid.sizes()[1..=N]);
+    Ok(TensorSpec::like(sizes, x))
+}
+
+/// Calls `f` with the images of `inputs` (images, places and what else is read) and all of these, wide and contiguous.
+fn with_images<T: Sampled>(inputs: &[&Tensor], f: impl FnOnce(&Images<'_, T::Wide>, &[Tensor]) -> Result<()>) -> Result<()> {
+    let wide = |t: &&Tensor| t.detach_all()?.to_dtype(T::DTYPE.compute())?.contiguous();
+    let inputs = inputs.iter().map(wide).collect::<Result<Vec<_>>>()?;
+    let (x, grid) = (&inputs[0], &inputs[1]);
+    let plane: Vec<usize> = x.sizes()[2..].iter().map(|&s| s as usize).collect();
+    let _locks = LockSet::new(inputs.iter().map(|t| (t.storage(), false)))?;
+    // SAFETY: both are locked, contiguous and of this type.
+    let (pixels, places) = unsafe { (elements(x), elements(grid)) };
+    let images = Images {
+        batch: x.sizes()[0] as usize,
+        channels: x.sizes()[1] as usize,
+        plane: &plane,
+        places: grid.sizes()[1..grid.dim() - 1].iter().product::<i64>() as usize,
+        x: pixels,
+        grid: places,
+    };
+    f(&images, &inputs)
+}
+
+/// A fresh tensor of `sizes` in the dtype that `dtype` is computed in, written by `f`.
+fn computed<W: Element>(sizes: &[i64], dtype: DType, zero: bool, f: impl FnOnce(&mut [W])) -> Result<Tensor> {
+    let options = (dtype.compute(), crate::Device::CPU);
+    let out = if zero { Tensor::zeros(sizes, options)? } else { Tensor::empty(sizes, options)? };
+    {
+        let _lock = LockSet::new([(out.storage(), true)])?;
+        // SAFETY: it is fresh, locked and of this type.
+        f(unsafe { elements_mut(&out) });
+    }
+    out.to_dtype(dtype)
+}
+
+fn sample_run(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool, outs: &[Tensor]) -> Result<()> {
+    let s = Sampler::of(interpolation, padding, align_corners)?.kernel();
+    if outs[0].numel() == 0 {
+        return Ok(());
+    }
+    crate::dispatch_dtype!(x.dtype(), T in [floats] => with_images::<T>(&[x, grid], |images, _| {
+        let samples = computed(outs[0].sizes(), T::DTYPE, false, |out| kernels::sample::<T>(s, images, out))?;
+        outs[0].copy_(&samples).map(drop)
+    }); else unreachable!("the plan takes floats only"))
+}
+
+fn gradients_cpu(
+    g: &Tensor, x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool, mask: &[bool],
+) -> Result<[Option<Tensor>; 2]> {
+    check(x, grid, x.dim().saturating_sub(2))?;
+    ensure!(mask.len() == 2, "grid_sampler_backward: output_mask must have two entries");
+    ensure!(
+        g.sizes()[..2] == x.sizes()[..2] && g.sizes()[2..] == grid.sizes()[1..grid.dim() - 1] && g.dtype() == x.dtype(),
+        "grid_sampler_backward: the gradient {:?} does not fit input {:?} and grid {:?}",
+        g.sizes(), x.sizes(), grid.sizes()
+    );
+    let s = Sampler::of(interpolation, padding, align_corners)?.kernel();
+    let mut found = [None, None];
+    crate::dispatch_dtype!(x.dtype(), T in [floats] => with_images::<T>(&[x, grid, g], |images, inputs| {
+        // SAFETY: locked, contiguous and of this type.
+        let g = unsafe { elements(&inputs[2]) };
+        if mask[0] {
+            found[0] = Some(computed(x.sizes(), T::DTYPE, true, |out| kernels::image_gradient::<T>(s, images, g, out))?);
+        }
+        if mask[1] {
+            // Of the nearest element there is no gradient in the place.
+            let none = s.interpolation == Interpolation::Nearest;
+            let fill = |out: &mut [_]| if !none { kernels::grid_gradient::<T>(s, images, g, out) };
+            found[1] = Some(computed(grid.sizes(), T::DTYPE, none, fill)?);
+        }
+        Ok(())
+    }); else unreachable!("checked to be floats"))?;
+    Ok(found)
+}
+
+fn gradients_meta(
+    _g: &Tensor, x: &Tensor, grid: &Tensor, _interpolation: i64, _padding: i64, _align_corners: bool, mask: &[bool],
+) -> Result<[Option<Tensor>; 2]> {
+    let like = |t: &Tensor, wanted: bool| wanted.then(|| Tensor::empty(t.sizes(), (t.dtype(), crate::Device::META))).transpose();
+    Ok([like(x, mask[0])?, like(grid, mask[1])?])
 }
 
 macro_rules! samplers {
-    ($($n:literal $name:ident $schema:literal $out:literal;)*) => { $(
+    ($($n:literal $name:ident $schema:literal $out:literal $backward:ident $backward_schema:literal;)*) => { $(
         op! {
             /// The elements of images (N, C, ...) at places in [-1, 1], the width first: (N, ..., dims). Linear (0), nearest (1)
             /// or cubic (2) interpolation; zeros (0), the border (1) or a reflection (2) outside.
             $name: $schema, Out OUT: $out;
-            Body::Explicit(kernel!(sample_any::<$n>; x, grid, interpolation, padding, align_corners));
+            Body::Structured {
+                plan: plan!(sample_plan::<$n>; x, grid, interpolation, padding, align_corners),
+                run: run!(sample_run; x, grid, interpolation, padding, align_corners),
+            };
             derivative: backward! {
                 (input, grid)([c], input: Tensor, grid: Tensor, interpolation_mode: i64, padding_mode: i64, align_corners: bool) => {
-                    let sampler = Sampler::of(interpolation_mode, padding_mode, align_corners)?;
-                    let grads = c.differentiate(&[Some(&input), Some(&grid)], |leaves| match leaves {
-                        [Some(x), Some(grid)] => Ok(vec![sampler.sample(x, grid)?]),
-                        _ => Err(Error::runtime("grid_sampler(): the gradient lacks its input")),
-                    })?;
-                    // Of the nearest element there is no gradient in the place: a zero that has one itself.
-                    let zeros = |like: &Tensor| like.masked_fill(&Tensor::ones(&[], (DType::Bool, like.device()))?, 0);
-                    let or_zeros = |(g, like): (Option<Tensor>, &Tensor)| g.map_or_else(|| zeros(like), Ok);
-                    grads.into_iter().zip([&input, &grid]).map(or_zeros).collect::<Result<Vec<_>>>()?
+                    let mask = [c.needs("input"), c.needs("grid")];
+                    let grads = $backward::OP.call(&[
+                        (&c.gradient()?).into(), (&input).into(), (&grid).into(), interpolation_mode.into(), padding_mode.into(),
+                        align_corners.into(), (&mask[..]).into(),
+                    ])?;
+                    match grads {
+                        Outputs::Many(grads) => grads,
+                        _ => vec![None, None],
+                    }
                 }
             };
             samples: |m| match m.dtype.is_floating_point() {
@@ -264,15 +349,47 @@ macro_rules! samplers {
             fn $name(&self, grid: &Tensor, interpolation_mode: i64, padding_mode: i64, align_corners: bool) -> Tensor
                 [self, grid, interpolation_mode, padding_mode, align_corners];
         }
+        op! {
+            /// The gradients of samples with respect to the images and to the places, as far as `output_mask` asks.
+            $backward: $backward_schema;
+            Body::Kernels {
+                cpu: kernel!(gradients_cpu; g, x, grid, interpolation, padding, align_corners, mask),
+                meta: kernel!(gradients_meta; g, x, grid, interpolation, padding, align_corners, mask),
+            };
+            derivative: backward! {
+                (grad_output, input, grid)([c], grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: i64, padding_mode: i64, align_corners: bool) => {
+                    let sampler = Sampler::of(interpolation_mode, padding_mode, align_corners)?;
+                    // The samples written out, and differentiated twice.
+                    c.differentiate(&[Some(&grad_output), Some(&input), Some(&grid)], |leaves| {
+                        let [Some(g), Some(x), Some(grid)] = leaves else { return Ok(vec![]) };
+                        let y = sampler.written_out(x, grid)?;
+                        let inputs = [x.clone(), grid.clone()];
+                        let first = crate::autograd::grad(&[y], &inputs, &[Some(g.clone())], true, true, true)?;
+                        // Of the nearest element there is no gradient in the place: a zero that has one itself.
+                        let zeros = |like: &Tensor| like.masked_fill(&Tensor::ones(&[], (DType::Bool, like.device()))?, 0);
+                        first.into_iter().zip(&inputs).map(|(d, x)| d.map_or_else(|| zeros(x), Ok)).collect()
+                    })?
+                }
+            };
+            samples: |m| match m.dtype.is_floating_point() {
+                true => (0..4).map(|k: i64| sample![m.any(&[[2, 2].as_slice(), &[3; $n]].concat()), m.any(&[[2, 2].as_slice(), &[4; $n]].concat()), m.uniform(&[[2].as_slice(), &[3; $n], &[$n]].concat(), -1.2, 1.2), k % (5 - $n), k % 3, k % 2 == 0, OwnedValue::Bools(vec![true; 2])]).collect(),
+                false => vec![],
+            };
+            ulp: 1024.0;
+        }
     )* };
 }
 samplers! {
     2 grid_sampler_2d
         "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
-        "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)";
+        "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)"
+        grid_sampler_2d_backward
+        "grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)";
     3 grid_sampler_3d
         "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
-        "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)";
+        "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)"
+        grid_sampler_3d_backward
+        "grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)";
 }
 
 fn grid_sampler_any(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool) -> Result<Tensor> {
@@ -348,4 +465,4 @@ op! {
 }
 
 /// All entries of this file.
-pub static OPS: &[&[&Op]] = &[affine_grid_generator::ALL, grid_sampler::ALL, grid_sampler_2d::ALL, grid_sampler_3d::ALL];
+pub static OPS: &[&[&Op]] = &[affine_grid_generator::ALL, grid_sampler::ALL, grid_sampler_2d::ALL, grid_sampler_2d_backward::ALL, grid_sampler_3d::ALL, grid_sampler_3d_backward::ALL];

@@ -457,7 +457,7 @@ unary! {
 unary! {
     /// The logarithm of the gamma function's magnitude.
     fn lgamma, lgamma_, lgamma_out(x): Promotion::Float;
-    { floats |x| x.lgamma::<I>(); }
+    { floats |x| => x.lgamma_common::<I>(), if x.is_common_gamma(), else x.lgamma::<I>(); }
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.digamma()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
@@ -476,7 +476,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 1,
         promotion: Promotion::Float,
-        strips: strips! { floats |x; p| x.polygamma::<I>(p[0].to_i64()); },
+        strips: strips! { floats |x; p| => x.trigamma_common::<I>(), if (p[0] == T::ONE) & x.is_common_gamma(), else x.polygamma::<I>(p[0].to_i64()); },
         params: order_params,
         text: &[],
         cpu_name: "polygamma",

@@ -1,0 +1,143 @@
+//! Special functions of `f32`, computed in `f64` without branches: what is no more exact than an `f32` result needs
+//! vectorises. Where only common arguments can be had so, a predicate says which.
+
+use super::super::double::{self, erfcx_positive};
+use super::super::poly::{horner, select};
+use super::super::{Float, Isa};
+use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+
+/// The number whose error function is `x`, given `w = -log(1 - x^2)`; to 2^-28. Fits of the result over `x` in `w` up to 6,
+/// and of the result in the root of `w` from there to 108.
+#[inline(always)]
+fn erf_inverse<I: Isa>(x: f64, w: f64) -> f64 {
+    let near = x * horner!(I, w - 3.0; 1.6235420065379758, 0.24163040414304734, -0.005738136016107892, -0.0008361815249746705, 0.00019506272533632716, -1.2716873090583234e-05, -1.7489187809627485e-06, 4.502891203278818e-07, -2.3407992568788055e-08, -5.5654659371024445e-09, 1.0684025387667025e-09, -1.48666180578682e-11, -1.4563269630773788e-11, 1.2732868700624292e-12);
+    let far = horner!(I, w.sqrt() - 6.42; 6.283861312324651, 1.0091908612551515, -0.0005075830164657866, -1.4684600856125283e-05, 1.277132758032318e-05, -3.2135742606262375e-06, 6.525561858823115e-07, -1.1482683377726946e-07, 1.5992555839915578e-08, -3.5198531042260473e-09, 1.3099074012044323e-09, -6.735825457379676e-11, -8.320211427849854e-11, 1.6796898957177662e-12, 6.526560574520647e-12, -5.705725707958444e-13, -1.7356863763100007e-13, 2.299458503448447e-14);
+    select(w < 6.0, near, far.copysign(x))
+}
+
+/// The inverse of the error function.
+#[inline(always)]
+pub fn erfinv<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    // The factors are exact; beyond 1 the logarithm is NaN.
+    let y = erf_inverse::<I>(x, -double::log::<I>((1.0 - x) * (1.0 + x)));
+    select(x.abs() == 1.0, f64::INFINITY.copysign(x), y) as f32
+}
+
+/// The inverse of the normal distribution function.
+#[inline(always)]
+pub fn ndtri<I: Isa>(p: f32) -> f32 {
+    let p = p as f64;
+    let y = SQRT_2 * erf_inverse::<I>(2.0 * p - 1.0, -double::log::<I>(4.0 * p * (1.0 - p)));
+    let y = select(p == 0.0, f64::NEG_INFINITY, y);
+    select(p == 1.0, f64::INFINITY, y) as f32
+}
+
+/// Whether `lgamma_common` and `trigamma_common` take it.
+#[inline(always)]
+pub fn is_common_gamma(x: f32) -> bool {
+    (x > 0.0) & (x < 1e30)
+}
+
+/// The logarithm of the gamma function of a positive number.
+#[inline(always)]
+pub fn lgamma_common<I: Isa>(x: f32) -> f32 {
+    const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
+    let x = x as f64;
+    // Moved up by 8 where Stirling's series (Abramowitz and Stegun 6.1.41) would be too short.
+    let small = x < 8.0;
+    let a = x * (x + 7.0);
+    let product = a * (a + 6.0) * (a + 10.0) * (a + 12.0);
+    let z = select(small, x + 8.0, x);
+    let r = 1.0 / z;
+    let series = r * horner!(I, r * r; 1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0);
+    let y = (z - 0.5) * double::log::<I>(z) - z + (HALF_LOG_TWO_PI + series);
+    (y - double::log::<I>(select(small, product, 1.0))) as f32
+}
+
+/// The second derivative of the gamma function's logarithm, at a positive number.
+#[inline(always)]
+pub fn trigamma_common<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    // 1 / a^2 + 1 / b^2 with one division.
+    let pair = |a: f64, b: f64| (a * a + b * b) / (a * b * (a * b));
+    // Huge numbers are not moved: the squares would vanish beside them, and overflow together.
+    let moved = pair(x, x + 1.0) + pair(x + 2.0, x + 3.0) + pair(x + 4.0, x + 5.0);
+    let r = 1.0 / (x + 6.0);
+    // Abramowitz and Stegun 6.4.12.
+    let series = horner!(I, r * r; 1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0);
+    (moved + r * (1.0 + r * (0.5 + r * series))) as f32
+}
+
+/// `exp(-|x|) I_0(x)`; see [`super::i0e`].
+#[inline(always)]
+pub fn i0e<I: Isa>(x: f32) -> f32 {
+    super::i0e_of::<I>((x as f64).abs()) as f32
+}
+
+/// The modified Bessel function of the first kind, order 0.
+#[inline(always)]
+pub fn i0<I: Isa>(x: f32) -> f32 {
+    let a = (x as f64).abs();
+    let y = super::i0e_of::<I>(a) * double::exp::<I>(a);
+    select(a == f64::INFINITY, f64::NAN, y) as f32
+}
+
+/// `exp(-|x|) I_1(x)`.
+#[inline(always)]
+pub fn i1e<I: Isa>(x: f32) -> f32 {
+    let y = super::i1e_of::<I>((x as f64).abs());
+    select(x < 0.0, -y, y) as f32
+}
+
+/// The modified Bessel function of the first kind, order 1.
+#[inline(always)]
+pub fn i1<I: Isa>(x: f32) -> f32 {
+    let a = (x as f64).abs();
+    let y = super::i1e_of::<I>(a) * double::exp::<I>(a);
+    let y = select(a == f64::INFINITY, f64::NAN, y);
+    select(x < 0.0, -y, y) as f32
+}
+
+/// The logarithm of the normal distribution function.
+#[inline(always)]
+pub fn log_ndtr<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    let a = x.abs() * FRAC_1_SQRT_2;
+    let scaled = 0.5 * erfcx_positive::<I>(a);
+    // Half of erfc(a).
+    let rest = scaled * double::exp::<I>(-a * a);
+    let body = double::log1p::<I>(-select(x < 0.0, 1.0 - rest, rest));
+    // Beyond 28 the fit ends: the asymptotic series.
+    let r = 0.5 / a / a;
+    let far = 0.5 * horner!(I, r; 1.0, -1.0, 3.0, -15.0) / (a * PI.sqrt());
+    let tail = double::log::<I>(select(a > 28.0, far, scaled)) - a * a;
+    select(x < -1.0, tail, body) as f32
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0.
+#[inline(always)]
+pub fn sinc<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    let whole = Float::round::<I>(x);
+    let half = whole * 0.5;
+    let s = double::sin_common::<I>(PI * (x - whole));
+    let y = select(Float::trunc::<I>(half) != half, -s, s) / (PI * x);
+    select(x == 0.0, 1.0, y) as f32
+}
+
+/// `log(x / (1 - x))`.
+#[inline(always)]
+pub fn logit<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    double::log::<I>(x / (1.0 - x)) as f32
+}
+
+/// `-x log(x)`.
+#[inline(always)]
+pub fn entr<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    let y = -x * double::log::<I>(x);
+    let y = select(x == 0.0, 0.0, y);
+    select(x < 0.0, f64::NEG_INFINITY, y) as f32
+}

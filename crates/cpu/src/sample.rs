@@ -1,0 +1,469 @@
+//! Images sampled at given places, and the gradients of that.
+//!
+//! Each block of places first gets its neighbours along every axis, then the corners that they span: where each is and
+//! with which weight. The channels then go through the same corners, and all loops over a block's places vectorise.
+
+use crate::copy::Shared;
+use crate::math::{Float, Isa, Kernel, Number, run, select};
+use flambeau_base::iter::GRAIN;
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Element, bf16, f16};
+use std::marker::PhantomData;
+
+/// Where places outside the image lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// Nowhere: what is read there is zero.
+    Zeros,
+    /// At the border.
+    Border,
+    /// Reflected at the centres of the outermost elements, or at their edges, as often as it takes.
+    Reflection,
+}
+
+/// How a place reads its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interpolation {
+    /// Two along each axis.
+    Linear,
+    /// The nearest, of two equally near ones the even.
+    Nearest,
+    /// Four along each axis, by Keys' kernel ("Cubic convolution interpolation", 1981) with a = -0.75.
+    Cubic,
+}
+
+/// How places become positions and these values.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampler {
+    /// Outside the image.
+    pub padding: Padding,
+    /// Between the elements.
+    pub interpolation: Interpolation,
+    /// Whether -1 and 1 are the centres of the outermost elements, or their edges.
+    pub align_corners: bool,
+}
+
+/// Places computed at a time.
+const BLOCK: usize = 64;
+/// The most corners of a place: four times four, or two to the third.
+const CORNERS: usize = 16;
+/// Planes that go through the same corners when their gradients are added up.
+const PLANES: usize = 16;
+
+/// The dtypes of images. Numbers are kept in `Wide`; what is computed in two dims is rounded to the dtype after every step,
+/// as PyTorch's vectorised kernels do.
+pub trait Sampled: Element {
+    /// What it is computed in.
+    type Wide: Float + Element;
+    /// To the dtype and back.
+    fn round(x: Self::Wide) -> Self::Wide;
+    /// A whole number.
+    fn index(x: Self::Wide) -> i32;
+}
+macro_rules! sampled {
+    ($($t:ty, $wide:ty: |$x:ident| $round:expr;)*) => { $(
+        impl Sampled for $t {
+            type Wide = $wide;
+            #[inline(always)]
+            fn round($x: $wide) -> $wide { $round }
+            #[inline(always)]
+            fn index(x: $wide) -> i32 { x as i32 }
+        }
+    )* };
+}
+sampled! {
+    f32, f32: |x| x;
+    f64, f64: |x| x;
+    f16, f32: |x| f16::from_f32(x).to_f32();
+    bf16, f32: |x| bf16::from_f32(x).to_f32();
+}
+
+/// Images of `batch * channels` planes and the places they are sampled at.
+#[derive(Clone, Debug)]
+pub struct Images<'a, W> {
+    /// Images.
+    pub batch: usize,
+    /// Planes of each image.
+    pub channels: usize,
+    /// A plane's sizes, two or three of them, whose product an `i32` can hold.
+    pub plane: &'a [usize],
+    /// Places of each image.
+    pub places: usize,
+    /// The elements: (batch, channels, plane).
+    pub x: &'a [W],
+    /// The places, each with the last axis first: (batch, places, axes).
+    pub grid: &'a [W],
+}
+
+impl<W> Images<'_, W> {
+    fn elements(&self) -> usize {
+        self.plane.iter().product()
+    }
+
+    /// Calls `f` with an image and the first place of every block, the blocks in pieces worth a thread.
+    fn blocks(&self, f: &(dyn Fn(usize, usize) + Sync)) {
+        let blocks = self.places.div_ceil(BLOCK);
+        parallel_for(self.batch * blocks, GRAIN.div_ceil(4 * BLOCK * self.channels.max(1)), &|range| {
+            for unit in range {
+                f(unit / blocks, unit % blocks * BLOCK);
+            }
+        });
+    }
+}
+
+/// The samples (batch, channels, places).
+pub fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T::Wide]) {
+    let out = Shared(out.as_mut_ptr());
+    images.blocks(&|image, start| {
+        // SAFETY: every block writes its own places.
+        unsafe { run::<Forward<T>>((s, images, image, start, out.get())) }
+    });
+}
+
+/// The gradient with respect to the images, given that of the samples; `out` must hold zeros.
+pub fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
+    let groups = images.channels.div_ceil(PLANES);
+    let out = Shared(out.as_mut_ptr());
+    parallel_for(images.batch * groups, GRAIN.div_ceil((images.places * PLANES * 4).max(1)), &|range| {
+        for unit in range {
+            let first = unit % groups * PLANES;
+            let planes = first..images.channels.min(first + PLANES);
+            // SAFETY: every group of planes is written by one.
+            unsafe { run::<ImageGradient<T>>((s, images, unit / groups, planes, g, out.get())) }
+        }
+    });
+}
+
+/// The gradient with respect to the places.
+pub fn grid_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
+    let out = Shared(out.as_mut_ptr());
+    images.blocks(&|image, start| {
+        // SAFETY: every block writes its own places.
+        unsafe { run::<GridGradient<T>>((s, images, image, start, g, out.get())) }
+    });
+}
+
+/// The neighbours of a block's places along one axis: where (-1: outside), with which weights, and how these change with
+/// the place.
+struct Axis<W> {
+    place: [[i32; BLOCK]; 4],
+    weight: [[W; BLOCK]; 4],
+    slope: [[W; BLOCK]; 4],
+}
+
+/// A position, and how it changes with the place.
+type Moved<W> = (W, W);
+
+impl Sampler {
+    fn taps(self) -> usize {
+        match self.interpolation {
+            Interpolation::Linear => 2,
+            Interpolation::Nearest => 1,
+            Interpolation::Cubic => 4,
+        }
+    }
+
+    /// From [-1, 1] to positions.
+    #[inline(always)]
+    fn position<T: Sampled>(self, g: T::Wide, size: T::Wide) -> T::Wide {
+        let (one, two) = (T::Wide::ONE, T::Wide::TWO);
+        match self.align_corners {
+            true => T::round(T::round(T::round(g + one) / two) * (size - one)),
+            false => T::round(T::round(T::round(T::round(g + one) * size) - one) / two),
+        }
+    }
+
+    /// Moved into the image, as the padding says. At the borders the slope is zero, and NaN is at 0.
+    #[inline(always)]
+    fn padded<T: Sampled, I: Isa>(self, at: Moved<T::Wide>, size: T::Wide) -> Moved<T::Wide> {
+        let at = match self.padding {
+            Padding::Zeros => return at,
+            Padding::Border => at,
+            Padding::Reflection => self.reflected::<T, I>(at, size),
+        };
+        let last = size - T::Wide::ONE;
+        let (low, high) = (at.0 > T::Wide::ZERO, at.0 >= last);
+        let place = select(low, select(high, last, at.0), T::Wide::ZERO);
+        (place, select(low & !high, at.1, T::Wide::ZERO))
+    }
+
+    #[inline(always)]
+    fn reflected<T: Sampled, I: Isa>(self, at: Moved<T::Wide>, size: T::Wide) -> Moved<T::Wide> {
+        let (zero, half) = (T::Wide::ZERO, T::Wide::HALF);
+        let (low, span) = if self.align_corners { (zero, size - T::Wide::ONE) } else { (zero - half, size) };
+        let from = T::round(at.0 - low);
+        let negative = from < zero;
+        let (from, slope) = (select(negative, -from, from), select(negative, -at.1, at.1));
+        let flips = T::round(from / span).floor::<I>();
+        let rest = T::round(from - T::round(flips * span));
+        let odd = (flips * half).floor::<I>() != flips * half;
+        let place = T::round(select(odd, T::round(span - rest), rest) + low);
+        // An axis of one element has nothing to reflect.
+        let some = span > zero;
+        (select(some, place, zero), select(some, select(odd, -slope, slope), zero))
+    }
+
+    /// The neighbours along an axis of `size` of the places whose numbers `at` gives.
+    #[inline(always)]
+    fn axis<T: Sampled, I: Isa>(self, size: usize, at: &[T::Wide; BLOCK], axis: &mut Axis<T::Wide>) {
+        let (zero, one) = (T::Wide::ZERO, T::Wide::ONE);
+        let size = T::Wide::from_i64(size as i64);
+        let slope = if self.align_corners { (size - one) * T::Wide::HALF } else { size * T::Wide::HALF };
+        let last = size - one;
+        let (far, limit) = (T::Wide::from_f64(-100.0), T::Wide::from_f64(1e9));
+        // Also what is not finite is outside, far enough that no neighbour is inside.
+        let near = |x: T::Wide| select(x.abs::<I>() < limit, x, far);
+        let index = |x: T::Wide| T::index(select((x >= zero) & (x <= last), x, -one));
+        for p in 0..BLOCK {
+            let position = (self.position::<T>(at[p], size), slope);
+            match self.interpolation {
+                Interpolation::Nearest => {
+                    let (x, _) = self.padded::<T, I>(position, size);
+                    axis.place[0][p] = index(near(x).round::<I>());
+                    axis.weight[0][p] = one;
+                    axis.slope[0][p] = zero;
+                }
+                Interpolation::Linear => {
+                    let (x, slope) = self.padded::<T, I>(position, size);
+                    let x = near(x);
+                    let low = x.floor::<I>();
+                    let share = T::round(x - low);
+                    axis.place[0][p] = index(low);
+                    axis.place[1][p] = index(low + one);
+                    axis.weight[0][p] = T::round(one - share);
+                    axis.weight[1][p] = share;
+                    axis.slope[0][p] = -slope;
+                    axis.slope[1][p] = slope;
+                }
+                Interpolation::Cubic => {
+                    let x = near(position.0);
+                    let low = x.floor::<I>();
+                    let t = T::round(x - low);
+                    let u = T::round(one - t);
+                    let inner = [near_weight::<T>(t), near_weight::<T>(u)];
+                    let outer = [far_weight::<T>(T::round(t + one)), far_weight::<T>(T::round(u + one))];
+                    let weights = [outer[0], inner[0], (inner[1].0, -inner[1].1), (outer[1].0, -outer[1].1)];
+                    for (k, (weight, change)) in weights.into_iter().enumerate() {
+                        let place = low + T::Wide::from_i64(k as i64 - 1);
+                        axis.place[k][p] = index(near(self.padded::<T, I>((place, zero), size).0));
+                        axis.weight[k][p] = weight;
+                        axis.slope[k][p] = change * slope;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Keys' kernel up to 1 from the centre, and its derivative.
+#[inline(always)]
+fn near_weight<T: Sampled>(x: T::Wide) -> (T::Wide, T::Wide) {
+    let number = T::Wide::from_f64;
+    let mut weight = T::round(number(1.25) * x);
+    for step in [|w: T::Wide| w - T::Wide::from_f64(2.25), |w| w] {
+        weight = T::round(T::round(step(weight)) * x);
+    }
+    (T::round(weight + T::Wide::ONE), (number(3.75) * x - number(4.5)) * x)
+}
+
+/// Keys' kernel from 1 to 2 from the centre, and its derivative.
+#[inline(always)]
+fn far_weight<T: Sampled>(x: T::Wide) -> (T::Wide, T::Wide) {
+    let number = T::Wide::from_f64;
+    let weight = T::round(T::round(number(-0.75) * x) + number(3.75));
+    let weight = T::round(T::round(weight * x) - T::Wide::from_f64(6.0));
+    let weight = T::round(T::round(weight * x) + number(3.0));
+    (weight, (number(-2.25) * x + number(7.5)) * x - number(6.0))
+}
+
+/// The corners of a block's places.
+struct Corners<W> {
+    /// Places of the block; the others read nothing.
+    len: usize,
+    /// Corners of each place.
+    count: usize,
+    /// Those of one row: along the last axis.
+    taps: usize,
+    /// The last axis first.
+    axes: [Axis<W>; 3],
+    /// Where in a plane; -1: outside.
+    at: [[i32; BLOCK]; CORNERS],
+    weight: [[W; BLOCK]; CORNERS],
+}
+
+impl<W: Float + Element> Corners<W> {
+    #[inline(always)]
+    fn of<T: Sampled<Wide = W>, I: Isa>(s: Sampler, images: &Images<'_, W>, image: usize, start: usize) -> Corners<W> {
+        let n = images.plane.len();
+        let axis = || Axis { place: [[0; BLOCK]; 4], weight: [[W::ONE; BLOCK]; 4], slope: [[W::ZERO; BLOCK]; 4] };
+        let taps = s.taps();
+        let mut c = Corners {
+            len: BLOCK.min(images.places - start),
+            count: taps.pow(n as u32),
+            taps,
+            axes: [axis(), axis(), axis()],
+            at: [[-1; BLOCK]; CORNERS],
+            weight: [[W::ZERO; BLOCK]; CORNERS],
+        };
+        let grid = &images.grid[(image * images.places + start) * n..][..c.len * n];
+        for (a, axis) in c.axes[..n].iter_mut().enumerate() {
+            let mut numbers = [W::ZERO; BLOCK];
+            for (number, place) in numbers.iter_mut().zip(grid.chunks_exact(n)) {
+                *number = place[a];
+            }
+            s.axis::<T, I>(images.plane[n - 1 - a], &numbers, axis);
+        }
+        let width = images.plane[n - 1] as i32;
+        let height = images.plane[n - 2] as i32;
+        for k in 0..c.count {
+            let [x, y, z] = c.places(k);
+            for p in 0..c.len {
+                let (i, j, l) = (c.axes[0].place[x][p], c.axes[1].place[y][p], c.axes[2].place[z][p]);
+                let outside = (i | j | l) < 0;
+                c.at[k][p] = select(outside, -1, ((l * height + j) * width) + i);
+                let flat = T::round(c.axes[0].weight[x][p] * c.axes[1].weight[y][p]);
+                c.weight[k][p] = flat * c.axes[2].weight[z][p];
+            }
+        }
+        c
+    }
+
+    /// Which neighbour along each axis corner `k` is.
+    #[inline(always)]
+    fn places(&self, k: usize) -> [usize; 3] {
+        [k % self.taps, k / self.taps % self.taps, k / self.taps / self.taps]
+    }
+}
+
+/// What is at a corner: zero where that is outside, whatever stands in the plane.
+///
+/// # Safety
+/// `at` is below 0 or in the plane.
+#[inline(always)]
+unsafe fn read<W: Float>(plane: *const W, at: i32) -> W {
+    // SAFETY: a plane has at least one element.
+    let value = unsafe { *plane.add(select(at < 0, 0, at) as usize) };
+    select(at < 0, W::ZERO, value)
+}
+
+struct Forward<'a, T>(PhantomData<&'a T>);
+impl<'a, T: Sampled> Kernel for Forward<'a, T> {
+    /// With the image, the first place of the block, and where all samples go.
+    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, usize, *mut T::Wide);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((s, images, image, start, out): Self::Args) {
+        let c = Corners::of::<T, I>(s, images, image, start);
+        let by_rows = s.interpolation == Interpolation::Cubic;
+        for channel in 0..images.channels {
+            let plane = image * images.channels + channel;
+            let x = images.x[plane * images.elements()..].as_ptr();
+            let mut sum = [T::Wide::ZERO; BLOCK];
+            if by_rows {
+                for row in 0..c.taps {
+                    let mut part = [T::Wide::ZERO; BLOCK];
+                    for tap in 0..c.taps {
+                        for p in 0..BLOCK {
+                            // SAFETY: a corner is in the plane, or outside.
+                            let value = unsafe { read(x, c.at[row * c.taps + tap][p]) };
+                            part[p] = T::round(part[p] + T::round(value * c.axes[0].weight[tap][p]));
+                        }
+                    }
+                    for p in 0..BLOCK {
+                        sum[p] = T::round(sum[p] + T::round(part[p] * c.axes[1].weight[row][p]));
+                    }
+                }
+            } else {
+                for k in 0..c.count {
+                    for p in 0..BLOCK {
+                        // SAFETY: as above.
+                        let value = unsafe { read(x, c.at[k][p]) };
+                        sum[p] = T::round(sum[p] + T::round(value * c.weight[k][p]));
+                    }
+                }
+            }
+            // SAFETY: the block's places of this plane of samples.
+            unsafe { std::ptr::copy_nonoverlapping(sum.as_ptr(), out.add(plane * images.places + start), c.len) };
+        }
+    }
+}
+
+struct ImageGradient<'a, T>(PhantomData<&'a T>);
+impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
+    /// With the image, its channels, the samples' gradient and where that of all images goes.
+    type Args =
+        (Sampler, &'a Images<'a, T::Wide>, usize, std::ops::Range<usize>, &'a [T::Wide], *mut T::Wide);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((s, images, image, channels, g, out): Self::Args) {
+        for start in (0..images.places).step_by(BLOCK) {
+            let c = Corners::of::<T, I>(s, images, image, start);
+            for channel in channels.clone() {
+                let plane = image * images.channels + channel;
+                let g = &g[plane * images.places + start..][..c.len];
+                // SAFETY: the plane is this call's alone, and corners are in it.
+                unsafe {
+                    let out = out.add(plane * images.elements());
+                    for k in 0..c.count {
+                        for (p, &g) in g.iter().enumerate() {
+                            if c.at[k][p] >= 0 {
+                                *out.add(c.at[k][p] as usize) += g * c.weight[k][p];
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct GridGradient<'a, T>(PhantomData<&'a T>);
+impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
+    /// With the image, the first place of the block, the samples' gradient and where that of all places goes.
+    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, usize, &'a [T::Wide], *mut T::Wide);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((s, images, image, start, g, out): Self::Args) {
+        let n = images.plane.len();
+        let c = Corners::of::<T, I>(s, images, image, start);
+        // How a corner's weight changes along each axis.
+        let mut slopes = [[[T::Wide::ZERO; BLOCK]; CORNERS]; 3];
+        for (a, slopes) in slopes[..n].iter_mut().enumerate() {
+            for (k, slopes) in slopes[..c.count].iter_mut().enumerate() {
+                let places = c.places(k);
+                for p in 0..BLOCK {
+                    let factor = |b: usize| {
+                        let axis = &c.axes[b];
+                        if a == b { axis.slope[places[b]][p] } else { axis.weight[places[b]][p] }
+                    };
+                    slopes[p] = factor(0) * factor(1) * factor(2);
+                }
+            }
+        }
+        let mut sums = [[T::Wide::ZERO; BLOCK]; 3];
+        for channel in 0..images.channels {
+            let plane = image * images.channels + channel;
+            let x = images.x[plane * images.elements()..].as_ptr();
+            let mut given = [T::Wide::ZERO; BLOCK];
+            given[..c.len].copy_from_slice(&g[plane * images.places + start..][..c.len]);
+            for k in 0..c.count {
+                for p in 0..BLOCK {
+                    // SAFETY: a corner is in the plane, or outside.
+                    let value = unsafe { read(x, c.at[k][p]) } * given[p];
+                    for (sum, slopes) in sums[..n].iter_mut().zip(&slopes) {
+                        sum[p] += value * slopes[k][p];
+                    }
+                }
+            }
+        }
+        for p in 0..c.len {
+            for (a, sum) in sums[..n].iter().enumerate() {
+                // SAFETY: the block's places.
+                unsafe { *out.add((image * images.places + start + p) * n + a) = sum[p] };
+            }
+        }
+    }
+}
