@@ -440,7 +440,7 @@ impl GeneratorObject {
     #[pyo3(signature = (device=None))]
     fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<GeneratorObject> {
         if let Some(d) = device {
-            let d = DeviceObject::new(d, None)?.0;
+            let d = DeviceObject::new(d, None)?.device()?;
             if !d.is_cpu() {
                 return Err(PyRuntimeError::new_err(format!(
                     "Device type {} is not supported for torch.Generator() api.",
