@@ -392,8 +392,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
 struct ImageGradient<'a, T>(PhantomData<&'a T>);
 impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     /// With the image, its channels, the samples' gradient and where that of all images goes.
-    type Args =
-        (Sampler, &'a Images<'a, T::Wide>, usize, std::ops::Range<usize>, &'a [T::Wide], *mut T::Wide);
+    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, std::ops::Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
 
     #[inline(always)]
