@@ -214,8 +214,8 @@ impl Sampler {
         // Also what is not finite is outside, far enough that no neighbour is inside.
         let near = |x: T::Wide| select(x.abs::<I>() < limit, x, far);
         let index = |x: T::Wide| T::index(select((x >= zero) & (x <= last), x, -one));
-        for p in 0..BLOCK {
-            let position = (self.position::<T>(at[p], size), slope);
+        for (p, &at) in at.iter().enumerate() {
+            let position = (self.position::<T>(at, size), slope);
             match self.interpolation {
                 Interpolation::Nearest => {
                     let (x, _) = self.padded::<T, I>(position, size);
@@ -364,22 +364,22 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
                 for row in 0..c.taps {
                     let mut part = [T::Wide::ZERO; BLOCK];
                     for tap in 0..c.taps {
-                        for p in 0..BLOCK {
+                        for (p, part) in part.iter_mut().enumerate() {
                             // SAFETY: a corner is in the plane, or outside.
                             let value = unsafe { read(x, c.at[row * c.taps + tap][p]) };
-                            part[p] = T::round(part[p] + T::round(value * c.axes[0].weight[tap][p]));
+                            *part = T::round(*part + T::round(value * c.axes[0].weight[tap][p]));
                         }
                     }
-                    for p in 0..BLOCK {
-                        sum[p] = T::round(sum[p] + T::round(part[p] * c.axes[1].weight[row][p]));
+                    for (p, sum) in sum.iter_mut().enumerate() {
+                        *sum = T::round(*sum + T::round(part[p] * c.axes[1].weight[row][p]));
                     }
                 }
             } else {
                 for k in 0..c.count {
-                    for p in 0..BLOCK {
+                    for (p, sum) in sum.iter_mut().enumerate() {
                         // SAFETY: as above.
                         let value = unsafe { read(x, c.at[k][p]) };
-                        sum[p] = T::round(sum[p] + T::round(value * c.weight[k][p]));
+                        *sum = T::round(*sum + T::round(value * c.weight[k][p]));
                     }
                 }
             }
@@ -433,12 +433,12 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
         for (a, slopes) in slopes[..n].iter_mut().enumerate() {
             for (k, slopes) in slopes[..c.count].iter_mut().enumerate() {
                 let places = c.places(k);
-                for p in 0..BLOCK {
+                for (p, slope) in slopes.iter_mut().enumerate() {
                     let factor = |b: usize| {
                         let axis = &c.axes[b];
                         if a == b { axis.slope[places[b]][p] } else { axis.weight[places[b]][p] }
                     };
-                    slopes[p] = factor(0) * factor(1) * factor(2);
+                    *slope = factor(0) * factor(1) * factor(2);
                 }
             }
         }
