@@ -131,14 +131,10 @@ def _lend(name):
         return needed
     if name in _LENT:
         return getattr(_package(), name)
-    if name.startswith("_foreach_"):
-        from ._foreach import find
-
-        return find(name)
     if name in ("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"):
-        from . import _foreach
+        from . import _amp
 
-        return getattr(_foreach, name)
+        return getattr(_amp, name)
     if name in _FUNCTIONS:
         from ._ops import missing_operator
 

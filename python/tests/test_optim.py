@@ -64,6 +64,132 @@ def test_fused_and_foreach_agree(name):
         assert fl.allclose(run(name, options)[0], plain, atol=1e-6)
 
 
+SEVERAL = [(name, options) for name, options, _ in CASES if name not in ("LBFGS", "Muon", "Adafactor", "SparseAdam")]
+
+
+def several(name, options, dtype=fl.float32, steps=5):
+    """Parameters of several sizes and layouts after some steps."""
+    fl.manual_seed(0)
+    shapes = (2, 3), (700,), (), (0, 2), (4, 6)
+    params = [fl.randn(shape, dtype=dtype) for shape in shapes]
+    params[-1] = params[-1].t()[::2]
+    for p in params:
+        p.requires_grad_()
+    optimizer = getattr(optim, name)(params, **options)
+    for _ in range(steps):
+        for p in params:
+            p.grad = fl.randn(p.shape, dtype=dtype)
+        optimizer.step()
+    return params
+
+
+def one_by_one(monkeypatch):
+    """Takes the kernels over all parameters away: what is left is the operators of each rule."""
+    monkeypatch.setattr(optim.optimizer.PerParameter, "_update_together", lambda self, *lists: False)
+    monkeypatch.setattr(optim.SGD, "_update_together", lambda self, *lists: False)
+
+
+@pytest.mark.parametrize("name,options", SEVERAL)
+@pytest.mark.parametrize("dtype", [fl.float32, fl.float64])
+def test_one_kernel_does_what_the_operators_do(monkeypatch, name, options, dtype):
+    together = several(name, options, dtype)
+    one_by_one(monkeypatch)
+    for a, b in zip(together, several(name, options, dtype)):
+        assert a.equal(b)
+
+
+@pytest.mark.parametrize("dtype", [fl.float16, fl.bfloat16])
+def test_halves_are_computed_in_single_precision_when_fused(dtype):
+    for a, b in zip(several("AdamW", {"fused": True}, dtype), several("AdamW", {}, dtype)):
+        assert a.dtype == dtype and fl.allclose(a, b, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_scaled_gradients(name):
+    def run(scale, found):
+        p = fl.ones(3, requires_grad=True)
+        optimizer = getattr(optim, name)([p], lr=0.1, fused=True)
+        optimizer.grad_scale, optimizer.found_inf = scale, found
+        p.grad = fl.tensor([1.0, 2.0, -4.0])
+        optimizer.step()
+        return p, p.grad, optimizer.state[p].get("step")
+
+    p, grad, _ = run(fl.tensor(2.0), fl.tensor(0.0))
+    assert grad.tolist() == [0.5, 1.0, -2.0]
+    q, grad, step = run(fl.tensor(2.0), fl.tensor(1.0))
+    assert q.tolist() == [1.0] * 3 and grad.tolist() == [1.0, 2.0, -4.0]
+    assert p.tolist() != [1.0] * 3 and (name not in ("Adam", "AdamW") or step == 0)
+
+
+def test_fused_operators_check_their_lists():
+    two, adam = [fl.ones(3), fl.ones(3)], dict(lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1e-8)
+    steps = [fl.ones(()), fl.ones(())]
+    enhance = " to be true, but got false.  (Could this error message be improved?  If so, please report an " \
+              "enhancement request to PyTorch.)"
+
+    def call(*lists, amsgrad=False, lr=0.1):
+        return fl._fused_adam_(*lists, **{**adam, "lr": lr}, amsgrad=amsgrad, maximize=False)
+
+    assert call(two, two, two, two, [], steps) is None
+    assert call(two, two, two, two, [], steps, lr=fl.tensor(0.1)) is None
+    meta = [t.to("meta") for t in two]
+    assert call(meta, meta, meta, meta, [], steps) is None
+    for lists, text in [
+        ((two, two[:1], two, two, [], steps), "Expected grads.size() == n_tensors" + enhance),
+        ((two, two, two, two, [], steps[:1]), "Expected state_steps.size() == n_tensors" + enhance),
+        ((two, two, two, two, two, steps), "Expected max_exp_avg_sqs.empty()" + enhance),
+        ((two, [fl.ones(3).double()] * 2, two, two, [], steps), "expected scalar type Float but found Double"),
+        ((two, [fl.ones(4)] * 2, two, two, [], steps),
+         "_fused_adam_(): expected grads[0] to have its parameter's shape [3], but got [4]"),
+    ]:
+        with pytest.raises(RuntimeError) as caught:
+            call(*lists)
+        assert str(caught.value) == text
+    whole = [t.long() for t in two]
+    with pytest.raises(NotImplementedError) as caught:
+        call(whole, whole, whole, whole, [], steps)
+    assert str(caught.value) == "\"fused_adam_kernel\" not implemented for 'Long'"
+
+
+def test_one_parameter_twice_and_shared_memory():
+    base = fl.zeros(100_000)
+    halves = base[:60_000], base[40_000:]
+    fl._fused_sgd_(list(halves), [fl.ones(60_000)] * 2, [], weight_decay=0.0, momentum=0.0, lr=1.0, dampening=0.0,
+                   nesterov=False, maximize=False, is_first_step=False)
+    assert base.unique(return_counts=True)[1].tolist() == [20_000, 80_000]
+
+
+def test_operators_on_lists():
+    a, b = [fl.tensor([1.0, 2.0]), fl.tensor(3.0)], [fl.tensor([4.0, 6.0]), fl.tensor(8.0)]
+    assert [t.tolist() for t in fl._foreach_add(a, b, alpha=2)] == [[9.0, 14.0], 19.0]
+    assert [t.tolist() for t in fl._foreach_mul(a, [2.0, 3.0])] == [[2.0, 4.0], 9.0]
+    assert [t.tolist() for t in fl._foreach_addcmul(a, a, b, fl.tensor([1.0, 2.0]))] == [[5.0, 14.0], 51.0]
+    assert [t.tolist() for t in fl._foreach_pow(2.0, a)] == [[2.0, 4.0], 8.0]
+    assert [t.item() for t in fl._foreach_norm(b, 1)] == [10.0, 8.0]
+    assert [t.item() for t in fl._foreach_powsum(b, 2)] == [52.0, 64.0]
+    assert [t.item() for t in fl._foreach_max(b)] == [6.0, 8.0]
+    assert fl._foreach_lerp_(a, b, 0.5) is a and a[0].tolist() == [2.5, 4.0] and a[0]._version == 1
+    fl._foreach_copy_(a, b)
+    assert a[1] == 8
+    x = fl.ones(2, requires_grad=True)
+    y = fl._foreach_mul([x], 3.0)[0]
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    for call, text in [
+        (lambda: fl._foreach_add(a, a[:1]), "Tensor lists must have the same number of tensors, got 2 and 1"),
+        (lambda: fl._foreach_add(a, [1.0]), "Tensor list must have same number of elements as scalar list."),
+        (lambda: fl._foreach_abs([]), "Tensor list must have at least one tensor."),
+        (lambda: fl._foreach_mul_(a, fl.ones(1)),
+         "scalar tensor expected to be 0 dim but it has 1 dimensions and 1 elements."),
+        (lambda: fl._foreach_add_([x], 1), "a leaf Variable that requires grad is being used in an in-place operation."),
+        (lambda: fl._foreach_max([fl.ones(0)]),
+         "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."),
+    ]:
+        with pytest.raises(RuntimeError) as caught:
+            call()
+        assert str(caught.value) == text
+
+
 @pytest.mark.parametrize("name", list(RECORDED["sched"]))
 def test_schedules(name):
     options, rows = RECORDED["sched"][name]

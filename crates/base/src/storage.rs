@@ -221,6 +221,26 @@ impl<'a> LockSet<'a> {
                 _ => held.insert(place, (storage, write)),
             }
         }
+        Self::take(held)
+    }
+
+    /// The same for a list that may be long.
+    ///
+    /// # Errors
+    /// As [`LockSet::new`].
+    pub fn of_many(mut storages: Vec<(&'a Storage, bool)>) -> Result<LockSet<'a>> {
+        storages.sort_unstable_by_key(|(storage, _)| storage.address());
+        storages.dedup_by(|later, first| {
+            let same = later.0.address() == first.0.address();
+            first.1 |= same && later.1;
+            same
+        });
+        Self::take(storages.into())
+    }
+
+    /// Takes the locks of distinct storages in address order.
+    #[inline]
+    fn take(held: smallvec::SmallVec<[(&'a Storage, bool); 4]>) -> Result<LockSet<'a>> {
         if HELD_COUNT.get() > 0 {
             Self::check_own(&held)?;
         }

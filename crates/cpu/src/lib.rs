@@ -8,6 +8,7 @@ pub mod conv;
 pub mod copy;
 pub mod distance;
 pub mod fft;
+pub mod fused;
 pub mod gemm;
 pub mod index;
 pub mod math;

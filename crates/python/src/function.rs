@@ -302,6 +302,13 @@ impl Function {
                 unsafe { crate::object::replace(object, t.clone()) };
             }
         }
+        // Operators that write to lists give back the list.
+        if let (Outputs::None, Some(&list)) = (&outputs, written.first())
+            && self.name.starts_with("_foreach_")
+        {
+            // SAFETY: the call's argument, which gains a reference.
+            return Ok(unsafe { ffi::Py_NewRef(list) });
+        }
         self.wrap_outputs(call.py, overload.op, outputs)
     }
 

@@ -2,11 +2,12 @@
 
 use crate::object::{is_exact, is_tensor, tensor_type};
 use crate::parse::Call;
+use flambeau::{DType, Layout, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -62,6 +63,35 @@ fn has_override_within(py: Python<'_>, object: *mut PyObject) -> bool {
         }
     }
     has_override(py, object)
+}
+
+/// Whether one operator may do what several on each tensor would: parameters, their gradients and states (lists as long,
+/// one after the other) are in single or double precision on the CPU, those of a parameter alike in dtype and shape, and
+/// nobody takes calls over.
+#[pyfunction]
+pub fn _are_alike(
+    py: Python<'_>,
+    parameters: &Bound<'_, PyList>,
+    gradients: &Bound<'_, PyList>,
+    states: &Bound<'_, PyList>,
+) -> bool {
+    let plain = |object: &Bound<'_, PyAny>| match has_override(py, object.as_ptr()) {
+        true => None,
+        false => crate::object::tensor_of(object.as_ptr()),
+    };
+    let heard = MODE_COUNT.get() > 0 && DISABLED.get() != Disabled::Everything;
+    let known: Option<Vec<Tensor>> = parameters.iter().map(|p| plain(&p)).collect();
+    let Some(known) = known.filter(|known| !heard && !known.is_empty()) else { return false };
+    let fits = |p: &Tensor| {
+        matches!(p.dtype(), DType::F32 | DType::F64) && p.device().is_cpu() && p.layout() == Layout::Strided
+    };
+    let alike = |list: &Bound<'_, PyList>| {
+        let like = |(object, p): (Bound<'_, PyAny>, &Tensor)| {
+            plain(&object).is_some_and(|t| fits(&t) && t.dtype() == p.dtype() && t.sizes() == p.sizes())
+        };
+        list.len().is_multiple_of(known.len()) && list.iter().zip(known.iter().cycle()).all(like)
+    };
+    known.iter().all(fits) && alike(gradients) && alike(states)
 }
 
 /// Whether the object's class takes calls over.
@@ -370,6 +400,7 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
         // Never freed: the module holds on to its classes.
         place.store(m.getattr(name)?.into_ptr().cast(), Relaxed);
     }
+    m.add_function(wrap_pyfunction!(_are_alike, m)?)?;
     m.add_function(wrap_pyfunction!(has_torch_function, m)?)?;
     m.add_function(wrap_pyfunction!(has_torch_function_unary, m)?)?;
     m.add_function(wrap_pyfunction!(has_torch_function_variadic, m)?)?;

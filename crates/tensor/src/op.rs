@@ -385,8 +385,14 @@ impl Op {
         let local = crate::keys::local();
         let keys = keys.with(local.included).without(local.excluded);
         let result = self.redispatch(keys, args);
-        // Under autograd the bump happens before outputs are saved; see `autograd::kernel`.
-        if self.mutates && !keys.has(Key::AUTOGRAD) && !keys.has(Key::FORWARD) && result.is_ok() {
+        // Under autograd the bump happens before outputs are saved; see `autograd::kernel`. What a composite writes is
+        // counted by the operators that it is made of.
+        if self.mutates
+            && !matches!(self.body, Body::Composite(_))
+            && !keys.has(Key::AUTOGRAD)
+            && !keys.has(Key::FORWARD)
+            && result.is_ok()
+        {
             self.bump_versions(args);
         }
         result

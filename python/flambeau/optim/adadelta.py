@@ -10,6 +10,7 @@ class Adadelta(PerParameter):
     """Steps scaled by the ratio of the running sizes of updates and gradients."""
 
     _complex_decay_first = True
+    _rule = "adadelta"
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
 
     def __init__(self, params, lr=1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
@@ -25,6 +26,12 @@ class Adadelta(PerParameter):
 
     def _init_state(self, p, grad, group):
         return {"step": new_step(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
+
+    def _state_names(self, group):
+        return "square_avg", "acc_delta"
+
+    def _numbers(self, group, step, state):
+        return group["weight_decay"], group["rho"], 1 - group["rho"], group["eps"], -group["lr"]
 
     def _updater(self, group):
         lr, rho, eps, decay = group["lr"], group["rho"], group["eps"], group["weight_decay"]

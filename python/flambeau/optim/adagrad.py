@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import flambeau as _fl
+from flambeau import _C
 
 from .optimizer import PerParameter, check, check_lr_tensor, new_step
 
@@ -13,6 +14,7 @@ class Adagrad(PerParameter):
 
     _sparse_message = None
     _complex_decay_first = True
+    _rule = "adagrad"
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, fused=None)
 
     def __init__(self, params, lr=1e-2, lr_decay: float = 0, weight_decay: float = 0,
@@ -43,6 +45,12 @@ class Adagrad(PerParameter):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
+
+    def _state_names(self, group):
+        return ("sum",)
+
+    def _numbers(self, group, step, state):
+        return group["weight_decay"], group["eps"], -(group["lr"] / (1 + (step - 1) * group["lr_decay"]))
 
     def _updater(self, group):
         lr, lr_decay, decay, eps = group["lr"], group["lr_decay"], group["weight_decay"], group["eps"]
@@ -75,7 +83,6 @@ class Adagrad(PerParameter):
         if any(g.is_sparse for g in grads):
             raise RuntimeError("`fused` does not support sparse grad")
         steps = [s["step"] for s in states]
-        for step in steps:
-            step += 1
+        _C._foreach_add_(steps, 1)
         options = self._kernel_options(group, "lr", "lr_decay", "weight_decay", "eps", "maximize")
-        _fl._fused_adagrad_(params, grads, [s["sum"] for s in states], steps, **options)
+        _C._fused_adagrad_(params, grads, [s["sum"] for s in states], steps, **options)

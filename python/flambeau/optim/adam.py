@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import flambeau as _fl
+from flambeau import _C
 
 from .optimizer import (PerParameter, check, check_betas, check_lr_tensor, is_tensor, new_step,
-                        scalar_dtype, zeros_like)
+                        scalar_dtype, shrinking, zeros_like)
 
 __all__ = ["Adam"]
 
@@ -14,6 +15,7 @@ class Adam(PerParameter):
 
     _sparse_message = "Adam does not support sparse gradients, please consider SparseAdam instead"
     _complex_decay_first = True
+    _rule = "adam"
     _group_defaults = dict(amsgrad=False, maximize=False, foreach=None, capturable=False, differentiable=False,
                            decoupled_weight_decay=False, fused=None)
 
@@ -58,6 +60,14 @@ class Adam(PerParameter):
         if group["foreach"] and is_tensor(group["lr"]) and not group["capturable"]:
             raise RuntimeError("lr as a Tensor is not supported for capturable=False and foreach=True")
         return params, grads, states
+
+    def _state_names(self, group):
+        return ("exp_avg", "exp_avg_sq") + ("max_exp_avg_sq",) * bool(group["amsgrad"])
+
+    def _numbers(self, group, step, state):
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        decay = shrinking(lr, group["weight_decay"], group["decoupled_weight_decay"])
+        return (*decay, 1 - beta1, beta2, 1 - beta2, (1 - beta2**step) ** 0.5, group["eps"], -(lr / (1 - beta1**step)))
 
     def _updater(self, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
@@ -104,13 +114,11 @@ class Adam(PerParameter):
     def _fused(self, group, params, grads, states):
         beta1, beta2 = (b.item() if is_tensor(b) else b for b in group["betas"])
         steps = [s["step"] for s in states]
-        for step in steps:
-            step += 1
-        kernel = _fl._fused_adamw_ if group["decoupled_weight_decay"] else _fl._fused_adam_
+        _C._foreach_add_(steps, 1)
+        kernel = _C._fused_adamw_ if group["decoupled_weight_decay"] else _C._fused_adam_
         options = self._kernel_options(group, "lr", "weight_decay", "eps", "amsgrad", "maximize")
-        averages = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * bool(group["amsgrad"])
+        averages = self._state_names(group)
         tensors = [[s[name] for s in states] for name in averages] + [[]] * (3 - len(averages))
         kernel(params, grads, *tensors, steps, beta1=beta1, beta2=beta2, **options)
-        skipped = options["found_inf"]
-        for step in steps if skipped is not None else ():
-            step -= skipped
+        if options["found_inf"] is not None:
+            _C._foreach_sub_(steps, [options["found_inf"]] * len(steps))

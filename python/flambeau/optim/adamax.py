@@ -12,6 +12,7 @@ class Adamax(PerParameter):
     """Adam's variant with the running maximum of gradients in place of the second moment."""
 
     _complex_decay_first = True
+    _rule = "adamax"
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -27,6 +28,13 @@ class Adamax(PerParameter):
 
     def _init_state(self, p, grad, group):
         return {"step": new_step(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
+
+    def _state_names(self, group):
+        return "exp_avg", "exp_inf"
+
+    def _numbers(self, group, step, state):
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        return group["weight_decay"], 1 - beta1, beta2, group["eps"], -(lr / (1 - beta1**step))
 
     def _updater(self, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]

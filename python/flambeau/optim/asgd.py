@@ -11,6 +11,7 @@ __all__ = ["ASGD"]
 class ASGD(PerParameter):
     """Gradient descent that also keeps the average of its weights (``state[p]["ax"]``)."""
 
+    _rule, _by_step = "asgd", False
     _capturable_what = "params, mus, etas, and state_steps"
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
 
@@ -35,22 +36,35 @@ class ASGD(PerParameter):
         return {"step": new_step(), "eta": _fl.as_tensor(group["lr"], dtype=scalar_dtype()).clone().detach(),
                 "mu": new_step(1.0), "ax": zeros_like(p)}
 
+    def _state_names(self, group):
+        return ("ax",)
+
+    @staticmethod
+    def _schedule(group, step, state):
+        """The size of this step and the parameter's weight in the average; sets those of the next one."""
+        lr, lambd = group["lr"], group["lambd"]
+        size, weight = state["eta"].item(), state["mu"].item()
+        state["eta"].copy_(_fl.as_tensor(lr / ((1 + lambd * lr * step) ** group["alpha"])))
+        state["mu"].copy_(_fl.as_tensor(1 / max(1, step - group["t0"])))
+        return size, weight
+
+    def _numbers(self, group, step, state):
+        size, weight = self._schedule(group, step, state)
+        return group["weight_decay"], 1 - group["lambd"] * size, -size, weight
+
     def _updater(self, group):
-        lr, lambd, alpha, t0, decay = (group[k] for k in ("lr", "lambd", "alpha", "t0", "weight_decay"))
+        lambd, decay = group["lambd"], group["weight_decay"]
 
         def update(p, grad, state):
-            step, eta, mu, ax = state["step"], state["eta"], state["mu"], state["ax"]
+            step, ax = state["step"], state["ax"]
             step += 1
-            n = step.item()
             grad = decayed(p, grad, decay)
-            size = eta.item()
+            size, weight = self._schedule(group, step.item(), state)
             p.mul_(1 - lambd * size)
             p.add_(grad, alpha=-size)
-            if mu.item() != 1:
-                ax.add_(p.sub(ax).mul_(mu))
+            if weight != 1:
+                ax.add_(p.sub(ax).mul_(weight))
             else:
                 ax.copy_(p)
-            eta.copy_(_fl.as_tensor(lr / ((1 + lambd * lr * n) ** alpha)))
-            mu.copy_(_fl.as_tensor(1 / max(1, n - t0)))
 
         return update

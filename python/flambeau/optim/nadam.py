@@ -4,7 +4,7 @@ from __future__ import annotations
 import flambeau as _fl
 
 from .optimizer import (PerParameter, add_square, check, check_betas, check_lr_tensor, decayed, new_step,
-                        scalar_dtype, zeros_like)
+                        scalar_dtype, shrinking, zeros_like)
 
 __all__ = ["NAdam"]
 
@@ -12,6 +12,7 @@ __all__ = ["NAdam"]
 class NAdam(PerParameter):
     """Adam with Nesterov momentum on a decaying schedule."""
 
+    _rule, _by_step = "nadam", False
     _capturable_what = "params, mu_products and state_steps"
     _group_defaults = dict(maximize=False, foreach=None, capturable=False, differentiable=False,
                            decoupled_weight_decay=False)
@@ -41,23 +42,38 @@ class NAdam(PerParameter):
         return {"step": new_step(), "mu_product": new_step(1.0), "exp_avg": zeros_like(p),
                 "exp_avg_sq": zeros_like(p)}
 
+    def _state_names(self, group):
+        return "exp_avg", "exp_avg_sq"
+
+    @staticmethod
+    def _sizes(group, step, state):
+        """The sizes of the steps along the gradient and its average; counts the momentum into its product."""
+        lr, beta1 = group["lr"], group["betas"][0]
+        now, following = (beta1 * (1.0 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (step, step + 1))
+        product = state["mu_product"]
+        product *= now
+        total = product if group["differentiable"] else product.item()
+        return -lr * (1.0 - now) / (1.0 - total), -lr * following / (1.0 - total * following)
+
+    def _numbers(self, group, step, state):
+        beta1, beta2 = group["betas"]
+        decay = shrinking(group["lr"], group["weight_decay"], group["decoupled_weight_decay"])
+        averages = 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, group["eps"]
+        return (*decay, *averages, *self._sizes(group, step, state))
+
     def _updater(self, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
-        decoupled, slow, traced = group["decoupled_weight_decay"], group["momentum_decay"], group["differentiable"]
+        decoupled, traced = group["decoupled_weight_decay"], group["differentiable"]
 
         def update(p, grad, state):
-            step, product, avg, sq = state["step"], state["mu_product"], state["exp_avg"], state["exp_avg_sq"]
+            step, avg, sq = state["step"], state["exp_avg"], state["exp_avg_sq"]
             step += 1
             n = step.item()
             grad = decayed(p, grad, decay, lr if decoupled else None)
-            now, following = (beta1 * (1.0 - 0.5 * 0.96 ** (k * slow)) for k in (n, n + 1))
-            product *= now
             avg.lerp_(grad, 1 - beta1)
             add_square(sq, grad, beta2)
             scale = sq.div(1 - beta2**n).sqrt().add(eps)
-            total = product if traced else product.item()
-            for part, size in ((grad, -lr * (1.0 - now) / (1.0 - total)),
-                               (avg, -lr * following / (1.0 - total * following))):
+            for part, size in zip((grad, avg), self._sizes(group, n, state)):
                 if traced:
                     p.addcdiv_(part * size, scale)
                 else:

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Union
 
 import flambeau as _fl
+from flambeau import _C
 from flambeau.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
@@ -397,6 +398,17 @@ def decayed(p, grad, decay: float, lr=None):
     return grad
 
 
+def shrinking(lr: float, decay: float, decoupled: bool) -> tuple[float, float]:
+    """What weight decay leaves of a parameter at once, and its share in the gradient."""
+    return (1 - lr * decay, 0.0) if decoupled else (1.0, decay)
+
+
+def _has_tensor(option: Any) -> bool:
+    if isinstance(option, (tuple, list)):
+        return any(map(is_tensor, option))
+    return is_tensor(option)
+
+
 def add_square(average, value, keep: float) -> None:
     """A running average of squares, in place."""
     average.mul_(keep).addcmul_(value, value, value=1 - keep)
@@ -417,6 +429,38 @@ class PerParameter(Optimizer):
     def _updater(self, group: dict[str, Any]) -> Callable[[Any, Any, dict], None]:
         """A function ``update(param, grad, state)`` with the group's hyperparameters."""
         raise NotImplementedError
+
+    # The kernel over all parameters that does what `_updater` does, its states in order, and whether parameters that
+    # have made as many steps get the same numbers.
+    _rule: str | None = None
+    _by_step = True
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """The state tensors that the rule's kernel updates, in its order."""
+        raise NotImplementedError
+
+    def _numbers(self, group: dict[str, Any], step: float, state: dict[str, Any]) -> tuple[float, ...]:
+        """What the rule's kernel is given for a parameter at its `step`; see `flambeau_cpu::fused::Rule`."""
+        raise NotImplementedError
+
+    def _update_together(self, group, params, grads, states) -> bool:
+        """Update all parameters in one kernel, if there is one for them: same numbers as one by one, much sooner."""
+        if self._rule is None or group.get("differentiable") or group.get("capturable"):
+            return False
+        if any(_has_tensor(option) for name, option in group.items() if name != "params"):
+            return False
+        tensors = [state[name] for name in self._state_names(group) for state in states]
+        if not _C._are_alike(params, grads, tensors):
+            return False
+        steps = [state["step"] for state in states]
+        _C._foreach_add_(steps, 1)
+        counts = [step.item() for step in steps]
+        if self._by_step and counts.count(counts[0]) == len(counts):
+            numbers = self._numbers(group, counts[0], states[0])
+        else:
+            numbers = tuple(chain.from_iterable(self._numbers(group, n, state) for n, state in zip(counts, states)))
+        _C._optimizer_update_(params, grads, tensors, self._rule, numbers, group.get("maximize", False))
+        return True
 
     def _fused(self, group, params, grads, states) -> None:
         """One kernel call over all parameters, for groups with ``fused=True``."""
@@ -478,6 +522,8 @@ class PerParameter(Optimizer):
                 if group.get("fused"):
                     self._check_fusable(params)
                     self._fused(group, params, grads, states)
+                    continue
+                if self._update_together(group, params, grads, states):
                     continue
                 update = self._updater(group)
                 maximize = group.get("maximize", False)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .optimizer import (PerParameter, add_square, check, check_betas, check_lr_tensor, decayed, new_step,
-                        zeros_like)
+                        shrinking, zeros_like)
 
 __all__ = ["RAdam"]
 
@@ -10,6 +10,7 @@ __all__ = ["RAdam"]
 class RAdam(PerParameter):
     """Adam whose adaptive part waits until its variance is tractable."""
 
+    _rule = "radam"
     _group_defaults = dict(maximize=False, foreach=None, capturable=False, differentiable=False,
                            decoupled_weight_decay=False)
 
@@ -28,10 +29,27 @@ class RAdam(PerParameter):
     def _init_state(self, p, grad, group):
         return {"step": new_step(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
+    def _state_names(self, group):
+        return "exp_avg", "exp_avg_sq"
+
+    @staticmethod
+    def _rectification(beta2, step):
+        """The factor that makes up for a variance that is not well known yet; 0.0 where it is not known at all."""
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * step * (beta2**step) / (1 - beta2**step)  # of the average that exp_avg_sq stands for
+        if length > 5.0:
+            return ((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)) ** 0.5
+        return 0.0
+
+    def _numbers(self, group, step, state):
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        decay = shrinking(lr, group["weight_decay"], group["decoupled_weight_decay"])
+        return (*decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, lr, group["eps"], (1 - beta2**step) ** 0.5,
+                self._rectification(beta2, step))
+
     def _updater(self, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
         decoupled = group["decoupled_weight_decay"]
-        longest = 2 / (1 - beta2) - 1
 
         def update(p, grad, state):
             step, avg, sq = state["step"], state["exp_avg"], state["exp_avg_sq"]
@@ -40,12 +58,10 @@ class RAdam(PerParameter):
             grad = decayed(p, grad, decay, lr if decoupled else None)
             avg.lerp_(grad, 1 - beta1)
             add_square(sq, grad, beta2)
-            left = 1 - beta2**n
             change = avg / (1 - beta1**n) * lr
-            length = longest - 2 * n * (beta2**n) / left  # of the average that sq stands for
-            if length > 5.0:  # long enough for its variance to be known
-                known = ((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)) ** 0.5
-                change = change * (left**0.5 / sq.sqrt().add(eps)) * known
+            known = self._rectification(beta2, n)
+            if known:
+                change = change * ((1 - beta2**n) ** 0.5 / sq.sqrt().add(eps)) * known
             p.add_(change, alpha=-1.0)
 
         return update

@@ -10,6 +10,7 @@ class RMSprop(PerParameter):
     """Steps divided by the running root mean square of the gradient, optionally centred, with momentum."""
 
     _complex_decay_first = True
+    _rule = "rmsprop"
     _group_defaults = dict(momentum=0, centered=False, foreach=None, maximize=False, differentiable=False,
                            capturable=False)
 
@@ -33,6 +34,13 @@ class RMSprop(PerParameter):
         if group["centered"]:
             state["grad_avg"] = zeros_like(p)
         return state
+
+    def _state_names(self, group):
+        return ("square_avg",) + ("grad_avg",) * bool(group["centered"]) + ("momentum_buffer",) * (group["momentum"] > 0)
+
+    def _numbers(self, group, step, state):
+        alpha, centered = group["alpha"], float(bool(group["centered"]))
+        return group["weight_decay"], alpha, 1 - alpha, centered, group["eps"], group["momentum"], -group["lr"]
 
     def _updater(self, group):
         lr, alpha, eps, decay = group["lr"], group["alpha"], group["eps"], group["weight_decay"]

@@ -11,6 +11,7 @@ __all__ = ["Rprop"]
 class Rprop(PerParameter):
     """Resilient backpropagation: a step size per weight from the signs of its gradients."""
 
+    _rule = "rprop"
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
 
     def __init__(self, params, lr=1e-2, etas: tuple[float, float] = (0.5, 1.2),
@@ -26,6 +27,12 @@ class Rprop(PerParameter):
         lr = group["lr"]
         return {"step": new_step(), "prev": zeros_like(p),
                 "step_size": _fl.full_like(grad, complex(lr, lr) if p.dtype.is_complex else lr)}
+
+    def _state_names(self, group):
+        return "prev", "step_size"
+
+    def _numbers(self, group, step, state):
+        return (*group["etas"], *group["step_sizes"])
 
     def _updater(self, group):
         (down, up), (smallest, largest) = group["etas"], group["step_sizes"]

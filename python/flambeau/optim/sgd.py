@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import flambeau as _fl
+from flambeau import _C
 
 from .optimizer import PerParameter, check, check_lr_tensor, is_tensor
 
@@ -13,6 +14,7 @@ class SGD(PerParameter):
 
     _sparse_message = None
     _complex_as_real = False
+    _rule = "sgd"
     _group_defaults = dict(nesterov=False, maximize=False, foreach=None, differentiable=False, fused=False)
 
     def __init__(self, params, lr=1e-3, momentum: float = 0, dampening: float = 0, weight_decay=0,
@@ -36,6 +38,29 @@ class SGD(PerParameter):
         rows = [(p, p.grad, self.state[p] if group["momentum"] != 0 else None)
                 for p in group["params"] if p.grad is not None]
         return tuple(map(list, zip(*rows))) if rows else ([], [], [])
+
+    def _update_together(self, group, params, grads, states):
+        momentum = group["momentum"]
+        if group["differentiable"] or is_tensor(group["lr"]) or is_tensor(group["weight_decay"]):
+            return False
+        buffers = [state.get("momentum_buffer") for state in states] if momentum != 0 else []
+        if not _C._are_alike(params, grads, [g if b is None else b for g, b in zip(grads, buffers)]):
+            return False
+        numbers = [group["weight_decay"], momentum, 1 - group["dampening"], float(bool(group["nesterov"])), 0.0,
+                   -group["lr"]]
+        old = [i for i, buffer in enumerate(buffers) if buffer is not None]
+        if len(old) == len(buffers):
+            _C._optimizer_update_(params, grads, buffers, self._rule, numbers, group["maximize"])
+            return True
+        new = [i for i, buffer in enumerate(buffers) if buffer is None]
+        for i in new:
+            buffers[i] = states[i]["momentum_buffer"] = _fl.empty_like(grads[i], memory_format=_fl.preserve_format)
+        for fresh, part in ((0.0, old), (1.0, new)):
+            if part:
+                numbers[4] = fresh
+                lists = ([values[i] for i in part] for values in (params, grads, buffers))
+                _C._optimizer_update_(*lists, self._rule, numbers, group["maximize"])
+        return True
 
     def _updater(self, group):
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
@@ -72,4 +97,4 @@ class SGD(PerParameter):
                     s["momentum_buffer"] = _fl.empty_like(p) if first else _fl.zeros_like(p)
             buffers = [s["momentum_buffer"] for s in states]
         options = self._kernel_options(group, "lr", "weight_decay", "momentum", "dampening", "nesterov", "maximize")
-        _fl._fused_sgd_(params, grads, buffers, is_first_step=first, **options)
+        _C._fused_sgd_(params, grads, buffers, is_first_step=first, **options)

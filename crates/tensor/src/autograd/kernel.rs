@@ -175,7 +175,9 @@ impl Recorder {
     /// `None` when no gradient can flow.
     #[inline]
     fn before(op: &'static Op, args: &[Value<'_>]) -> Result<Option<Recorder>> {
-        if matches!(op.functional().derivative, Derivative::NonDifferentiable) && !op.mutates() {
+        // What writes to lists without results has no history to give.
+        let silent = !op.mutates() || matches!(args.first(), Some(Value::Tensors(_)));
+        if matches!(op.functional().derivative, Derivative::NonDifferentiable) && silent {
             return Ok(None);
         }
         // The arguments to which gradients flow, one bit each.

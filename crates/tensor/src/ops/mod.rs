@@ -46,6 +46,8 @@ families! {
     elementary
     embedding
     extreme
+    foreach
+    fused
     gamma
     gate
     histogram
