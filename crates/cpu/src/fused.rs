@@ -140,7 +140,7 @@ type Block<T> = [T; BLOCK];
 
 /// A rule: updates the first `n` elements of blocks of the parameter, its gradient and its states, `count` blocks in all.
 trait Step: 'static {
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], count: usize, blocks: &mut [Block<T>; TENSORS]);
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], count: usize, blocks: [&mut Block<T>; TENSORS]);
 }
 
 struct Update<R, T>(PhantomData<(R, T)>);
@@ -158,15 +158,22 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
         let numbers = item.numbers.map(T::from_f64);
         let (size, direct) = (item.dtype.size(), item.dtype == T::DTYPE);
         let (load, store) = (cast_strip(item.dtype, T::DTYPE), cast_strip(T::DTYPE, item.dtype));
-        let mut blocks = [[T::ZERO; BLOCK]; TENSORS];
+        let mut scratch = [[T::ZERO; BLOCK]; TENSORS];
+        // Whole blocks of the computation's dtype are updated where they stand; the gradient is never written by a rule.
+        let aligned = item.data[..count].iter().all(|d| d.cast::<T>().is_aligned());
+        let in_place = direct && aligned && is_apart(&item.data[..count], item.len * size);
         let mut at = start;
         while at < end {
             let n = (end - at).min(BLOCK);
-            for (block, data) in blocks.iter_mut().zip(item.data).take(count) {
-                // SAFETY: `n` elements of the tensor, which the block has room for.
-                unsafe { copy(data.add(at * size), size, block.as_mut_ptr().cast(), size_of::<T>(), n, direct, load) };
+            let whole = in_place && n == BLOCK;
+            for (k, (block, data)) in scratch.iter_mut().zip(item.data).enumerate().take(count) {
+                if !whole || k == 1 {
+                    let to = block.as_mut_ptr().cast();
+                    // SAFETY: `n` elements of the tensor, which the block has room for.
+                    unsafe { copy(data.add(at * size), size, to, size_of::<T>(), n, direct, load) };
+                }
             }
-            let gradient = &mut blocks[1];
+            let gradient = &mut scratch[1];
             if let Some(divisor) = prepare.divisor {
                 let divisor = T::from_f64(divisor);
                 for g in &mut gradient[..n] {
@@ -181,9 +188,18 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
                     *g = -*g;
                 }
             }
-            R::step::<I, T>(n, &numbers, count, &mut blocks);
-            for (k, (block, data)) in blocks.iter_mut().zip(item.data).enumerate().take(count) {
-                if k != 1 {
+            let mut blocks = scratch.each_mut();
+            if whole {
+                for (k, (block, data)) in blocks.iter_mut().zip(item.data).enumerate().take(count) {
+                    if k != 1 {
+                        // SAFETY: a whole block of the tensor, aligned, and apart from the item's other tensors.
+                        *block = unsafe { &mut *data.add(at * size).cast::<Block<T>>() };
+                    }
+                }
+            }
+            R::step::<I, T>(n, &numbers, count, blocks);
+            for (k, (block, data)) in scratch.iter_mut().zip(item.data).enumerate().take(count) {
+                if k != 1 && !whole {
                     let from = block.as_mut_ptr().cast();
                     // SAFETY: as above, to be written.
                     unsafe { copy(from, size_of::<T>(), data.add(at * size), size, n, direct, store) };
@@ -192,6 +208,12 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
             at += n;
         }
     }
+}
+
+/// Whether blocks of so many bytes have no memory in common.
+fn is_apart(data: &[*mut u8], bytes: usize) -> bool {
+    let touches = |a: &*mut u8, b: &*mut u8| (*a as usize).abs_diff(*b as usize) < bytes;
+    data.iter().enumerate().all(|(i, a)| !data[..i].iter().any(|b| touches(a, b)))
 }
 
 /// Moves `n` elements, of these sizes, or converts them by `strip`.
@@ -262,7 +284,7 @@ fn average<I: Isa, T: Float>(
 struct Sgd;
 impl Step for Sgd {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], count: usize, [p, g, buffer, ..]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], count: usize, [p, g, buffer, ..]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [penalty, momentum, share, nesterov, new, rate, ..] = *c;
         decay(n, T::ONE, penalty, p, g);
@@ -297,7 +319,7 @@ impl Step for Adam {
         n: usize,
         c: &[T; NUMBERS],
         count: usize,
-        [p, g, mean, square, top]: &mut [Block<T>; TENSORS],
+        [p, g, mean, square, top]: [&mut Block<T>; TENSORS],
     ) {
         let n = n.min(BLOCK);
         let [left, penalty, weight, kept, new, divisor, eps, rate, ..] = *c;
@@ -318,7 +340,7 @@ impl Step for Adam {
 struct Adagrad;
 impl Step for Adagrad {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, sum, ..]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, sum, ..]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [penalty, eps, rate, ..] = *c;
         decay(n, T::ONE, penalty, p, g);
@@ -332,7 +354,7 @@ impl Step for Adagrad {
 struct RmsProp;
 impl Step for RmsProp {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, square, a, b]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, square, a, b]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [penalty, left, new, centred, eps, momentum, rate, ..] = *c;
         decay(n, T::ONE, penalty, p, g);
@@ -375,7 +397,7 @@ impl Step for Adadelta {
         n: usize,
         c: &[T; NUMBERS],
         _: usize,
-        [p, g, square, changes, _]: &mut [Block<T>; TENSORS],
+        [p, g, square, changes, _]: [&mut Block<T>; TENSORS],
     ) {
         let n = n.min(BLOCK);
         let [penalty, left, new, eps, rate, ..] = *c;
@@ -392,7 +414,7 @@ impl Step for Adadelta {
 struct Adamax;
 impl Step for Adamax {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, top, _]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, top, _]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [penalty, weight, left, eps, rate, ..] = *c;
         decay(n, T::ONE, penalty, p, g);
@@ -407,7 +429,7 @@ impl Step for Adamax {
 struct NAdam;
 impl Step for NAdam {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, square, _]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, square, _]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [left, penalty, weight, kept, new, divisor, eps, now, following, ..] = *c;
         decay(n, left, penalty, p, g);
@@ -422,7 +444,7 @@ impl Step for NAdam {
 struct RAdam;
 impl Step for RAdam {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, square, _]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, square, _]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [left, penalty, weight, kept, new, divisor, rate, eps, numerator, factor] = *c;
         decay(n, left, penalty, p, g);
@@ -444,7 +466,7 @@ impl Step for RAdam {
 struct Rprop;
 impl Step for Rprop {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, last, size, _]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, last, size, _]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [shrink, grow, smallest, largest, ..] = *c;
         for i in 0..n {
@@ -462,7 +484,7 @@ impl Step for Rprop {
 struct Asgd;
 impl Step for Asgd {
     #[inline(always)]
-    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, ..]: &mut [Block<T>; TENSORS]) {
+    fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], _: usize, [p, g, mean, ..]: [&mut Block<T>; TENSORS]) {
         let n = n.min(BLOCK);
         let [penalty, left, rate, weight, ..] = *c;
         decay(n, T::ONE, penalty, p, g);
