@@ -74,6 +74,7 @@ _FROM_MODULE = {
     "jit": "Future fork wait CompilationUnit ScriptModule ScriptFunction",
     "random": "manual_seed seed initial_seed get_rng_state set_rng_state thread_safe_generator",
     "serialization": "save load",
+    "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_compressed_tensor",
     "storage": (
         "is_storage TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
         "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage"
@@ -83,7 +84,7 @@ _FROM_MODULE = {
 # Names of the top level that live in a sub-module.
 _FROM = {name: module for module, names in _FROM_MODULE.items() for name in names.split()}
 # These stand before an operator of the core with the same name.
-for _name in _FROM_MODULE["functional"].split():
+for _name in (*_FROM_MODULE["functional"].split(), *_FROM_MODULE["sparse"].split()):
     globals().pop(_name, None)
 
 

@@ -322,6 +322,8 @@ def _copy_of_memory(tensor, memo):
     """A tensor over a copy of its storage; tensors that share one share its copy within a deepcopy."""
     if tensor.device.type == "meta":
         return _C.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    if str(tensor.layout) != "torch.strided":
+        return tensor.detach().clone()
     storage = tensor.untyped_storage()
     copies = memo.setdefault("flambeau storages", {})
     key = (str(storage.device), storage.data_ptr())
@@ -367,6 +369,12 @@ def _reduced(tensor):
         warn_if_has_hooks(tensor)
     if not tensor.is_leaf:
         tensor = tensor.detach()
+    if str(tensor.layout) != "torch.strided":
+        names = ("_indices", "_values") if tensor.is_sparse else ("crow_indices", "col_indices", "values")
+        tensor = tensor.detach()
+        parts = (*(getattr(tensor, name)() for name in names), tensor.size())
+        coalesced = (tensor.is_coalesced(),) if tensor.is_sparse else ()
+        return _utils._rebuild_sparse_tensor, (tensor.layout, (*parts, *coalesced))
     if tensor.device.type == "meta":
         arguments = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
         return _utils._rebuild_meta_tensor_no_storage, arguments

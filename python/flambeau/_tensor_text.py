@@ -66,6 +66,51 @@ def _tangent(tensor):
         return None
 
 
+def _plain(tensor, prefix):
+    """A part of a sparse tensor, after `prefix`: its elements, and its size where there are none."""
+    prefix += "tensor("
+    if not tensor.numel():
+        return f"{prefix}[], size={tuple(tensor.shape)})"
+    o = _options
+    text = _C._format_tensor(
+        tensor, prefix, [], None, False, o["precision"], float(o["threshold"]), o["edgeitems"], o["linewidth"], o["sci_mode"]
+    )
+    # The dtype of the whole stands behind its last part.
+    return text[: text.rindex("]") + 1] + ")"
+
+
+def _sparse_text(tensor, word, made_by, more):
+    """The text of a tensor made of coordinates or compressed rows: its parts, one below the other, then the rest."""
+    coo = tensor.is_sparse
+    names = ("_indices", "_values") if coo else ("crow_indices", "col_indices", "values")
+    indent = " " * (len(word) + 1)
+    data = tensor.detach()
+    lines = [
+        _plain(getattr(data, name)(), (indent if i else word + "(") + name.lstrip("_") + "=") for i, name in enumerate(names)
+    ]
+    rest = [f"device='{tensor.device}'"] if tensor.device.type != "cpu" else []
+    rest += [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    default = _C.get_default_dtype()
+    usual = default, default.to_complex(), _C.int64, _C.bool
+    if tensor.dtype not in usual:
+        rest.append(f"dtype={tensor.dtype}")
+    rest.append(f"layout={tensor.layout}")
+    if made_by is not None:
+        rest.append(f"grad_fn=<{made_by}>")
+    elif tensor.requires_grad:
+        rest.append("requires_grad=True")
+    text = ",\n".join(lines)
+    column = len(text) - text.rfind("\n") + 1
+    for i, part in enumerate((*rest, *more)):
+        if (coo and i == 0) or column + len(part) + 2 > _options["linewidth"]:
+            text += ",\n" + indent + part
+            column = len(indent) + len(part)
+        else:
+            text += ", " + part
+            column += len(part) + 2
+    return text + ")"
+
+
 def tensor_text(tensor, *, tensor_contents=None):
     """The text of a tensor as `repr` gives it."""
     with _C.DisableTorchFunctionSubclass():
@@ -74,6 +119,8 @@ def tensor_text(tensor, *, tensor_contents=None):
         tangent = _tangent(tensor)
         if tangent is not None:
             more.append(f"tangent={tensor_text(tangent)}")
+        if str(tensor.layout) != "torch.strided":
+            return _sparse_text(tensor, _first_word(tensor), made_by, more)
         o = _options
         return _C._format_tensor(
             tensor, _first_word(tensor) + "(", more, made_by, tensor.requires_grad, o["precision"], float(o["threshold"]),

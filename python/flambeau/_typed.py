@@ -52,6 +52,7 @@ CLASSES = {stem + "Tensor": _make(stem) for stem in _WITH_CLASS}
 def type_name(tensor):
     """'torch.FloatTensor', or 'torch.meta.FloatTensor' elsewhere than on the CPU."""
     place = "" if tensor.device.type == "cpu" else tensor.device.type + "."
+    place += "sparse." if tensor.is_sparse else ""
     return f"torch.{place}{_BY_DTYPE[tensor.dtype]}Tensor"
 
 

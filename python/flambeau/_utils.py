@@ -127,14 +127,16 @@ _sparse_tensors_to_validate: list = []
 
 
 def _rebuild_sparse_tensor(layout, data):
+    from .sparse import sparse_compressed_tensor, sparse_coo_tensor
+
     if layout == _C.sparse_coo:
         indices, values, size, *coalesced = data
-        result = _C.sparse_coo_tensor(indices, values, size, check_invariants=False)
+        result = sparse_coo_tensor(indices, values, size, check_invariants=False)
         if coalesced and coalesced[0]:
             result = result._coalesced_(True)
-    elif layout in (_C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc):
+    elif layout == _C.sparse_csr:
         compressed, plain, values, size = data
-        result = _C.sparse_compressed_tensor(compressed, plain, values, size, layout=layout, check_invariants=False)
+        result = sparse_compressed_tensor(compressed, plain, values, size, layout=layout, check_invariants=False)
     else:
         raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
     _sparse_tensors_to_validate.append((layout, data))
@@ -143,15 +145,17 @@ def _rebuild_sparse_tensor(layout, data):
 
 def _validate_loaded_sparse_tensors():
     """Check the indices of all sparse tensors rebuilt since the last call."""
+    from .sparse import sparse_compressed_tensor, sparse_coo_tensor
+
     waiting = _sparse_tensors_to_validate[:]
     _sparse_tensors_to_validate.clear()
     for layout, data in waiting:
         if data[1].is_meta or data[0].is_meta:
             continue
         if layout == _C.sparse_coo:
-            _C.sparse_coo_tensor(*data[:3], check_invariants=True)
+            sparse_coo_tensor(*data[:3], check_invariants=True)
         else:
-            _C.sparse_compressed_tensor(*data, layout=layout, check_invariants=True)
+            sparse_compressed_tensor(*data, layout=layout, check_invariants=True)
 
 
 def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):

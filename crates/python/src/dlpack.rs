@@ -153,6 +153,9 @@ pub fn dlpack(call: &Call<'_>) -> PyResult<*mut PyObject> {
     if t.requires_grad() {
         return Err(PyBufferError::new_err("Can't export tensors that require gradient, use tensor.detach()"));
     }
+    if !t.is_strided() {
+        return Err(PyBufferError::new_err("Can't export tensors with layout other than torch.strided"));
+    }
     if !t.device().is_cpu() {
         return Err(PyBufferError::new_err(format!("cannot export a tensor on {} through DLPack", t.device())));
     }

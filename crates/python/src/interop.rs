@@ -149,6 +149,12 @@ pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
             t.device()
         )));
     }
+    if !t.is_strided() {
+        let layout = if t.layout() == flambeau::Layout::SparseCsr { "SparseCsr" } else { "Sparse" };
+        return Err(PyTypeError::new_err(format!(
+            "can't convert {layout} layout tensor to numpy. Use Tensor.to_dense() first."
+        )));
+    }
     let item = t.element_size() as isize;
     let sizes: SmallVec<[isize; 6]> = t.sizes().iter().map(|s| *s as isize).collect();
     let strides: SmallVec<[isize; 6]> = t.strides().iter().map(|s| *s as isize * item).collect();

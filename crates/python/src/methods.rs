@@ -60,8 +60,17 @@ fn size(call: &Call<'_>) -> PyResult<*mut PyObject> {
     }
 }
 
+/// Refuses tensors in compressed rows, which have no `what`.
+fn not_compressed(t: &Tensor, what: &str) -> PyResult<()> {
+    match t.layout() {
+        flambeau::Layout::SparseCsr => Err(PyRuntimeError::new_err(format!("Sparse CSR tensors do not have {what}"))),
+        _ => Ok(()),
+    }
+}
+
 fn stride(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
+    not_compressed(&t, "strides")?;
     match argument(call, 0, "dim") {
         None => Ok(PyTuple::new(call.py, t.strides())?.into_ptr()),
         Some(d) => {
@@ -195,6 +204,7 @@ fn is_set_to(call: &Call<'_>) -> PyResult<*mut PyObject> {
 
 fn is_contiguous(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
+    not_compressed(&t, "is_contiguous")?;
     // SAFETY: a live object.
     let format = argument(call, 0, "memory_format").map(|f| unsafe { Bound::from_borrowed_ptr(call.py, f) });
     let format = match format {
@@ -531,7 +541,6 @@ queries! {
     numel => |t| t.numel();
     nelement => |t| t.numel();
     storage_offset => |t| t.storage_offset();
-    data_ptr => |t| if t.numel() == 0 || t.device().is_meta() { 0 } else { t.data_ptr() as i64 };
     is_floating_point => |t| t.dtype().is_floating_point();
     is_complex => |t| t.dtype().is_complex();
     is_signed => |t| t.dtype().is_signed();
@@ -545,6 +554,15 @@ queries! {
     _is_zerotensor => |_t| false;
     get_device => |_t| -1i64;
     is_non_overlapping_and_dense => |t| t.is_non_overlapping_and_dense();
+}
+
+fn data_ptr(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    no_arguments(call, "data_ptr")?;
+    let t = this(call)?;
+    if !t.is_strided() {
+        return Err(PyRuntimeError::new_err("Cannot access data pointer of Tensor that doesn't have storage"));
+    }
+    Ok(int(if t.numel() == 0 || t.device().is_meta() { 0 } else { t.data_ptr() as i64 }))
 }
 
 /// `x.select`-like fast access for a NumPy-style boolean test of identity: whether two handles are one tensor.
@@ -562,6 +580,7 @@ pub fn add_all() -> PyResult<()> {
         ("item", item),
         ("size", size),
         ("stride", stride),
+        ("data_ptr", data_ptr),
         ("__len__", length),
         ("__bool__", to_bool),
         ("__float__", to_float),

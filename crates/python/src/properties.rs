@@ -166,7 +166,14 @@ static PROPERTIES: &[Property] = properties! {
     c"layout": |py, t| Ok(crate::types::layout(py, t.layout()).into_ptr());
     c"ndim": |py, t| Ok(to_python(py, Scalar::Int(t.dim() as i64)));
     c"itemsize": |py, t| Ok(to_python(py, Scalar::Int(t.element_size() as i64)));
-    c"nbytes": |py, t| Ok(to_python(py, Scalar::Int(t.element_size() as i64 * t.numel())));
+    c"nbytes": |py, t| match t.layout() {
+        flambeau::Layout::SparseCoo => Err(PyRuntimeError::new_err(
+            "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the nbytes of \
+             the indices and values.  If you want the size of the  equivalent dense tensor, multiply numel() by \
+             element_size()",
+        )),
+        _ => Ok(to_python(py, Scalar::Int(t.element_size() as i64 * t.numel()))),
+    };
     c"requires_grad": |py, t| boolean(py, t.requires_grad()), set: set_requires_grad;
     c"is_leaf": |py, t| boolean(py, t.is_leaf());
     c"grad": |py, t| optional(py, t.grad()), set: set_grad;
@@ -203,8 +210,8 @@ static PROPERTIES: &[Property] = properties! {
     c"is_maia": |py, _t| boolean(py, false);
     c"is_mtia": |py, _t| boolean(py, false);
     c"is_vulkan": |py, _t| boolean(py, false);
-    c"is_sparse": |py, _t| boolean(py, false);
-    c"is_sparse_csr": |py, _t| boolean(py, false);
+    c"is_sparse": |py, t| boolean(py, t.layout() == flambeau::Layout::SparseCoo);
+    c"is_sparse_csr": |py, t| boolean(py, t.layout() == flambeau::Layout::SparseCsr);
     c"is_mkldnn": |py, _t| boolean(py, false);
     c"is_quantized": |py, _t| boolean(py, false);
     c"is_nested": |py, _t| boolean(py, false);

@@ -9,7 +9,7 @@ use crate::object::{Argument, Wrapped, replace, tensor_of};
 use crate::parse::{Call, Items};
 use crate::types::DeviceObject;
 use flambeau::{DType, Device, Scalar, Storage, Tensor};
-use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice};
@@ -243,7 +243,12 @@ impl StorageObject {
 
 /// `x.untyped_storage()`.
 pub fn untyped_storage(call: &Call<'_>) -> PyResult<*mut PyObject> {
-    Ok(Bound::new(call.py, StorageObject(this(call)?.storage().clone()))?.into_ptr())
+    let t = this(call)?;
+    if !t.is_strided() {
+        let kind = if t.layout() == flambeau::Layout::SparseCsr { "SparseCsr" } else { "Sparse" };
+        return Err(PyNotImplementedError::new_err(format!("Cannot access storage of {kind}TensorImpl")));
+    }
+    Ok(Bound::new(call.py, StorageObject(t.storage().clone()))?.into_ptr())
 }
 
 /// `x.set_(source=None, storage_offset=0, size=None, stride=None)`.

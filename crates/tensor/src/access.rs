@@ -55,6 +55,7 @@ impl Tensor {
     /// # Errors
     /// When the tensor has no data, or memory runs out.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        check_strided(self)?;
         ensure!(!self.device().is_meta(), "Cannot copy out of meta tensor; no data!");
         let _mode = crate::autograd::no_grad();
         let t = self.detach()?.to_device(crate::Device::CPU)?.to_dtype(T::DTYPE)?.contiguous()?;
@@ -87,6 +88,9 @@ impl Tensor {
     /// When there is not exactly one element, or no data.
     pub fn item(&self) -> Result<Scalar> {
         ensure!(self.numel() == 1, "a Tensor with {} elements cannot be converted to Scalar", self.numel());
+        if !self.is_strided() {
+            return self.to_dense()?.item();
+        }
         ensure!(!self.device().is_meta(), "Tensor.item() cannot be called on meta tensors");
         let t = self.to_device(crate::Device::CPU)?;
         let _lock = LockSet::new([(t.storage(), false)])?;
@@ -124,7 +128,14 @@ impl Tensor {
     }
 }
 
+/// That the elements lie in one storage.
+fn check_strided(t: &Tensor) -> Result<()> {
+    ensure!(t.is_strided(), "Cannot access data pointer of Tensor that doesn't have storage");
+    Ok(())
+}
+
 fn accessor_geometry<T: Element, const N: usize>(t: &Tensor) -> Result<([i64; N], [i64; N])> {
+    check_strided(t)?;
     ensure!(t.dtype() == T::DTYPE, "accessor: expected {} but the tensor is {}", T::DTYPE, t.dtype());
     ensure!(t.device().is_cpu(), "accessor: the tensor is on {}, not in host memory", t.device());
     match (<[i64; N]>::try_from(t.sizes()), <[i64; N]>::try_from(t.strides())) {

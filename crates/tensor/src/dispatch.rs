@@ -207,7 +207,7 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
 }
 
 /// The functional form's arguments, and the tensors to write.
-fn split_arguments<'a, 'v>(
+pub(crate) fn split_arguments<'a, 'v>(
     op: &'static Op,
     form: Form,
     args: &'a [Value<'v>],

@@ -3,19 +3,20 @@
 //! | bits | what |
 //! | --- | --- |
 //! | 0 to 15 | backends, one per device kind in registration order (0 is `cpu`, 1 is `meta`) |
-//! | 16 | [`Key::AUTOGRAD`]: records reverse-mode history |
-//! | 17 | [`Key::FORWARD`]: carries forward-mode tangents (same kernel as autograd, not switched off by `no_grad`) |
-//! | 18 | [`Key::AUTOCAST`] |
-//! | 19 | [`Key::VMAP`] |
-//! | 20 | [`Key::PYTHON`] |
-//! | 21 | [`Key::TRACE`]: writes down every call; see [`crate::dispatch::trace`] and [`crate::profiler`] |
-//! | 22, 23 | [`Key::USER_0`], [`Key::USER_1`]: free for other crates |
+//! | 16, 17 | layouts that are not strided: [`Key::SPARSE`], [`Key::SPARSE_CSR`]; their tensors have no backend's bit, so that no kernel of strided memory sees one |
+//! | 18 | [`Key::AUTOGRAD`]: records reverse-mode history |
+//! | 19 | [`Key::FORWARD`]: carries forward-mode tangents (same kernel as autograd, not switched off by `no_grad`) |
+//! | 20 | [`Key::AUTOCAST`] |
+//! | 21 | [`Key::VMAP`] |
+//! | 22 | [`Key::PYTHON`] |
+//! | 23 | [`Key::TRACE`]: writes down every call; see [`crate::dispatch::trace`] and [`crate::profiler`] |
+//! | 24, 25 | [`Key::USER_0`], [`Key::USER_1`]: free for other crates |
 
 use std::cell::Cell;
 use std::fmt;
 
 /// How many keys exist; also the length of each operator's kernel table.
-pub const KEY_COUNT: usize = 24;
+pub const KEY_COUNT: usize = 26;
 const BACKENDS: u64 = 0xffff;
 
 /// One dispatch key: the number of its bit.
@@ -27,22 +28,26 @@ impl Key {
     pub const CPU: Key = Key(0);
     /// The backend of shapes without data.
     pub const META: Key = Key(1);
+    /// Coordinate lists, on any device.
+    pub const SPARSE: Key = Key(16);
+    /// Compressed rows, on any device.
+    pub const SPARSE_CSR: Key = Key(17);
     /// Records reverse-mode history.
-    pub const AUTOGRAD: Key = Key(16);
+    pub const AUTOGRAD: Key = Key(18);
     /// Carries forward-mode tangents.
-    pub const FORWARD: Key = Key(17);
+    pub const FORWARD: Key = Key(19);
     /// Picks dtypes for mixed-precision regions.
-    pub const AUTOCAST: Key = Key(18);
+    pub const AUTOCAST: Key = Key(20);
     /// Maps over a hidden batch dimension.
-    pub const VMAP: Key = Key(19);
+    pub const VMAP: Key = Key(21);
     /// Hands the call to Python.
-    pub const PYTHON: Key = Key(20);
+    pub const PYTHON: Key = Key(22);
     /// Writes down every call.
-    pub const TRACE: Key = Key(21);
+    pub const TRACE: Key = Key(23);
     /// Free for other crates.
-    pub const USER_0: Key = Key(22);
+    pub const USER_0: Key = Key(24);
     /// Free for other crates.
-    pub const USER_1: Key = Key(23);
+    pub const USER_1: Key = Key(25);
 
     /// The key of a device kind's backend.
     #[inline(always)]
@@ -55,6 +60,11 @@ impl Key {
         self.0 < 16
     }
 
+    /// Whether it is a layout other than strided.
+    pub const fn is_layout(self) -> bool {
+        self.0 == Key::SPARSE.0 || self.0 == Key::SPARSE_CSR.0
+    }
+
     /// Its place in a kernel table.
     #[inline(always)]
     pub(crate) const fn index(self) -> usize {
@@ -64,14 +74,16 @@ impl Key {
     /// Its name in listings (`cpu`, `Autograd`).
     pub fn name(self) -> String {
         match self.0 {
-            16 => "Autograd".into(),
-            17 => "Forward".into(),
-            18 => "Autocast".into(),
-            19 => "Vmap".into(),
-            20 => "Python".into(),
-            21 => "Trace".into(),
-            22 => "User0".into(),
-            23 => "User1".into(),
+            16 => "SparseCPU".into(),
+            17 => "SparseCsrCPU".into(),
+            18 => "Autograd".into(),
+            19 => "Forward".into(),
+            20 => "Autocast".into(),
+            21 => "Vmap".into(),
+            22 => "Python".into(),
+            23 => "Trace".into(),
+            24 => "User0".into(),
+            25 => "User1".into(),
             n => crate::DeviceKind::from_number(n).map_or(format!("backend{n}"), |k| k.name().into()),
         }
     }

@@ -37,6 +37,7 @@ pub mod random;
 pub mod registry;
 pub mod samples;
 pub mod schema;
+pub(crate) mod sparse;
 mod tensor;
 mod text;
 pub mod value;

@@ -428,6 +428,9 @@ impl Op {
         if self.has_override(key) {
             return Some(run_override);
         }
+        if key.is_layout() {
+            return crate::sparse::kernel(self, key);
+        }
         if !key.is_backend() {
             return Some(crate::dispatch::functionality_kernel(key));
         }
@@ -533,13 +536,16 @@ impl Op {
     fn no_kernel(&'static self, key: Key) -> Error {
         let have: Vec<String> = crate::dispatch::known_backends()
             .into_iter()
+            .chain([Key::SPARSE, Key::SPARSE_CSR])
             .filter(|k| self.resolve(*k).is_some())
             .map(Key::name)
             .collect();
         Error::new(
             ErrorKind::NotImplemented,
             format!(
-                "Could not run '{}' with arguments from the '{}' backend. It has kernels for: {}",
+                "Could not run '{}::{}' with arguments from the '{}' backend. This could be because the operator doesn't \
+                 exist for this backend. '{0}::{1}' is only available for these backends: [{}].",
+                self.schema().namespace,
                 self.full_name(),
                 key.name(),
                 have.join(", ")

@@ -3,6 +3,7 @@
 use crate::autograd::{History, MetaCell};
 use crate::dims::{self, Contiguity, Dims};
 use crate::keys::{Key, KeySet};
+use crate::sparse::Suffix;
 use crate::{DType, Device, Error, Layout, MemoryFormat, Result, Storage, ensure};
 use flambeau_base::shared::Shared;
 use parking_lot::Mutex;
@@ -46,6 +47,8 @@ pub struct TensorImpl {
     pub(crate) autograd: MetaCell,
     /// See [`Tensor::external`].
     external: AtomicPtr<()>,
+    /// What only some layouts have; see [`crate::sparse`].
+    pub(crate) suffix: Option<Arc<Suffix>>,
 }
 
 /// How a view came to be; decides what an in-place write to it means for autograd.
@@ -64,6 +67,15 @@ pub(crate) enum ViewKind {
 }
 
 impl TensorImpl {
+    /// The key of its layout, or of its device's backend.
+    #[inline(always)]
+    fn own_keys(&self) -> u64 {
+        match &self.suffix {
+            None => 1 << self.device.kind.number(),
+            Some(suffix) => KeySet::of(suffix.key()).0,
+        }
+    }
+
     /// Sets a functionality key of a tensor that nobody else has seen.
     #[inline(always)]
     pub(crate) fn add_key(&mut self, key: Key) {
@@ -139,6 +151,7 @@ impl Tensor {
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
             external: AtomicPtr::default(),
+            suffix: None,
         }))
     }
 
@@ -151,6 +164,24 @@ impl Tensor {
             return Ok(Self::with_contiguity(storage, dtype, sizes, strides, 0, Contiguity::FRESH));
         }
         Ok(Self::from_parts(storage, dtype, sizes, strides, 0))
+    }
+
+    /// A tensor of another layout than strided. To whatever looks at memory it is one zero, expanded: nothing can be read
+    /// or written out of bounds.
+    pub(crate) fn with_suffix(device: Device, dtype: DType, sizes: Dims, suffix: Suffix) -> Result<Tensor> {
+        let storage = Storage::new(device, dtype.size())?;
+        if device.is_cpu() {
+            // SAFETY: as many bytes, which nobody else has seen.
+            unsafe { std::ptr::write_bytes(storage.data_ptr(), 0, dtype.size()) };
+        }
+        let strides = Dims::from_elem(0, sizes.len());
+        let key = suffix.key();
+        let mut t = Self::from_parts(storage, dtype, sizes, strides, 0);
+        if let Some(t) = t.0.get_mut() {
+            *t.keys.get_mut() = KeySet::of(key).0;
+            t.suffix = Some(Arc::new(suffix));
+        }
+        Ok(t)
     }
 
     /// A fresh tensor with the given strides, uninitialised.
@@ -179,7 +210,7 @@ impl Tensor {
             kind => kind,
         };
         Tensor(Shared::new(TensorImpl {
-            keys: AtomicU64::new(1 << self.0.device.kind.number()),
+            keys: AtomicU64::new(self.0.own_keys()),
             dtype,
             device: self.0.device,
             contiguity,
@@ -199,6 +230,7 @@ impl Tensor {
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
             external: AtomicPtr::default(),
+            suffix: self.0.suffix.clone(),
         }))
     }
 
@@ -210,7 +242,7 @@ impl Tensor {
             false => Some(Arc::new(AtomicU32::new(0))),
         };
         Tensor(Shared::new(TensorImpl {
-            keys: AtomicU64::new(1 << t.device.kind.number()),
+            keys: AtomicU64::new(t.own_keys()),
             dtype: t.dtype,
             device: t.device,
             contiguity: t.contiguity,
@@ -228,6 +260,7 @@ impl Tensor {
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
             external: AtomicPtr::default(),
+            suffix: t.suffix.clone(),
         }))
     }
 
@@ -290,8 +323,18 @@ impl Tensor {
     }
 
     /// How the elements are stored.
+    #[inline(always)]
     pub fn layout(&self) -> Layout {
-        Layout::Strided
+        match &self.0.suffix {
+            None => Layout::Strided,
+            Some(suffix) => suffix.layout(),
+        }
+    }
+
+    /// Whether its elements lie in one storage, by strides.
+    #[inline(always)]
+    pub fn is_strided(&self) -> bool {
+        self.0.suffix.is_none()
     }
 
     /// The sizes, one per dimension.

@@ -390,6 +390,9 @@ fn is_own(t: &Tensor) -> bool {
 
 /// The sum of two gradients, in place where nobody else can see the first.
 fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
+    if !old.is_strided() && new.is_strided() {
+        return new.add(&old);
+    }
     if !create_graph && is_own(&old) && old.dtype() == new.dtype() && old.is_non_overlapping_and_dense() {
         return old.add_(&new);
     }
@@ -410,6 +413,7 @@ fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
                 g.detach()?.clone_in(crate::MemoryFormat::Preserve)?
             }
         }
+        Some(old) if !old.is_strided() && g.is_strided() => g.add(&old)?,
         Some(old) if create_graph => old.add(&g)?,
         Some(old) => {
             old.add_(&g)?;

@@ -29,6 +29,8 @@ pub struct Geometry {
     pub dtype: DType,
     /// The device.
     pub device: Device,
+    /// The layout.
+    pub layout: crate::Layout,
 }
 
 impl Geometry {
@@ -40,6 +42,7 @@ impl Geometry {
             storage_offset: t.storage_offset(),
             dtype: t.dtype(),
             device: t.device(),
+            layout: t.layout(),
         }
     }
     /// How many dimensions.

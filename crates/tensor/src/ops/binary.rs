@@ -34,7 +34,7 @@ fn alpha_to_subtract(args: &[Value<'_>], dtype: DType) -> Result<Params> {
 }
 
 /// A factor called `name`, if its category is not above that of `dtype`, nor a boolean where the dtype is not.
-pub(super) fn check_factor(name: &str, factor: Scalar, dtype: DType) -> Result<Scalar> {
+pub(crate) fn check_factor(name: &str, factor: Scalar, dtype: DType) -> Result<Scalar> {
     ensure!(
         dtype == DType::Bool || !matches!(factor, Scalar::Bool(_)),
         "Boolean {name} only supported for Boolean results."

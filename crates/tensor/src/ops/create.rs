@@ -49,6 +49,18 @@ pub(crate) fn check_layout(layout: Option<Layout>) -> Result<()> {
     Ok(())
 }
 
+/// Zeros of another layout than strided, if the call asks for one.
+fn without_entries(op: &'static Op, args: &[Value<'_>]) -> Result<Option<crate::Outputs>> {
+    let layout = match args.get(2) {
+        Some(Value::Layout(layout)) if *layout != Layout::Strided => *layout,
+        _ => return Ok(None),
+    };
+    let options = TensorOptions { dtype: crate::value::take(op, args, 1)?, device: crate::value::take(op, args, 3)? };
+    let (dtype, device) = options.or_default();
+    let size: &[i64] = crate::value::take(op, args, 0)?;
+    crate::sparse::empty(layout, size, size.len(), dtype, device).map(|t| Some(t.into()))
+}
+
 fn empty_any(
     size: &[i64],
     options: TensorOptions,
@@ -67,7 +79,10 @@ fn empty_any(
 op! {
     /// An uninitialised tensor of the given sizes.
     empty: "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor";
-    Body::AnyBackend(kernel!(empty_any; size, options, format));
+    Body::AnyBackend(|op, keys, args| match without_entries(op, args)? {
+        None => kernel!(empty_any; size, options, format)(op, keys, args),
+        Some(t) => Ok(t),
+    });
     samples: |m| vec![sample![vec![0i64, 3], m.dtype]];
 }
 
@@ -143,7 +158,10 @@ fn zeros_any(
 op! {
     /// A tensor of zeros.
     zeros: "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
-    Body::Composite(kernel!(zeros_any; size, options));
+    Body::Composite(|op, keys, args| match without_entries(op, args)? {
+        None => kernel!(zeros_any; size, options)(op, keys, args),
+        Some(t) => Ok(t),
+    });
     samples: |m| vec![sample![vec![2i64, 3], m.dtype]];
 }
 

@@ -39,8 +39,11 @@ op! {
         Out OUT: "embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(embedding_any; weight, indices, padding_idx, scale_grad_by_freq, sparse));
     derivative: backward! {
-        weight(g, weight: Geometry, indices: Tensor, padding_idx: i64, scale_grad_by_freq: bool) =>
-            Tensor::embedding_dense_backward(g, &indices, weight.sizes[0], padding_idx, scale_grad_by_freq)?
+        weight(g, weight: Geometry, indices: Tensor, padding_idx: i64, scale_grad_by_freq: bool, sparse: Option<bool>) =>
+            match sparse {
+                Some(true) => Tensor::embedding_sparse_backward(g, &indices, weight.sizes[0], padding_idx, scale_grad_by_freq)?,
+                _ => Tensor::embedding_dense_backward(g, &indices, weight.sizes[0], padding_idx, scale_grad_by_freq)?,
+            }
     };
     forward: Forward::Linear;
     samples: |m| vec![

@@ -80,8 +80,13 @@ op! {
         Out OUT: "gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(gather_plan; x, dim, index, sparse_grad), run: run!(gather_run; x, dim, index, sparse_grad) };
     derivative: backward! {
-        self_(g, self_: Geometry, dim: i64, index: Tensor) =>
-            Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.scatter_add(dim, &index, g)?
+        self_(g, self_: Geometry, dim: i64, index: Tensor, sparse_grad: Option<bool>) => {
+            let zeros = || Tensor::zeros(&self_.sizes, (g.dtype(), g.device()));
+            match sparse_grad {
+                Some(true) => zeros()?.gather_sparse_backward(dim, &index, g)?,
+                _ => zeros()?.scatter_add(dim, &index, g)?,
+            }
+        }
     };
     samples: |m| vec![
         sample![m.any(&[3, 4]), 0, m.indices(&[2, 4], 3), false],

@@ -33,6 +33,7 @@ families! {
     combine
     compare
     complex
+    compressed
     conv
     copies
     copy
@@ -87,6 +88,7 @@ families! {
     signal
     softmax
     sort
+    sparse
     special
     spectral
     spectrum
