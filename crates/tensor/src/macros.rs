@@ -268,22 +268,65 @@ macro_rules! pointwise {
     };
 }
 
-/// Further names of operators: each passes its arguments on to the static named after the arrow.
+/// Further names of operators. Each passes its arguments on to the static named after the arrow, whose samples and
+/// accuracy it shares.
 ///
 /// ```ignore
 /// alias! { multiply: "multiply.Tensor(Tensor self, Tensor other) -> Tensor" => mul::OP; }
 /// ```
+/// Families whose forms follow from the name: `function` (of one tensor, and its `out=` form), `unary` (also in place),
+/// `compare` (both of these, of a tensor or number).
+///
+/// ```ignore
+/// alias! { unary absolute, absolute_ => abs; }
+/// ```
 #[macro_export]
 macro_rules! alias {
-    ($($(#[doc = $doc:expr])* $name:ident: $schema:expr => $target:expr;)*) => { $(
+    ($(function $name:ident => $($base:ident)::+;)+) => { $(
+        $crate::alias! { @forms $name, $($base)::+;
+            functional: concat!(stringify!($name), "(Tensor self) -> Tensor") => OP;
+            out: concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") => OUT;
+        }
+    )+ };
+    ($(unary $name:ident, $inplace:ident => $($base:ident)::+;)+) => { $(
+        $crate::alias! { @forms $name, $($base)::+;
+            functional: concat!(stringify!($name), "(Tensor self) -> Tensor") => OP;
+            in_place: concat!(stringify!($inplace), "(Tensor(a!) self) -> Tensor(a!)") => INPLACE;
+            out: concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") => OUT;
+        }
+    )+ };
+    ($(compare $name:ident, $inplace:ident => $($base:ident)::+;)+) => { $(
+        $crate::alias! { @forms $name, $($base)::+;
+            tensor: concat!(stringify!($name), ".Tensor(Tensor self, Tensor other) -> Tensor") => OP;
+            tensor_in_place: concat!(stringify!($inplace), ".Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)") => INPLACE;
+            tensor_out: concat!(stringify!($name), ".Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)") => OUT;
+            scalar: concat!(stringify!($name), ".Scalar(Tensor self, Scalar other) -> Tensor") => SCALAR;
+            scalar_in_place: concat!(stringify!($inplace), ".Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") => SCALAR_INPLACE;
+            scalar_out: concat!(stringify!($name), ".Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)") => SCALAR_OUT;
+        }
+    )+ };
+    (@forms $name:ident, $base:path; $($form:ident: $schema:expr => $which:ident;)+) => {
+        #[doc = concat!("Another name of `", stringify!($base), "`.")]
+        pub mod $name {
+            use super::*;
+            use $base as base;
+            $( $crate::alias! { @one [concat!("Another name of `", stringify!($base), "`.")] $form: $schema => base::$which } )+
+            /// All forms.
+            pub static ALL: &[&$crate::Op] = &[$(&$form::OP),+];
+        }
+    };
+    (@one [$($doc:expr),*] $name:ident: $schema:expr => $target:expr) => {
         $crate::op! {
             $(#[doc = $doc])*
-            #[doc = concat!("Calls `", stringify!($target), "`.")]
             $name: $schema;
             $crate::Body::Composite(|_op, _keys, args| $target.call(args));
             samples: |m| $crate::samples::of(&$target, m);
+            ulp: $target.accuracy();
         }
-    )* };
+    };
+    ($($(#[doc = $doc:expr])* $name:ident: $schema:expr => $target:expr;)+) => { $(
+        $crate::alias! { @one [$($doc,)* concat!("Calls `", stringify!($target), "`.")] $name: $schema => $target }
+    )+ };
 }
 
 /// A pointwise operator of one tensor: functional, in-place and `out=` forms, with schemas made from the name.

@@ -316,6 +316,14 @@ impl Op {
         }
     }
 
+    /// The accuracy of the operator this one is a form of: for its other names.
+    pub const fn accuracy(&self) -> f64 {
+        match self.body {
+            Body::Variant(_, base) | Body::InPlace(_, base) => base.ulp,
+            _ => self.ulp,
+        }
+    }
+
     /// Whether it writes to an argument.
     #[inline(always)]
     pub fn mutates(&self) -> bool {

@@ -162,31 +162,12 @@ op! {
     fn equal(&self, other: &Tensor) -> bool [self, other];
 }
 
-/// Comparisons' names in full, in all their forms.
-macro_rules! full_names {
-    ($($name:ident, $inplace:ident = $base:ident;)*) => { $(
-        #[doc = concat!("Another name of [`Tensor::", stringify!($base), "`].")]
-        pub mod $name {
-            use crate::Op;
-            alias! {
-                tensor: concat!(stringify!($name), ".Tensor(Tensor self, Tensor other) -> Tensor") => super::super::$base::OP;
-                tensor_: concat!(stringify!($inplace), ".Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)") => super::super::$base::INPLACE;
-                tensor_out: concat!(stringify!($name), ".Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)") => super::super::$base::OUT;
-                scalar: concat!(stringify!($name), ".Scalar(Tensor self, Scalar other) -> Tensor") => super::super::$base::SCALAR;
-                scalar_: concat!(stringify!($inplace), ".Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") => super::super::$base::SCALAR_INPLACE;
-                scalar_out: concat!(stringify!($name), ".Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)") => super::super::$base::SCALAR_OUT;
-            }
-            /// All forms.
-            pub static ALL: &[&Op] = &[&tensor::OP, &tensor_::OP, &tensor_out::OP, &scalar::OP, &scalar_::OP, &scalar_out::OP];
-        }
-    )* };
-}
-full_names! {
-    greater, greater_ = gt;
-    greater_equal, greater_equal_ = ge;
-    less, less_ = lt;
-    less_equal, less_equal_ = le;
-    not_equal, not_equal_ = ne;
+alias! {
+    compare greater, greater_ => gt;
+    compare greater_equal, greater_equal_ => ge;
+    compare less, less_ => lt;
+    compare less_equal, less_equal_ => le;
+    compare not_equal, not_equal_ => ne;
 }
 
 /// All entries of this file.

@@ -117,29 +117,20 @@ op! {
     out fn mvlgamma_out(&self, p: i64) [self, p] in OUT;
 }
 
-/// Names of functions of one tensor, plain and with `out=`.
-macro_rules! one_tensor_names {
-    ($($name:ident, $out:ident => $family:ident::$entry:ident;)*) => {
-        alias! { $(
-            $name: concat!(stringify!($name), "(Tensor self) -> Tensor") => $family::$entry::OP;
-            $out: concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") => $family::$entry::OUT;
-        )* }
-    };
-}
-
-one_tensor_names! {
-    special_digamma, special_digamma_out => unary::digamma;
-    special_erf, special_erf_out => unary::erf;
-    special_erfc, special_erfc_out => unary::erfc;
-    special_erfinv, special_erfinv_out => unary::erfinv;
-    special_exp2, special_exp2_out => elementary::exp2;
-    special_expit, special_expit_out => activation::sigmoid;
-    special_expm1, special_expm1_out => elementary::expm1;
-    special_gammaln, special_gammaln_out => unary::lgamma;
-    special_i0, special_i0_out => unary::i0;
-    special_log1p, special_log1p_out => elementary::log1p;
-    special_psi, special_psi_out => unary::digamma;
-    special_sinc, special_sinc_out => elementary::sinc;
+// Names of functions of one tensor, plain and with `out=`.
+alias! {
+    function special_digamma => unary::digamma;
+    function special_erf => unary::erf;
+    function special_erfc => unary::erfc;
+    function special_erfinv => unary::erfinv;
+    function special_exp2 => elementary::exp2;
+    function special_expit => activation::sigmoid;
+    function special_expm1 => elementary::expm1;
+    function special_gammaln => unary::lgamma;
+    function special_i0 => unary::i0;
+    function special_log1p => elementary::log1p;
+    function special_psi => unary::digamma;
+    function special_sinc => elementary::sinc;
 }
 
 alias! {
@@ -173,29 +164,19 @@ pub static OPS: &[&[&Op]] = &[
     igammac::ALL,
     mvlgamma::ALL,
     special_digamma::ALL,
-    special_digamma_out::ALL,
     special_erf::ALL,
-    special_erf_out::ALL,
     special_erfc::ALL,
-    special_erfc_out::ALL,
     special_erfinv::ALL,
-    special_erfinv_out::ALL,
     special_exp2::ALL,
-    special_exp2_out::ALL,
     special_expit::ALL,
-    special_expit_out::ALL,
     special_expm1::ALL,
-    special_expm1_out::ALL,
     special_gammainc::ALL,
     special_gammainc_out::ALL,
     special_gammaincc::ALL,
     special_gammaincc_out::ALL,
     special_gammaln::ALL,
-    special_gammaln_out::ALL,
     special_i0::ALL,
-    special_i0_out::ALL,
     special_log1p::ALL,
-    special_log1p_out::ALL,
     special_log_softmax::ALL,
     special_logit::ALL,
     special_logit_out::ALL,
@@ -206,11 +187,9 @@ pub static OPS: &[&[&Op]] = &[
     special_polygamma::ALL,
     special_polygamma_out::ALL,
     special_psi::ALL,
-    special_psi_out::ALL,
     special_round::ALL,
     special_round_out::ALL,
     special_sinc::ALL,
-    special_sinc_out::ALL,
     special_softmax::ALL,
     special_xlogy::ALL,
     special_xlogy_other::ALL,

@@ -130,23 +130,12 @@ op! {
     fn cat(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
 }
 
-fn concat_any(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    Tensor::cat(tensors, dim)
+alias! {
+    concat: "concat(Tensor[] tensors, int dim=0) -> Tensor" => cat::OP;
+    concat_out: "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)" => cat::OUT;
+    concatenate: "concatenate(Tensor[] tensors, int dim=0) -> Tensor" => cat::OP;
+    concatenate_out: "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)" => cat::OUT;
 }
-
-macro_rules! other_names_of_cat {
-    ($($name:ident)*) => { $(
-        op! {
-            /// Another name of `cat`.
-            $name: concat!(stringify!($name), "(Tensor[] tensors, int dim=0) -> Tensor"),
-                Out OUT: concat!(stringify!($name), ".out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)");
-            Body::Composite(kernel!(concat_any; tensors, dim));
-            samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[1, 3])], 0]];
-            out_rule: OutRule::dtype(cat_writes).apart(&[0]);
-        }
-    )* };
-}
-other_names_of_cat! { concat concatenate }
 
 fn stack_any(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), "stack expects a non-empty TensorList");
@@ -458,7 +447,9 @@ op! {
 pub static OPS: &[&[&Op]] = &[
     cat::ALL,
     concat::ALL,
+    concat_out::ALL,
     concatenate::ALL,
+    concatenate_out::ALL,
     constant_pad_nd::ALL,
     flip::ALL,
     pad::ALL,

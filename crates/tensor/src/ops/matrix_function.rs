@@ -113,17 +113,6 @@ op! {
     ulp: 1024.0;
     fn matrix_exp(&self) -> Tensor [self];
 }
-fn exp_by_its_older_name(x: &Tensor) -> Result<Tensor> {
-    x.matrix_exp()
-}
-op! {
-    /// Another name of `linalg_matrix_exp`.
-    matrix_exp: "matrix_exp(Tensor self) -> Tensor";
-    Body::Composite(kernel!(exp_by_its_older_name; x));
-    samples: |m| crate::samples::of(&linalg_matrix_exp::OP, m);
-    ulp: 1024.0;
-}
-
 // ---- powers and chains --------------------------------------------------------------------------
 
 fn power_any(x: &Tensor, n: i64) -> Result<Tensor> {
@@ -387,6 +376,7 @@ op! {
     fn vecdot(&self, other: &Tensor, dim: i64) -> Tensor [self, other, dim];
 }
 alias! {
+    matrix_exp: "matrix_exp(Tensor self) -> Tensor" => linalg_matrix_exp::OP;
     /// The product of vectors, matrices or batches of matrices.
     linalg_matmul: "linalg_matmul(Tensor self, Tensor other) -> Tensor" => super::super::matmul::matmul::OP;
 }

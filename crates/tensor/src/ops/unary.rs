@@ -604,62 +604,15 @@ op! {
 
 // ---- other names --------------------------------------------------------------------------------
 
-/// Other names of operators, in all forms.
-macro_rules! alias {
-    ($($name:ident, $inplace:ident = $base:ident;)*) => { $(
-        #[doc = concat!("Another name of [`Tensor::", stringify!($base), "`].")]
-        pub mod $name {
-            use super::{Body, Op};
-            /// The operator.
-            pub static OP: Op = Op::new(
-                concat!(stringify!($name), "(Tensor self) -> Tensor"),
-                Body::Composite(|_, _, args| super::$base::OP.call(args)),
-            )
-            .doc(concat!("Another name of ", stringify!($base), "."))
-            .at(file!(), line!())
-            .samples(|m| super::$base::OP.samples.map_or_else(Vec::new, |samples| samples(m)));
-            /// In place.
-            pub static INPLACE: Op = Op::new(
-                concat!(stringify!($inplace), "(Tensor(a!) self) -> Tensor(a!)"),
-                Body::Composite(|_, _, args| super::$base::INPLACE.call(args)),
-            )
-            .at(file!(), line!());
-            /// Into a given tensor.
-            pub static OUT: Op = Op::new(
-                concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"),
-                Body::Composite(|_, _, args| super::$base::OUT.call(args)),
-            )
-            .at(file!(), line!());
-            /// All forms.
-            pub static ALL: &[&Op] = &[&OP, &INPLACE, &OUT];
-        }
-        impl Tensor {
-            #[doc = concat!("Another name of [`Tensor::", stringify!($base), "`].")]
-            ///
-            /// # Errors
-            /// As that.
-            pub fn $name(&self) -> Result<Tensor> {
-                $name::OP.call(&[Value::Tensor(self)])?.one()
-            }
-            #[doc = concat!("In-place form of [`Tensor::", stringify!($base), "`] under another name.")]
-            ///
-            /// # Errors
-            /// As that.
-            pub fn $inplace(&self) -> Result<Tensor> {
-                $name::INPLACE.call(&[Value::Tensor(self)])?.one()
-            }
-        }
-    )* };
-}
 alias! {
-    absolute, absolute_ = abs;
-    arccos, arccos_ = acos;
-    arccosh, arccosh_ = acosh;
-    arcsin, arcsin_ = asin;
-    arcsinh, arcsinh_ = asinh;
-    arctan, arctan_ = atan;
-    arctanh, arctanh_ = atanh;
-    fix, fix_ = trunc;
+    unary absolute, absolute_ => abs;
+    unary arccos, arccos_ => acos;
+    unary arccosh, arccosh_ => acosh;
+    unary arcsin, arcsin_ => asin;
+    unary arcsinh, arcsinh_ => asinh;
+    unary arctan, arctan_ => atan;
+    unary arctanh, arctanh_ => atanh;
+    unary fix, fix_ => trunc;
 }
 
 /// All entries of this file.
