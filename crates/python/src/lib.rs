@@ -58,10 +58,11 @@ fn is_function(f: &function::Function) -> bool {
     }
 }
 
-/// The compiled half of Flambeau's Python package.
-#[pymodule]
-#[pyo3(name = "_C")]
-fn flambeau_c(m: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Fills the module `flambeau._C`.
+///
+/// # Errors
+/// When Python cannot make one of its objects.
+pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     let mut slots = function::slots();
     slots.push((ffi::Py_tp_new, construct::new as *mut std::ffi::c_void));
