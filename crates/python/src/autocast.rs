@@ -1,6 +1,6 @@
 //! Autocasting: operators on the lists of `flambeau.amp` get their arguments in another dtype.
 
-use crate::parse::{Arguments, Converted};
+use crate::parse::Converted;
 use flambeau::op::Op;
 use flambeau::{DType, OwnedValue, Result, Tensor};
 use parking_lot::RwLock;
@@ -41,7 +41,7 @@ pub fn is_active() -> bool {
 /// # Errors
 /// When memory runs out.
 #[cold]
-pub fn cast(op: &'static Op, arguments: &mut Arguments) -> Result<()> {
+pub fn cast(op: &'static Op, arguments: &mut [Converted]) -> Result<()> {
     let Some(rule) = RULES.read().as_ref().and_then(|r| r.get(op.name()).copied()) else { return Ok(()) };
     let target = match rule {
         Rule::Lower => DTYPE.get(),
@@ -68,7 +68,7 @@ pub fn cast(op: &'static Op, arguments: &mut Arguments) -> Result<()> {
     result
 }
 
-fn widest(arguments: &Arguments) -> DType {
+fn widest(arguments: &[Converted]) -> DType {
     let mut tensors: Vec<&Tensor> = Vec::new();
     for a in arguments {
         match a {

@@ -217,7 +217,11 @@ fn old_orders(name: &str) -> &'static [&'static [&'static str]] {
 
 /// Parses a call in an order of arguments that PyTorch has deprecated, with its warning; nothing if it is in none.
 #[cold]
-pub fn parse_old_order(overloads: &'static [Overload], call: &Call<'_>) -> Option<PyResult<Parsed>> {
+pub fn parse_old_order(
+    overloads: &'static [Overload],
+    call: &Call<'_>,
+    parsed: &mut Parsed,
+) -> Option<PyResult<&'static Overload>> {
     let name = overloads.first()?.op.name();
     let method = !call.this.is_null();
     for order in old_orders(name) {
@@ -250,7 +254,7 @@ pub fn parse_old_order(overloads: &'static [Overload], call: &Call<'_>) -> Optio
             .map_err(PyErr::from)
             .and_then(|message| PyErr::warn(call.py, &call.py.get_type::<PyUserWarning>(), &message, 1));
         let call = Call { py: call.py, this: call.this, args: &args, named };
-        return Some(warned.and_then(|()| parse(overloads, &call)));
+        return Some(warned.and_then(|()| parse(overloads, &call, parsed)));
     }
     None
 }
@@ -274,7 +278,7 @@ pub fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> Py
     if let [one] = candidates[..] {
         let with_out = || overloads.iter().find(|o| o.takes_out() && o.is_out_form_of(one.overload));
         let overload = if out { with_out().unwrap_or(one.overload) } else { one.overload };
-        if let Err(why) = overload.bind(call, true) {
+        if let Err(why) = overload.bind(call, true, &mut SmallVec::new()) {
             return PyTypeError::new_err(why);
         }
     }

@@ -7,7 +7,7 @@
 use crate::error::raise;
 use crate::object::{bound, is_exact, tensor_of, tensor_type, wrap};
 use crate::overrides;
-use crate::parse::{Call, Overload, Parsed, hide_numbers, parse};
+use crate::parse::{Call, Converted, Overload, Parsed, hide_numbers, parse};
 use flambeau::op::Op;
 use flambeau::value::Outputs;
 use flambeau::{Tensor, Value};
@@ -273,17 +273,23 @@ impl Function {
                 f(call)
             }
             Kind::Operator(overloads) => {
-                let parsed = parse(overloads, call)?;
-                self.run_overload(parsed, call)
+                let mut parsed = Parsed::default();
+                let overload = parse(overloads, call, &mut parsed)?;
+                self.run_overload(overload, parsed.arguments.as_mut_slice(), &parsed.written, call)
             }
         }
     }
 
     #[inline]
-    fn run_overload(&'static self, parsed: Parsed, call: &Call<'_>) -> PyResult<*mut PyObject> {
-        let Parsed { overload, mut arguments, written } = parsed;
+    fn run_overload(
+        &'static self,
+        overload: &'static Overload,
+        arguments: &mut [Converted],
+        written: &[*mut PyObject],
+        call: &Call<'_>,
+    ) -> PyResult<*mut PyObject> {
         if crate::autocast::is_active() {
-            crate::autocast::cast(overload.op, &mut arguments).map_err(raise)?;
+            crate::autocast::cast(overload.op, arguments).map_err(raise)?;
         }
         let values: SmallVec<[Value<'_>; 10]> = arguments.iter().map(|a| a.borrow()).collect();
         let outputs = call_operator(call.py, overload.op, &values)?;

@@ -181,11 +181,10 @@ impl Converted {
 /// Converted arguments in the schema's order.
 pub type Arguments = SmallVec<[Converted; 8]>;
 
-/// A parsed call.
+/// A parsed call, filled in where it stands: it is too large to be handed from function to function.
+#[derive(Default)]
 pub struct Parsed {
-    /// Which operator.
-    pub overload: &'static Overload,
-    /// Its arguments.
+    /// The operator's arguments.
     pub arguments: Arguments,
     /// The objects of the tensors it writes, in order; null for one that was not given.
     pub written: SmallVec<[*mut PyObject; 2]>,
@@ -259,12 +258,13 @@ impl Overload {
     }
 
     /// Finds each argument's place and says what conversions they need; or why they do not fit.
-    pub fn bind(&self, call: &Call<'_>, explain: bool) -> Result<(u32, Slots), String> {
-        let refuse = |why: &dyn Fn() -> String| -> Result<(u32, Slots), String> {
+    pub fn bind(&self, call: &Call<'_>, explain: bool, slots: &mut Slots) -> Result<u32, String> {
+        let refuse = |why: &dyn Fn() -> String| -> Result<u32, String> {
             Err(if explain { format!("{}(){}", self.op.name(), why()) } else { String::new() })
         };
         let parameters = &self.parameters;
-        let mut slots: Slots = SmallVec::from_elem(Slot::Default, parameters.len());
+        slots.clear();
+        slots.resize(parameters.len(), Slot::Default);
         let this = if call.this.is_null() { usize::MAX } else { self.this.unwrap_or(usize::MAX) };
         if let Some(slot) = slots.get_mut(this) {
             *slot = Slot::Object(call.this);
@@ -304,11 +304,9 @@ impl Overload {
                     let shown = if parameters[i].text == "self" { "input" } else { &parameters[i].text };
                     return refuse(&|| format!(" got multiple values for argument '{shown}'"));
                 }
-                None if text(name) == "out" && self.takes_out() => {
-                    self.place_outputs(value, &mut slots).map_err(|got| {
-                        format!("{}(): argument 'out' must be tuple of Tensors, not {got}", self.op.name())
-                    })?
-                }
+                None if text(name) == "out" && self.takes_out() => self.place_outputs(value, slots).map_err(|got| {
+                    format!("{}(): argument 'out' must be tuple of Tensors, not {got}", self.op.name())
+                })?,
                 None if is_none(value) => {}
                 // Factories take these beside `out=`, whose own they must be.
                 None if self.takes_out()
@@ -324,7 +322,7 @@ impl Overload {
         for (i, (slot, p)) in slots.iter().zip(parameters).enumerate() {
             match *slot {
                 Slot::Default if p.default.is_some() => {}
-                Slot::Default => return refuse(&|| self.missing(&slots)),
+                Slot::Default => return refuse(&|| self.missing(slots)),
                 Slot::Spread(_) => {}
                 Slot::Object(object) => match check(call.py, p, object) {
                     Some(c) => total += c,
@@ -333,7 +331,7 @@ impl Overload {
             }
         }
         match unexpected {
-            None => Ok((total, slots)),
+            None => Ok(total),
             Some(name) => refuse(&|| format!(" got an unexpected keyword argument '{}'", text(name))),
         }
     }
@@ -407,17 +405,19 @@ impl Overload {
     }
 
     #[inline]
-    fn finish(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Parsed> {
-        let mut arguments = self.convert(call, slots)?;
+    fn finish(&'static self, call: &Call<'_>, slots: &Slots, parsed: &mut Parsed) -> PyResult<&'static Overload> {
+        self.convert(call, slots, &mut parsed.arguments)?;
         if let (Some(at), false) = (self.this, call.named.is_empty() && call.args.first().is_none_or(|a| is_tensor(*a)))
         {
-            self.number_first(at, &mut arguments)?;
+            self.number_first(at, &mut parsed.arguments)?;
         }
-        let object = |i: &usize| match slots[*i] {
-            Slot::Object(o) => o,
-            _ => std::ptr::null_mut(),
-        };
-        Ok(Parsed { overload: self, arguments, written: self.written.iter().map(object).collect() })
+        for &i in &self.written {
+            parsed.written.push(match slots[i] {
+                Slot::Object(o) => o,
+                _ => std::ptr::null_mut(),
+            });
+        }
+        Ok(self)
     }
 
     /// A number in the place of `self` becomes a 0-d tensor of the dtype that it would have beside the other operand.
@@ -438,8 +438,7 @@ impl Overload {
     }
 
     /// The arguments in the operator's types.
-    fn convert(&'static self, call: &Call<'_>, slots: &Slots) -> PyResult<Arguments> {
-        let mut converted = Arguments::new();
+    fn convert(&'static self, call: &Call<'_>, slots: &Slots, converted: &mut Arguments) -> PyResult<()> {
         for (slot, p) in slots.iter().zip(&self.parameters) {
             let no_integer = |items: &[*mut PyObject]| no_integer(call.py, self.op.name(), &p.text, items);
             converted.push(match *slot {
@@ -455,7 +454,7 @@ impl Overload {
                 }
             });
         }
-        Ok(converted)
+        Ok(())
     }
 
     /// Whether all positional arguments may be one list of integers.
@@ -488,31 +487,33 @@ pub fn hide_numbers(overloads: &mut [Overload]) {
     }
 }
 
-/// Finds the overload for a call among `overloads`, and converts the arguments.
+/// Finds the overload for a call among `overloads`, and converts the arguments into `parsed`, which is empty.
 ///
 /// # Errors
 /// `TypeError` when none takes these arguments, in PyTorch's words.
 #[inline]
-pub fn parse(overloads: &'static [Overload], call: &Call<'_>) -> PyResult<Parsed> {
+pub fn parse(overloads: &'static [Overload], call: &Call<'_>, parsed: &mut Parsed) -> PyResult<&'static Overload> {
     let out = call.named.iter().any(|(n, v)| is_out_name(*n, *v));
-    let mut best: Option<(u32, Slots, &'static Overload)> = None;
+    let (mut slots, mut slots_of_best) = (Slots::new(), Slots::new());
+    let mut best: Option<(u32, &'static Overload)> = None;
     for overload in overloads {
         if overload.hidden || overload.takes_out() != out || (!call.this.is_null() && (out || overload.this.is_none()))
         {
             continue;
         }
-        if let Ok((cost, slots)) = overload.bind(call, false) {
+        if let Ok(cost) = overload.bind(call, false, &mut slots) {
             if cost == 0 {
-                return overload.finish(call, &slots);
+                return overload.finish(call, &slots, parsed);
             }
-            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                best = Some((cost, slots, overload));
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, overload));
+                std::mem::swap(&mut slots, &mut slots_of_best);
             }
         }
     }
     match best {
-        Some((_, slots, overload)) => overload.finish(call, &slots),
-        None => parse_old_order(overloads, call).unwrap_or_else(|| Err(explain(overloads, call, out))),
+        Some((_, overload)) => overload.finish(call, &slots_of_best, parsed),
+        None => parse_old_order(overloads, call, parsed).unwrap_or_else(|| Err(explain(overloads, call, out))),
     }
 }
 
