@@ -9,9 +9,9 @@ from . import (
     fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit,
     library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
     multiprocessing as multiprocessing, nn as nn, onnx as onnx, optim as optim, overrides as overrides,
-    profiler as profiler, random as random, serialization as serialization, signal as signal, special as special,
-    storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils,
-    version as version, xpu as xpu,
+    profiler as profiler, random as random, serialization as serialization, signal as signal, sparse as sparse,
+    special as special, storage as storage, testing as testing, torch_version as torch_version, types as types,
+    utils as utils, version as version, xpu as xpu,
 )
 from ._C import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
@@ -210,6 +210,10 @@ from .random import (
     set_rng_state as set_rng_state, thread_safe_generator as thread_safe_generator,
 )
 from .serialization import load as load, save as save
+from .sparse import (
+    sparse_compressed_tensor as sparse_compressed_tensor, sparse_coo_tensor as sparse_coo_tensor,
+    sparse_csr_tensor as sparse_csr_tensor,
+)
 from .storage import (
     BFloat16Storage as BFloat16Storage, BoolStorage as BoolStorage, ByteStorage as ByteStorage,
     CharStorage as CharStorage, ComplexDoubleStorage as ComplexDoubleStorage,

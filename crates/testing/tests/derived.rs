@@ -7,7 +7,7 @@ use flambeau::{Result, Tensor};
 use flambeau_testing::conformance::{Chart, Options, run};
 use regex::Regex;
 
-/// Cases that cannot hold, by a pattern of their names, with the reason. PyTorch does the same.
+/// Cases that cannot hold, by a pattern of their names, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("^(_standard_gamma|_sample_dirichlet|binomial)/float64/0/gradcheck$", DRAWN),
     ("^_?[cp]dist(_forward)?/float64/./gradcheck$", "forward mode is made of a derivative that is not there"),

@@ -5,7 +5,9 @@
 use super::{activation, binary, copy, elementary, extreme, matmul, power, reduce, ternary, unary};
 use crate::samples::{Maker, Sample};
 use crate::schema::{Base, Param};
-use crate::{Body, DType, Op, Outputs, OwnedValue, Result, Scalar, Tensor, Value, ensure, sample};
+use crate::{
+    Body, DType, Device, MemoryFormat, Op, Outputs, OwnedValue, Result, Scalar, Tensor, Value, ensure, sample,
+};
 use smallvec::SmallVec;
 
 /// Whether a parameter is a list of tensors.
@@ -105,23 +107,30 @@ fn pow_of_number(base: Scalar, exponents: &[Tensor]) -> Result<Vec<Tensor>> {
     exponents.iter().map(|e| power::pow::SCALAR.call(&[base.into(), e.into()])?.one()).collect()
 }
 
-/// The operator's own samples, with a list of two where `of` takes one.
+/// The operator's own samples, with a list of two where `of` takes one, and of one tensor for all its first element.
 fn listed(op: &'static Op, of: &'static Op, m: &mut Maker) -> Vec<Sample> {
+    let dtype = m.dtype;
     let fit = |(a, param): (OwnedValue, &Param)| {
         Some(match a {
             OwnedValue::Tensor(t) if is_list(param) => OwnedValue::Tensors(vec![t.clone(), t]),
-            OwnedValue::Tensor(t) if param.ty.base == Base::Tensor => OwnedValue::Tensor(t),
+            OwnedValue::Tensor(t) if param.ty.base == Base::Tensor => {
+                OwnedValue::Tensor(t.reshape(&[-1]).and_then(|t| t.select(0, 0)?.clone_in(MemoryFormat::Contiguous)).ok()?)
+            }
             OwnedValue::Tensor(_) => return None,
+            OwnedValue::Scalar(s) if is_list(param) => {
+                let t = Tensor::full(&[], s, (dtype, Device::CPU)).ok()?;
+                OwnedValue::Tensors(vec![t.clone(), t])
+            }
             OwnedValue::Scalar(_) if param.ty.base == Base::Tensor => return None,
             OwnedValue::Scalar(s) if param.ty.list.is_some() => OwnedValue::Scalars(vec![s, s]),
             other => other,
         })
     };
-    let samples = crate::samples::of(of, m).into_iter();
-    let known = |s: &Sample| s.args.len() <= op.schema().params.len();
+    let params = &op.schema().params;
+    let complete = |s: &Sample| s.args.len() <= params.len() && params[s.args.len()..].iter().all(|p| p.default.is_some());
+    let samples = crate::samples::of(of, m).into_iter().filter(complete);
     samples
-        .filter(known)
-        .filter_map(|s| s.args.into_iter().zip(&op.schema().params).map(fit).collect::<Option<Vec<_>>>().map(Sample::new))
+        .filter_map(|s| s.args.into_iter().zip(params).map(fit).collect::<Option<Vec<_>>>().map(Sample::new))
         .collect()
 }
 
@@ -134,12 +143,35 @@ macro_rules! foreach {
                 $name: $schema;
                 Body::Composite(|_op, _keys, args| $how(&$target, args).map(results));
                 samples: |m| listed(&OP, &$target, m);
+                ulp: $target.accuracy();
             }
         )*
         /// All entries of this file.
         pub static OPS: &[&[&Op]] =
-            &[max::ALL, mm::ALL, norm::ALL, pow_scalar_and_tensor::ALL, powsum::ALL, $($name::ALL),*];
+            &[
+                addcdiv_tensor::ALL,
+                addcdiv_in_place_tensor::ALL,
+                addcmul_tensor::ALL,
+                addcmul_in_place_tensor::ALL,
+                max::ALL,
+                mm::ALL,
+                norm::ALL,
+                pow_scalar_and_tensor::ALL,
+                powsum::ALL,
+                $($name::ALL),*
+            ];
     };
+}
+
+/// The same without samples: factors in a tensor have to be contiguous and on the CPU, and get no gradient.
+macro_rules! packed {
+    ($($name:ident $schema:literal => $target:expr;)*) => { $(
+        op! {
+            #[doc = concat!("Calls `", stringify!($target), "` on each element of the lists, with factors from a tensor.")]
+            $name: $schema;
+            Body::Composite(|_op, _keys, args| each_by_packed(&$target, args).map(results));
+        }
+    )* };
 }
 
 /// A list of results, or nothing where the elements themselves were written.
@@ -165,7 +197,10 @@ op! {
     /// The norm of all elements of each tensor of a list.
     norm: "_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]";
     Body::Composite(kernel!(norm_any; list, order, dtype));
-    samples: |m| listed(&OP, &unary::abs::OP, m);
+    samples: |m| match m.dtype.is_differentiable() {
+        true => [1.0, 2.0].map(|p| sample![vec![m.any(&[2, 3]), m.any(&[4])], Scalar::Float(p)]).into(),
+        false => vec![],
+    };
 }
 
 op! {
@@ -180,6 +215,13 @@ op! {
     powsum: "_foreach_powsum.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]";
     Body::Composite(kernel!(powsum_any; list, order, dtype));
     samples: |m| listed(&OP, &unary::abs::OP, m);
+}
+
+packed! {
+    addcdiv_tensor "_foreach_addcdiv.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]" => ternary::addcdiv::OP;
+    addcdiv_in_place_tensor "_foreach_addcdiv_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()" => ternary::addcdiv::INPLACE;
+    addcmul_tensor "_foreach_addcmul.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]" => ternary::addcmul::OP;
+    addcmul_in_place_tensor "_foreach_addcmul_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()" => ternary::addcmul::INPLACE;
 }
 
 foreach! {
@@ -197,16 +239,12 @@ foreach! {
     add_in_place_tensor "_foreach_add_.Tensor(Tensor(a!)[] self, Tensor other, *, Scalar alpha=1) -> ()" => each_by_tensor binary::add::INPLACE;
     addcdiv_scalar "_foreach_addcdiv.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]" => each ternary::addcdiv::OP;
     addcdiv_scalars "_foreach_addcdiv.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]" => each ternary::addcdiv::OP;
-    addcdiv_tensor "_foreach_addcdiv.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]" => each_by_packed ternary::addcdiv::OP;
     addcdiv_in_place_scalar "_foreach_addcdiv_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()" => each ternary::addcdiv::INPLACE;
     addcdiv_in_place_scalars "_foreach_addcdiv_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> ()" => each ternary::addcdiv::INPLACE;
-    addcdiv_in_place_tensor "_foreach_addcdiv_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()" => each_by_packed ternary::addcdiv::INPLACE;
     addcmul_scalar "_foreach_addcmul.Scalar(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> Tensor[]" => each ternary::addcmul::OP;
     addcmul_scalars "_foreach_addcmul.ScalarList(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> Tensor[]" => each ternary::addcmul::OP;
-    addcmul_tensor "_foreach_addcmul.Tensor(Tensor[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> Tensor[]" => each_by_packed ternary::addcmul::OP;
     addcmul_in_place_scalar "_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()" => each ternary::addcmul::INPLACE;
     addcmul_in_place_scalars "_foreach_addcmul_.ScalarList(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar[] scalars) -> ()" => each ternary::addcmul::INPLACE;
-    addcmul_in_place_tensor "_foreach_addcmul_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()" => each_by_packed ternary::addcmul::INPLACE;
     asin "_foreach_asin(Tensor[] self) -> Tensor[]" => each elementary::asin::OP;
     asin_in_place "_foreach_asin_(Tensor(a!)[] self) -> ()" => each elementary::asin::INPLACE;
     atan "_foreach_atan(Tensor[] self) -> Tensor[]" => each elementary::atan::OP;

@@ -9,6 +9,7 @@ use crate::{DType, Dims, Error, Layout, Result, Tensor, ensure};
 /// Kernels by operator.
 pub(super) static TABLE: &[(&Op, KernelFn)] = &[
     (&join::cat::OP, kernel!(cat; tensors, dim)),
+    (&join::stack::OP, kernel!(stack; tensors, dim)),
     (&index::index_select::OP, kernel!(index_select; x, dim, index)),
     (&copies::narrow_copy::OP, kernel!(narrow_copy; x, dim, start, length)),
     (&view::expand::OP, kernel!(expand; x, sizes, implicit)),
@@ -75,6 +76,21 @@ fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         start += t.sizes()[d];
     }
     from_coo(&sizes, Coo { indices: Tensor::cat(&indices, 1)?, values: Tensor::cat(&values, 0)?, coalesced: false })
+}
+
+fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), "stack expects a non-empty TensorList");
+    let first = &tensors[0];
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(
+            t.sizes() == first.sizes(),
+            "stack expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {i}",
+            first.sizes(),
+            t.sizes()
+        );
+    }
+    let d = wrap_dim(dim, first.dim() + 1)? as i64;
+    Tensor::cat(&tensors.iter().map(|t| t.unsqueeze(d)).collect::<Result<Vec<_>>>()?, d)
 }
 
 fn permute(x: &Tensor, dims: &[i64]) -> Result<Tensor> {

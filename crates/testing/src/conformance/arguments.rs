@@ -88,7 +88,7 @@ pub(crate) fn call_as_is(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Opt
     let borrowed: Vec<_> = args.iter().map(OwnedValue::borrow).collect();
     Ok(match op.call(&borrowed)? {
         Outputs::None => {
-            let written = op.mutated();
+            let written = op.functional().mutated();
             let of = |(i, a): (usize, &OwnedValue)| (written >> i & 1 == 1).then(|| a.clone());
             tensors(&args.iter().enumerate().filter_map(of).collect::<Vec<_>>()).into_iter().map(Some).collect()
         }
