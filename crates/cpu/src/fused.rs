@@ -85,19 +85,20 @@ unsafe impl Sync for Item {}
 /// The items' memory must be valid for reads and writes (the gradient's for reads, if it is not divided). With `apart`,
 /// nothing that is written may overlap anything else; otherwise the items are done one after the other.
 pub unsafe fn update(rule: Rule, prepare: Preparation, items: &[Item], apart: bool) {
-    match rule {
-        // SAFETY: the caller's contract, here and below.
-        Rule::Sgd => unsafe { update_by::<Sgd>(prepare, items, apart) },
-        Rule::Adam => unsafe { update_by::<Adam>(prepare, items, apart) },
-        Rule::Adagrad => unsafe { update_by::<Adagrad>(prepare, items, apart) },
-        Rule::RmsProp => unsafe { update_by::<RmsProp>(prepare, items, apart) },
-        Rule::Adadelta => unsafe { update_by::<Adadelta>(prepare, items, apart) },
-        Rule::Adamax => unsafe { update_by::<Adamax>(prepare, items, apart) },
-        Rule::NAdam => unsafe { update_by::<NAdam>(prepare, items, apart) },
-        Rule::RAdam => unsafe { update_by::<RAdam>(prepare, items, apart) },
-        Rule::Rprop => unsafe { update_by::<Rprop>(prepare, items, apart) },
-        Rule::Asgd => unsafe { update_by::<Asgd>(prepare, items, apart) },
-    }
+    let update: unsafe fn(Preparation, &[Item], bool) = match rule {
+        Rule::Sgd => update_by::<Sgd>,
+        Rule::Adam => update_by::<Adam>,
+        Rule::Adagrad => update_by::<Adagrad>,
+        Rule::RmsProp => update_by::<RmsProp>,
+        Rule::Adadelta => update_by::<Adadelta>,
+        Rule::Adamax => update_by::<Adamax>,
+        Rule::NAdam => update_by::<NAdam>,
+        Rule::RAdam => update_by::<RAdam>,
+        Rule::Rprop => update_by::<Rprop>,
+        Rule::Asgd => update_by::<Asgd>,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { update(prepare, items, apart) }
 }
 
 /// # Safety
