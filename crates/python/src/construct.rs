@@ -230,11 +230,16 @@ struct Options {
 
 fn options(call: &Call<'_>, name: &str, first: usize) -> PyResult<(Option<*mut PyObject>, Options)> {
     let py = call.py;
+    let given = call.args.len();
+    if given > first + 1 {
+        return Err(PyTypeError::new_err(format!(
+            "{name}() takes {} positional argument but {given} were given",
+            first + 1
+        )));
+    }
     let mut data = call.args.get(first).copied();
     let mut options = Options { dtype: None, device: None, requires_grad: false };
-    let positional = call.args.iter().skip(first + 1).zip(["dtype", "device"]);
-    let named = call.named.iter().map(|(n, v)| (crate::parse::text(*n), *v));
-    for (key, value) in positional.map(|(v, n)| (n.to_string(), *v)).chain(named) {
+    for (key, value) in call.named.iter().map(|(n, v)| (crate::parse::text(*n), *v)) {
         // SAFETY: a live object.
         let object = unsafe { Bound::from_borrowed_ptr(py, value) };
         if object.is_none() && key != "data" {

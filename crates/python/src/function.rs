@@ -80,12 +80,22 @@ unsafe extern "C" fn entry<const N: usize>(
     count: ffi::Py_ssize_t,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    // SAFETY: the interpreter calls entries of filled slots only, with its lock held and by the convention of
+    // SAFETY: the interpreter calls entries of filled slots only.
+    unsafe { enter(this, args, count, names, TABLE[N].load(Relaxed)) }
+}
+
+/// What all entries do, once.
+#[inline(never)]
+unsafe extern "C" fn enter(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut PyObject,
+    function: *const Function,
+) -> *mut PyObject {
+    // SAFETY: a function of the table, called by the interpreter with its lock held and by the convention of
     // METH_FASTCALL | METH_KEYWORDS; functions (not methods) are made with a null `this`.
-    unsafe {
-        let function = &*TABLE[N].load(Relaxed);
-        guarded(|py| function.run(&Call::new(py, this, args, count as usize, names)))
-    }
+    unsafe { guarded(|py| (*function).run(&Call::new(py, this, args, count as usize, names))) }
 }
 
 /// Runs `f` and gives its result, or null with the Python exception set. A panic becomes an exception too.
@@ -604,12 +614,24 @@ unary_slots! {
     Py_nb_negative: nb_negative = "neg";
     Py_nb_positive: nb_positive = "positive";
     Py_nb_absolute: nb_absolute = "abs";
-    Py_nb_invert: nb_invert = "bitwise_not";
     Py_nb_int: nb_int = "__int__";
     Py_nb_float: nb_float = "__float__";
     Py_nb_index: nb_index = "__index__";
     Py_tp_repr: tp_repr = "__repr__";
     Py_tp_iter: tp_iter = "__iter__";
+}
+
+unsafe extern "C" fn nb_invert(a: *mut PyObject) -> *mut PyObject {
+    static FUNCTION: Name = Name::new("bitwise_not");
+    if is_exact(a) && tensor_of(a).is_some_and(|t| !t.dtype().is_integral(true)) {
+        // SAFETY: the interpreter's lock is held.
+        let py = unsafe { Python::assume_attached() };
+        let text = "~ (operator.invert) is only implemented on integer and Boolean-type tensors";
+        PyTypeError::new_err(text).restore(py);
+        return std::ptr::null_mut();
+    }
+    // SAFETY: called by the interpreter with a live tensor.
+    unsafe { slot(&FUNCTION, a, &[]) }
 }
 
 unsafe extern "C" fn nb_power(a: *mut PyObject, b: *mut PyObject, _modulus: *mut PyObject) -> *mut PyObject {
@@ -696,6 +718,7 @@ pub fn slots() -> Vec<(std::ffi::c_int, *mut std::ffi::c_void)> {
     let mut all: Vec<_> = BINARY.iter().map(|(s, f)| (*s, *f as *mut std::ffi::c_void)).collect();
     all.extend(UNARY.iter().map(|(s, f)| (*s, *f as *mut std::ffi::c_void)));
     all.extend([
+        (ffi::Py_nb_invert, nb_invert as *mut std::ffi::c_void),
         (ffi::Py_nb_power, nb_power as *mut std::ffi::c_void),
         (ffi::Py_nb_inplace_power, nb_inplace_power as *mut std::ffi::c_void),
         (ffi::Py_tp_richcompare, tp_richcompare as *mut std::ffi::c_void),

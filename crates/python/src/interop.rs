@@ -134,6 +134,7 @@ pub fn keep_alive(owner: Py<PyAny>, address: usize, nbytes: usize) -> PyResult<S
 /// `x.numpy(force=False)`.
 pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
+    crate::methods::at_most(call, "numpy", 0)?;
     let force = crate::methods::argument(call, 0, "force")
         .and_then(|f| crate::number::number(call.py, f))
         .is_some_and(Scalar::to_bool);

@@ -33,6 +33,19 @@ fn no_arguments(call: &Call<'_>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
+/// Refuses more positional arguments than `most` (`self` not counted).
+///
+/// # Errors
+/// `TypeError`, in PyTorch's words.
+pub fn at_most(call: &Call<'_>, name: &str, most: usize) -> PyResult<()> {
+    let count = call.args.len() - usize::from(call.this.is_null() && !call.args.is_empty());
+    if count <= most {
+        return Ok(());
+    }
+    let (s, were) = (if most == 1 { "" } else { "s" }, if count == 1 { "was" } else { "were" });
+    Err(PyTypeError::new_err(format!("{name}() takes {most} positional argument{s} but {count} {were} given")))
+}
+
 /// Argument `place` (from 0, `self` not counted), or the one called `name`.
 pub fn argument(call: &Call<'_>, place: usize, name: &str) -> Option<*mut PyObject> {
     let place = place + usize::from(call.this.is_null());

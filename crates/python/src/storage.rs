@@ -362,14 +362,16 @@ impl Drop for HeldBuffer {
 
 /// `frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)`.
 #[pyfunction]
-#[pyo3(signature = (buffer, *, dtype, count=-1, offset=0, requires_grad=false))]
+#[pyo3(signature = (buffer, *, dtype=None, count=-1, offset=0, requires_grad=false))]
 fn frombuffer(
     buffer: &Bound<'_, PyAny>,
-    dtype: &Bound<'_, crate::types::DTypeObject>,
+    dtype: Option<&Bound<'_, crate::types::DTypeObject>>,
     count: i64,
     offset: i64,
     requires_grad: bool,
 ) -> PyResult<Wrapped> {
+    let missing = || PyTypeError::new_err("frombuffer() missing 1 required positional arguments: \"dtype\"");
+    let dtype = dtype.ok_or_else(missing)?;
     let py = buffer.py();
     let dtype = dtype.get().known()?;
     let item = dtype.size() as i64;

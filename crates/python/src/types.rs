@@ -270,25 +270,7 @@ impl DeviceObject {
         }
     }
 
-    /// The device, if it is there.
-    pub fn device(&self) -> PyResult<Device> {
-        match DeviceKind::by_name(self.kind) {
-            Some(kind) => Ok(Device { kind, index: self.index }),
-            None => Err(match self.kind {
-                "cuda" | "xpu" => PyAssertionError::new_err(format!(
-                    "Torch not compiled with {} enabled",
-                    self.kind.to_ascii_uppercase()
-                )),
-                kind => PyRuntimeError::new_err(format!("PyTorch is not linked with support for {kind} devices")),
-            }),
-        }
-    }
-}
-
-#[pymethods]
-impl DeviceObject {
-    #[new]
-    #[pyo3(signature = (r#type, index=None))]
+    /// The device that an object names.
     fn new(r#type: &Bound<'_, PyAny>, index: Option<i64>) -> PyResult<DeviceObject> {
         if let Ok(d) = r#type.cast::<DeviceObject>() {
             return Ok(*d.get());
@@ -308,10 +290,45 @@ impl DeviceObject {
         if let (Ok(i), None) = (r#type.extract::<i64>(), index) {
             return Ok(DeviceObject { kind: "cuda", index: Some(of(i)?) });
         }
-        Err(PyTypeError::new_err(format!(
-            "device(): argument 'device' (position 1) must be torch.device, not {}",
-            crate::number::type_name(r#type.as_ptr())
-        )))
+        Err(unlike_a_device(Some(r#type)))
+    }
+
+    /// The device, if it is there.
+    pub fn device(&self) -> PyResult<Device> {
+        match DeviceKind::by_name(self.kind) {
+            Some(kind) => Ok(Device { kind, index: self.index }),
+            None => Err(match self.kind {
+                "cuda" | "xpu" => PyAssertionError::new_err(format!(
+                    "Torch not compiled with {} enabled",
+                    self.kind.to_ascii_uppercase()
+                )),
+                kind => PyRuntimeError::new_err(format!("PyTorch is not linked with support for {kind} devices")),
+            }),
+        }
+    }
+}
+
+/// PyTorch's words for what cannot be made a device.
+#[cold]
+fn unlike_a_device(object: Option<&Bound<'_, PyAny>>) -> PyErr {
+    let name = object.map_or(String::new(), |o| crate::number::type_name(o.as_ptr()));
+    let why = match object {
+        Some(_) => format!("      didn't match because some of the arguments have invalid types: (!{name}!)\n"),
+        None => String::new(),
+    };
+    PyTypeError::new_err(format!(
+        "device() received an invalid combination of arguments - got ({name}), but expected one of:\n * (torch.device \
+         device)\n{why} * (str type, int index = -1)\n"
+    ))
+}
+
+#[pymethods]
+impl DeviceObject {
+    #[new]
+    #[pyo3(signature = (r#type=None, index=None))]
+    fn construct(r#type: Option<&Bound<'_, PyAny>>, index: Option<i64>) -> PyResult<DeviceObject> {
+        let Some(named) = r#type else { return Err(unlike_a_device(None)) };
+        DeviceObject::new(named, index)
     }
     #[getter]
     fn r#type(&self) -> &'static str {

@@ -238,7 +238,7 @@ pub fn checked_numel(sizes: &[i64]) -> Result<i64> {
         return Ok(0);
     }
     if overflow {
-        return Err(Error::runtime(format!("numel: integer multiplication overflow for sizes {sizes:?}")));
+        return Err(Error::runtime(format!("Storage size calculation overflowed with sizes={sizes:?}")));
     }
     Ok(n)
 }

@@ -326,7 +326,7 @@ fn a_missing_kernel_is_named() -> Result<()> {
     let x = Tensor::empty(&[2], (DType::F32, toy.device))?;
     let e = x.abs().err().unwrap();
     assert_eq!(e.kind(), ErrorKind::NotImplemented);
-    assert!(e.message().contains("'abs'") && e.message().contains("'toy' backend"), "{e}");
+    assert!(e.message().contains("'aten::abs'") && e.message().contains("'toy' backend"), "{e}");
     assert!(e.message().contains("cpu, meta"), "{e}");
     assert!(register_kernel("no_such_operator", toy.key, copy).is_err());
     Ok(())

@@ -152,6 +152,8 @@ fn zeros_any(
     size: &[i64],
     options: TensorOptions,
 ) -> Result<Tensor> {
+    let meta = options.device.is_some_and(|d| d.is_meta());
+    crate::ensure!(meta || size.iter().all(|s| *s >= 0), "zeros: Dimension size must be non-negative.");
     empty_any(size, options, None)?.zero_()
 }
 

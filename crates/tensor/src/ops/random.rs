@@ -288,7 +288,11 @@ fn bernoulli_tensor_any(x: &Tensor, p: &Tensor, generator: Option<&Generator>) -
     let target = x.permute(&visiting_order(x))?;
     let draws = Tensor::fresh(Device::CPU, DType::Bool, Dims::from_slice(target.sizes()))?;
     let all = p.ge(0i64)?.logical_and(&p.le(1i64)?)?.all()?.item()?.to_bool();
-    ensure!(all, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    ensure!(
+        all,
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, please \
+         report an enhancement request to PyTorch.)"
+    );
     let n = p.numel() as usize;
     let locks = LockSet::new([(p.storage(), false), (draws.storage(), true)])?;
     Generator::or_default(generator).with(|engine| {
