@@ -29,7 +29,7 @@ _MODULES = frozenset(
     "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "__config__ _dynamo _higher_order_ops _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()
+    "__config__ _dynamo _functorch _higher_order_ops _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",
@@ -161,6 +161,7 @@ _LENT = frozenset(
     "atleast_2d typename vander".split()
 )
 _C.__getattr__ = _lend
+_C.__path__ = []  # its parts can be imported as modules: `torch._C._functorch`
 
 __all__ = [name for name in (*_FUNCTIONS, *_CONSTANTS, *_TYPED, *_FROM) if name[0] != "_" and (name in _FROM or name in globals())]
 __all__ += ["Tensor", "Size", "Generator", "device", "dtype", "layout", "memory_format", "default_generator", "finfo",

@@ -148,10 +148,21 @@ def _nn():
 
 
 def _functorch():
-    from .func import _batched
+    from .func import _batched, _vmap
+
+    def get_unwrapped(tensor):
+        return tensor._value if _batched.is_batched(tensor) else tensor
+
+    def maybe_get_bdim(tensor):
+        return 0 if _batched.is_batched(tensor) else -1
+
+    def maybe_get_level(tensor):
+        return tensor._level if _batched.is_batched(tensor) else -1
 
     return _Prefixed("_functorch", "_functorch_", is_batchedtensor=_batched.is_batched,
-                     is_legacy_batchedtensor=lambda tensor: False)  # fmt: skip
+                     is_legacy_batchedtensor=lambda tensor: False, get_unwrapped=get_unwrapped,
+                     maybe_get_bdim=maybe_get_bdim, maybe_get_level=maybe_get_level,
+                     _add_batch_dim=_vmap._add_batch_dim, _remove_batch_dim=_vmap._remove_batch_dim)  # fmt: skip
 
 
 _PARTS = {

@@ -205,6 +205,13 @@ def define(qualname, schema, function):
     getattr(ops, namespace).__dict__.pop(name, None)
 
 
+# PyTorch's operators that are methods of Tensor here and none of the core's.
+_METHODS = {
+    "_pin_memory": "(Tensor self, Device? device=None) -> Tensor",
+    "detach": "(Tensor(a) self) -> Tensor(a)",
+}
+
+
 class _OpNamespace(ModuleType):
     """The operators of one namespace."""
 
@@ -221,6 +228,8 @@ class _OpNamespace(ModuleType):
         return packet
 
     def _packet(self, name):
+        if self.name == "aten" and name in _METHODS:
+            define(f"aten::{name}", _METHODS[name], getattr(_C.Tensor, name.lstrip("_")))
         own = _defined.get((self.name, name))
         if own:
             functions = {label: f for label, (f, _) in own.items()}

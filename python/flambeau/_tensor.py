@@ -70,6 +70,30 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
 _torch_function.__name__ = "__torch_function__"
 
 
+@staticmethod
+def _make_subclass(cls, data, require_grad=False):
+    """A leaf of a subclass over the memory of another tensor; the class's `__init__` is not called."""
+    if not (isinstance(cls, _kind) and issubclass(cls, Tensor)):
+        raise TypeError("Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make "
+                        "sure your class inherits from Tensor.")
+    if not isinstance(data, Tensor):
+        raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {_kind(data).__name__}")
+    if require_grad and not (data.dtype.is_floating_point or data.dtype.is_complex):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    with _C.DisableTorchFunctionSubclass():
+        return data.detach().as_subclass(cls).requires_grad_(require_grad)
+
+
+@staticmethod
+def _make_wrapper_subclass(cls, size, *args, **kwargs):
+    """Refused: tensors without memory of their own live by `__torch_dispatch__`, which Flambeau does not call."""
+    raise NotImplementedError(f"{cls.__name__}: Flambeau calls no __torch_dispatch__, so a tensor that only wraps others "
+                              "cannot compute; derive from Tensor and override __torch_function__")
+
+
+_METHODS.update(_make_subclass=_make_subclass, _make_wrapper_subclass=_make_wrapper_subclass)
+
+
 # ---- autograd --------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Imported once, it makes `import torch` and `import torch.x.y` give Flambeau's modules in this process.
+"""Imported once, it makes `import torch`, `import torch.x.y` and `import functorch` give Flambeau's modules.
 
 Nothing is installed under the name `torch`; the modules are the same objects under both names.
 """
@@ -11,6 +11,8 @@ from types import ModuleType
 __all__ = ["install", "uninstall"]
 
 _OURS, _THEIRS = "flambeau", "torch"
+# The package that PyTorch's function transforms once were; PyTorch still brings it along.
+_FUNCTORCH, _OUR_FUNCTORCH = "functorch", "flambeau._functorch.functorch"
 
 
 class _Existing:
@@ -38,7 +40,7 @@ class TorchFinder:
     """Finds `torch` and what is under it."""
 
     def find_spec(self, name, path=None, target=None):
-        if name != _THEIRS and not name.startswith(_THEIRS + "."):
+        if name.partition(".")[0] not in (_THEIRS, _FUNCTORCH):
             return None
         module = self.module_of(name)
         if module is None:
@@ -53,7 +55,8 @@ class TorchFinder:
 
     def module_of(self, name):
         """Our module for a name under `torch`, be it a file or an attribute; None if there is none."""
-        ours = _OURS + name[len(_THEIRS) :]
+        root, _, rest = name.partition(".")
+        ours = ".".join([_OURS if root == _THEIRS else _OUR_FUNCTORCH, *filter(None, [rest])])
         if ours in sys.modules:
             return sys.modules[ours]
         try:
@@ -63,7 +66,7 @@ class TorchFinder:
         if exists:
             return importlib.import_module(ours)
         found = sys.modules[_OURS]
-        for part in name.split(".")[1:]:
+        for part in ours.split(".")[1:]:
             found = getattr(found, part, None)
         return found if isinstance(found, ModuleType) else None
 
@@ -88,7 +91,7 @@ def _distribution():
 def _remark(name):
     from ._torch_names import OTHERS
 
-    return ": it does not exist in Flambeau yet" if name.split(".")[1] in OTHERS else ""
+    return ": it does not exist in Flambeau yet" if name.split(".")[1] in OTHERS or name.startswith(_FUNCTORCH) else ""
 
 
 _finder = TorchFinder()
@@ -124,7 +127,7 @@ def uninstall():
     """`import torch` means what it meant before."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    for name in [n for n in sys.modules if n == _THEIRS or n.startswith(_THEIRS + ".")]:
+    for name in [n for n in sys.modules if n.partition(".")[0] in (_THEIRS, _FUNCTORCH)]:
         del sys.modules[name]
     sys.modules[_OURS].__name__ = _OURS
 

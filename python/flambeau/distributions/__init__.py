@@ -72,6 +72,7 @@ _MODULES = {
 for _name, _classes in _MODULES.items():
     _module = _types.ModuleType(f"{__name__}.{_name}", _classes[0].__doc__)
     _module.__all__ = [c.__name__ for c in _classes]
+    _module.Distribution, _module.constraints = Distribution, constraints
     for _class in _classes:
         setattr(_module, _class.__name__, _class)
         _class.__module__ = _module.__name__

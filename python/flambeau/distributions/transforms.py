@@ -45,6 +45,7 @@ class Transform:
         self._cache_size = cache_size
         self._cached_x_y = (None, None)
         self._inv = None
+        super().__init__()  # of a class that is a module as well
 
     def __getstate__(self):
         return vars(self) | {"_inv": None}

@@ -7,18 +7,24 @@ from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflat
 from ._batched import close_level, is_batched, levels, open_level, wrap
 from ._rules import _RANDOM, random_factory
 
+Tensor = _C.Tensor
+is_batchedtensor = is_batched
 
-def _name(func):
+
+def _get_name(func):
     if hasattr(func, "__name__"):
         return func.__name__
     if isinstance(func, functools.partial):
-        return f"functools.partial({_name(func.func)}, ...)"
+        return f"functools.partial({_get_name(func.func)}, ...)"
     return repr(func)
 
 
-def _flat_in_dims(func, in_dims, args):
-    """One dimension or None for each leaf of the arguments, checked."""
-    name = _name(func)
+# The next three are PyTorch's names: libraries put their own in their place, to map over containers of tensors.
+
+
+def _process_batched_inputs(in_dims, args, func):
+    """The size of the batch, one dimension or None for each leaf of the arguments, the leaves, and their structure."""
+    name = _get_name(func)
     head = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): "
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -42,7 +48,7 @@ def _flat_in_dims(func, in_dims, args):
             continue
         if not isinstance(dim, int):
             raise ValueError(head + f"Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
-        if not isinstance(arg, _C.Tensor):
+        if not isinstance(arg, Tensor):
             raise ValueError(
                 head + f"Got in_dim={dim} for an input but the input is of type {type(arg)}. We cannot vmap over "
                 "non-Tensor arguments, please use None as the respective in_dim"
@@ -64,7 +70,24 @@ def _flat_in_dims(func, in_dims, args):
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
             "dimension"
         )
-    return leaves, spec, flat, sizes[0]
+    return sizes[0], flat, leaves, spec
+
+
+def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
+    """The arguments as the function sees them."""
+    seen = [x if d is None else _add_batch_dim(x, d, vmap_level) for x, d in zip(flat_args, flat_in_dims)]
+    return tree_unflatten(seen, args_spec)
+
+
+def _add_batch_dim(tensor, in_dim, level):
+    """A tensor without one of its dimensions, over which a level maps."""
+    return wrap(tensor.movedim(in_dim, 0) if in_dim else tensor, level)
+
+
+def _remove_batch_dim(tensor, level, batch_size, out_dim):
+    """A result of a level, with the dimension it maps over."""
+    value = tensor._value if is_batched(tensor, level) else tensor.expand((batch_size,) + tuple(tensor.shape))
+    return value.movedim(0, out_dim) if out_dim else value
 
 
 class _Randomness(TorchFunctionMode):
@@ -88,7 +111,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @functools.wraps(func, updated=()) if hasattr(func, "__name__") else lambda f: f
     def wrapped(*args, **kwargs):
-        leaves, spec, dims, size = _flat_in_dims(func, in_dims, args)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
         if chunk_size is not None and chunk_size < size:
             return _in_chunks(func, leaves, spec, dims, size, chunk_size, out_dims, randomness, kwargs)
         return _run(func, leaves, spec, dims, size, out_dims, randomness, kwargs)
@@ -99,19 +122,19 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 def _run(func, leaves, spec, dims, size, out_dims, randomness, kwargs):
     level = open_level(size, randomness)
     try:
-        inputs = [x if d is None else wrap(x.movedim(d, 0) if d else x, level.number) for x, d in zip(leaves, dims)]
+        inputs = _create_batched_inputs(dims, leaves, level.number, spec)
         with _Randomness():
-            result = func(*tree_unflatten(inputs, spec), **kwargs)
-        return _outputs(func, result, out_dims, level)
+            result = func(*inputs, **kwargs)
+        return _unwrap_batched(result, out_dims, level.number, size, func)
     finally:
         close_level()
 
 
-def _outputs(func, result, out_dims, level):
-    leaves, spec = tree_flatten(result)
-    name = _name(func)
+def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
+    leaves, spec = tree_flatten(batched_outputs)
+    name = _get_name(func)
     for leaf in leaves:
-        if not isinstance(leaf, _C.Tensor):
+        if not isinstance(leaf, Tensor):
             raise ValueError(
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set "
                 "out_dims= to None for output?"
@@ -122,21 +145,18 @@ def _outputs(func, result, out_dims, level):
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of outputs. "
             f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
         )
-    return tree_unflatten([_unwrap(x, d, level, name) for x, d in zip(leaves, dims)], spec)
+    results = [_maybe_remove_batch_dim(name, x, vmap_level, batch_size, d) for x, d in zip(leaves, dims)]
+    return tree_unflatten(results, spec)
 
 
-def _unwrap(x, dim, level, name):
-    if dim is None:
-        if is_batched(x, level.number):
-            raise ValueError(
-                f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
-            )
-        return x
-    if not is_batched(x, level.number):
-        value = x.expand((level.size,) + tuple(x.shape))
-    else:
-        value = x._value
-    return value.movedim(0, dim) if dim else value
+def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim):
+    if out_dim is not None:
+        return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
+    if is_batched(batched_output, vmap_level):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
+        )
+    return batched_output
 
 
 def _in_chunks(func, leaves, spec, dims, size, chunk, out_dims, randomness, kwargs):
