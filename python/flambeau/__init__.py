@@ -76,8 +76,8 @@ _FROM_MODULE = {
     "serialization": "save load",
     "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_compressed_tensor",
     "storage": (
-        "is_storage TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
-        "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage"
+        "is_storage StorageBase TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage "
+        "ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage"
     ),
     "utils._device": "set_default_device get_default_device",
 }

@@ -9,9 +9,9 @@ from . import (
     fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit,
     library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
     multiprocessing as multiprocessing, nn as nn, onnx as onnx, optim as optim, overrides as overrides,
-    profiler as profiler, random as random, serialization as serialization, signal as signal, sparse as sparse,
-    special as special, storage as storage, testing as testing, torch_version as torch_version, types as types,
-    utils as utils, version as version, xpu as xpu,
+    profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization,
+    signal as signal, sparse as sparse, special as special, storage as storage, testing as testing,
+    torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu,
 )
 from ._C import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
@@ -219,7 +219,8 @@ from .storage import (
     CharStorage as CharStorage, ComplexDoubleStorage as ComplexDoubleStorage,
     ComplexFloatStorage as ComplexFloatStorage, DoubleStorage as DoubleStorage, FloatStorage as FloatStorage,
     HalfStorage as HalfStorage, IntStorage as IntStorage, LongStorage as LongStorage, ShortStorage as ShortStorage,
-    TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage,
+    StorageBase as StorageBase, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage,
+    is_storage as is_storage,
 )
 from .testing import FileCheck as FileCheck
 from .utils._device import get_default_device as get_default_device, set_default_device as set_default_device

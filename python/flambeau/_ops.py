@@ -205,9 +205,10 @@ def define(qualname, schema, function):
     getattr(ops, namespace).__dict__.pop(name, None)
 
 
-# PyTorch's operators that are methods of Tensor here and none of the core's.
+# PyTorch's operators that libraries name when they are imported, and that are methods of Tensor here or missing.
 _METHODS = {
     "_pin_memory": "(Tensor self, Device? device=None) -> Tensor",
+    "_sparse_mm_reduce_impl": "(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)",
     "detach": "(Tensor(a) self) -> Tensor(a)",
 }
 
@@ -229,7 +230,8 @@ class _OpNamespace(ModuleType):
 
     def _packet(self, name):
         if self.name == "aten" and name in _METHODS:
-            define(f"aten::{name}", _METHODS[name], getattr(_C.Tensor, name.lstrip("_")))
+            method = getattr(_C.Tensor, name.lstrip("_"), None)
+            define(f"aten::{name}", _METHODS[name], missing_operator(name) if method is None else method)
         own = _defined.get((self.name, name))
         if own:
             functions = {label: f for label, (f, _) in own.items()}

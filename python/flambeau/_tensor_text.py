@@ -122,7 +122,12 @@ def tensor_text(tensor, *, tensor_contents=None):
         if str(tensor.layout) != "torch.strided":
             return _sparse_text(tensor, _first_word(tensor), made_by, more)
         o = _options
-        return _C._format_tensor(
+        text = _C._format_tensor(
             tensor, _first_word(tensor) + "(", more, made_by, tensor.requires_grad, o["precision"], float(o["threshold"]),
             o["edgeitems"], o["linewidth"], o["sci_mode"],
         )  # fmt: skip
+        if tensor_contents is None:
+            return text
+        start = len(_first_word(tensor)) + 1
+        end = text.rindex("]") + 1 if tensor.dim() else min(i for i in (text.find(","), text.find(")")) if i >= 0)
+        return text[:start] + tensor_contents + text[end:]

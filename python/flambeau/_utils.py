@@ -226,6 +226,23 @@ def _take_tensors(tensors, size_limit):
             yield group
 
 
+def _get_available_device_type():
+    """The kind of an accelerator that is there: none."""
+    return None
+
+
+def _get_device_module(device_type):
+    """`flambeau.cuda` for "cuda", and so on."""
+    import flambeau
+
+    module = getattr(flambeau, device_type, None)
+    if module is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return module
+
+
 def _get_device_index(device, optional=False, allow_cpu=False):
     """The index of a device given as a number, a name or a device."""
     if isinstance(device, str):

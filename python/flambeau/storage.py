@@ -5,7 +5,7 @@ from . import _C
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
-UntypedStorage = _C.UntypedStorage
+UntypedStorage = StorageBase = _C.UntypedStorage
 
 
 def _untyped_from_file(filename, shared=False, nbytes=0):

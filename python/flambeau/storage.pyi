@@ -6,7 +6,7 @@ from ._C import Tensor, _Device, _dtype
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-from ._C import UntypedStorage as UntypedStorage
+from ._C import UntypedStorage as StorageBase, UntypedStorage as UntypedStorage
 class BFloat16Storage(_LegacyStorage):
     dtype: Any
 class BoolStorage(_LegacyStorage):

@@ -6,7 +6,8 @@ import itertools
 import os
 import sys
 import warnings
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import flambeau as _fl
 
@@ -19,7 +20,10 @@ from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "get_worker_info", "default_collate", "default_convert"]
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
+_collate_fn_t = Callable[[list[_T]], Any]
+_worker_init_fn_t = Callable[[int], None]
 
 
 class _DatasetKind:
