@@ -15,6 +15,8 @@ from ._typed import CLASSES as _TYPED  # noqa: E402
 from .torch_version import __version__  # noqa: E402
 
 newaxis = None
+# Of a sparse matrix and a dense one, whose product is dense.
+spmm = dsmm = _C.mm
 # What the core computes with, as PyTorch tells it of its libraries.
 has_mkl = has_openmp = has_mkldnn = False
 has_lapack = has_spectral = True

@@ -120,7 +120,7 @@ def install():
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     sys.modules[_THEIRS] = ours
-    ours.__name__ = _THEIRS
+    ours.__name__ = ours.Tensor.__module__ = _THEIRS
 
 
 def uninstall():
@@ -129,7 +129,8 @@ def uninstall():
         sys.meta_path.remove(_finder)
     for name in [n for n in sys.modules if n.partition(".")[0] in (_THEIRS, _FUNCTORCH)]:
         del sys.modules[name]
-    sys.modules[_OURS].__name__ = _OURS
+    ours = sys.modules[_OURS]
+    ours.__name__ = ours.Tensor.__module__ = _OURS
 
 
 install()

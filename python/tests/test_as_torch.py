@@ -11,6 +11,7 @@ import torch.functional as F
 from torch import Tensor, special
 assert torch is sys.modules["flambeau"] and F is sys.modules["flambeau.functional"]
 assert torch.__spec__.name == "flambeau" and special.__name__ == "flambeau.special"
+assert repr(type(torch.ones(2))) == "<class 'torch.Tensor'>"
 class Thing:
     pass
 import pickle

@@ -220,3 +220,15 @@ def test_tracer_of_older_form():
             return super().create_proxy(kind, target, args, kwargs, name, type_expr)
 
     assert [n.op for n in Older().trace(Small()).nodes][4:6] == ["call_method", "get_attr"]
+
+
+def test_functions_are_named_as_pytorchs_code_names_them():
+    from flambeau.fx.node import _get_qualified_name as name
+
+    functional = torch.nn.functional
+    assert name(functional.linear) == "torch._C._nn.linear" and name(functional.relu) == "torch.nn.functional.relu"
+    assert name(torch.linalg.norm) == "torch._C._linalg.linalg_norm" and name(torch.relu) == "torch.relu"
+    traced = torch.fx.symbolic_trace(lambda x, w: functional.gelu(functional.linear(x, w)) + torch.special.erf(x))
+    assert "torch._C._nn.gelu(" in traced.code and "torch._C._nn.linear(" in traced.code
+    x = torch.randn(2, 2)
+    assert torch.equal(traced(x, x), functional.gelu(functional.linear(x, x)) + torch.special.erf(x))

@@ -75,6 +75,12 @@ def test_swap_tensors():
         flambeau.utils.swap_tensors(second, keep())
 
 
+def test_products_with_a_sparse_matrix():
+    sparse = flambeau.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 2))
+    assert flambeau.spmm(sparse, flambeau.ones(2, 2)).tolist() == [[1, 1], [2, 2]]
+    assert flambeau.dsmm is flambeau.mm and isinstance(flambeau.ones(1).untyped_storage(), flambeau.StorageBase)
+
+
 def test_grouping_by_device_and_dtype():
     from flambeau.utils._foreach_utils import _group_tensors_by_device_and_dtype
 

@@ -58,6 +58,27 @@ def _public_module(func):
     return module.replace("flambeau", "torch", 1) if module and module.partition(".")[0] == "flambeau" else module
 
 
+# Functions of the core that PyTorch keeps in parts of its core's module.
+_PARTS = ("fft", "linalg", "special")
+_OF_NN = frozenset(
+    "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d avg_pool2d avg_pool3d "
+    "binary_cross_entropy col2im cross_entropy_loss elu elu_ fractional_max_pool2d fractional_max_pool3d gelu gelu_ glu "
+    "hardsigmoid hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_ huber_loss im2col l1_loss leaky_relu leaky_relu_ "
+    "linear log_sigmoid max_pool2d_with_indices max_pool3d_with_indices max_unpool2d max_unpool3d mish mish_ mse_loss "
+    "multi_margin_loss multilabel_margin_loss nll_loss nll_loss2d nll_loss_nd one_hot pad pad_sequence reflection_pad1d "
+    "reflection_pad2d reflection_pad3d relu6 relu6_ replication_pad1d replication_pad2d replication_pad3d "
+    "rrelu_with_noise rrelu_with_noise_ scaled_dot_product_attention silu silu_ smooth_l1_loss soft_margin_loss softplus "
+    "softshrink upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d "
+    "upsample_nearest3d upsample_trilinear3d".split()
+)
+
+# Of `nn.functional` what PyTorch takes from there as it is.
+_BUILT_IN = frozenset(
+    "avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear one_hot scaled_dot_product_attention softplus "
+    "softshrink".split()
+)
+
+
 def _get_qualified_name(func):
     """'torch.nn.functional.relu' for that function."""
     if isinstance(getattr(builtins, getattr(func, "__name__", ""), None), type(func)) and (
@@ -73,7 +94,10 @@ def _get_qualified_name(func):
         raise RuntimeError(f"Unable to find qualified name of {func!r}: it is a lambda")
     module = _public_module(func)
     if module == "torch" and getattr(_C, name, None) is func and not _is_public(name):
-        module = "torch._C"
+        prefix = name.partition("_")[0]
+        module = f"torch._C._{'nn' if name in _OF_NN else prefix}" if name in _OF_NN or prefix in _PARTS else "torch._C"
+    if module == "torch.nn.functional" and name in _BUILT_IN:
+        module = "torch._C._nn"
     return f"{module}.{name}".replace("torch._ops", "torch.ops", 1)
 
 

@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import re
 import sys
 from collections.abc import Callable
 
 import flambeau as _fl
 
+# Of NumPy's dtypes those that are no numbers.
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}")
 
