@@ -25,17 +25,20 @@ globals().update(_TYPED)
 globals().update((name, getattr(_C, name)) for name in (*_FUNCTIONS, *_CONSTANTS) if hasattr(_C, name))
 globals().update((name, getattr(_C, name)) for name in ("DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator",
                                                         "default_generator", "device", "dtype", "layout", "memory_format"))  # fmt: skip
+legacy_contiguous_format = contiguous_format  # noqa: F821
 
 # Sub-modules, imported when first asked for.
 _MODULES = frozenset(
-    "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions fft func functional "
+    "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions export fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "__config__ _dynamo _functorch _higher_order_ops _jit_internal _subclasses _tensor _tensor_text _utils _ops".split()
+    "__config__ _dynamo _functorch _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str _tensor_text "
+    "_utils _ops".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",
     "_dtype_info": "",
+    "_grouped": "_grouped_mm",
     "_ops": "ops",
     "_settings": (
         "use_deterministic_algorithms are_deterministic_algorithms_enabled "
@@ -49,6 +52,10 @@ _FROM_MODULE = {
         "sym_constrain_range sym_constrain_range_for_size"
     ),
     "_control": "cond while_loop",
+    "_checks": (
+        "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type "
+        "_check_value _check_with"
+    ),
     "_core_names": "AcceleratorError DispatchKey DispatchKeySet ExcludeDispatchKeyGuard FatalError OutOfMemoryError",
     "_interop": "asarray from_dlpack to_dlpack from_file vander get_device_module get_device",
     "_legacy_autocast": (
@@ -70,7 +77,7 @@ _FROM_MODULE = {
     "func": "vmap",
     "functional": (
         "atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul "
-        "_segment_reduce einsum histogramdd istft lobpcg lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot "
+        "_segment_reduce _shape_as_tensor einsum histogramdd istft lobpcg lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot "
         "unique unique_consecutive unravel_index"
     ),
     "jit": "Future fork wait CompilationUnit ScriptModule ScriptFunction",

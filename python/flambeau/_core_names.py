@@ -147,6 +147,22 @@ def _nn():
     return _Prefixed("_nn", "", _parse_to=_parse_to)
 
 
+class Graph:
+    """The graphs of PyTorch's TorchScript and ONNX exporter, which annotations name; none are made here."""
+
+
+class Node:
+    """A node of such a graph."""
+
+
+class Value:
+    """A value in such a graph."""
+
+
+class Block:
+    """A block of such a graph."""
+
+
 def _functorch():
     from .func import _batched, _vmap
 

@@ -1,6 +1,7 @@
 """`ops`: every operator by namespace, name and overload, as `ops.aten.add.Tensor(a, b)`."""
 import re
 from functools import partial
+from importlib import import_module
 from types import ModuleType
 
 from . import _C
@@ -180,6 +181,61 @@ class OpOverloadPacket(partial):
         return _find, (self._namespace, self.__name__, None)
 
 
+class HigherOrderOperator:
+    """The base of operators that take functions: a subclass's `__call__` ends in `super().__call__`, which runs the function
+    given to `py_impl` last."""
+
+    def __init__(self, name, *, cacheable=False, supports_training_input_mutation=False):
+        if type(self) is HigherOrderOperator:
+            raise RuntimeError(
+                "Direct instantiation of HigherOrderOperator is not allowed. Please subclass it."
+            )
+        self._name = self.__name__ = name
+        self._cacheable = cacheable
+        self.supports_training_input_mutation = supports_training_input_mutation
+        self.namespace = "higher_order"
+        self._kernels = {}
+        setattr(ops.higher_order, name, self)
+
+    def cacheable(self):
+        return self._cacheable
+
+    def name(self):
+        return self._name
+
+    def py_impl(self, key):
+        """A decorator that keeps the function for a dispatch key or mode."""
+
+        def keep(fn):
+            if key in self._kernels:
+                raise RuntimeError(f"{self._name} already has an implementation for {key}")
+            self._kernels[key] = fn
+            return fn
+
+        return keep
+
+    def py_autograd_impl(self, fn):
+        """Keeps the function that stands above autograd."""
+        return self.py_impl("Autograd")(fn)
+
+    def py_functionalize_impl(self, fn):
+        """Keeps the function for functionalization, which nothing calls here."""
+        return self.py_impl("Functionalize")(fn)
+
+    def fallthrough(self, key):
+        """Nothing stands at a key."""
+
+    def __call__(self, *args, **kwargs):
+        for key in ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
+            for known, fn in self._kernels.items():
+                if getattr(known, "name", known) == key:
+                    return fn(*args, **kwargs)
+        raise NotImplementedError(f"There was no kernel found for the operator {self._name} on the CPU")
+
+    def __str__(self):
+        return self._name
+
+
 def _find(namespace, name, overload):
     packet = getattr(getattr(ops, namespace), name)
     return packet if overload is None else getattr(packet, overload)
@@ -189,6 +245,9 @@ def _qualified(namespace, schema):
     """A schema of the core, which leaves out the namespace."""
     return FunctionSchema(schema if "::" in schema.partition("(")[0] else f"{namespace}::{schema}")
 
+
+# Modules that define operators of PyTorch's own in Python when they are imported.
+_WRITTEN_IN_PYTHON = {"_grouped_mm": "_grouped"}
 
 # Operators defined in Python (`flambeau.library`): (namespace, name) to their functions and schemas.
 _defined = {}
@@ -232,6 +291,8 @@ class _OpNamespace(ModuleType):
         if self.name == "aten" and name in _METHODS:
             method = getattr(_C.Tensor, name.lstrip("_"), None)
             define(f"aten::{name}", _METHODS[name], missing_operator(name) if method is None else method)
+        if self.name == "aten" and name in _WRITTEN_IN_PYTHON:
+            import_module("flambeau." + _WRITTEN_IN_PYTHON[name])
         own = _defined.get((self.name, name))
         if own:
             functions = {label: f for label, (f, _) in own.items()}
@@ -277,9 +338,7 @@ class _Ops(ModuleType):
         raise OSError(f"Could not load this library: {path}")
 
     def import_module(self, module):
-        import importlib
-
-        importlib.import_module(module)
+        import_module(module)
 
 
 ops = _Ops()

@@ -384,6 +384,11 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     return _C.istft(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
 
 
+def _shape_as_tensor(input):
+    """The sizes of `input` as a tensor of int64."""
+    return _C.tensor(list(input.shape), dtype=_C.int64)
+
+
 # ---- factorizations --------------------------------------------------------------------------------------
 
 

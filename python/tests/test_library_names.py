@@ -176,6 +176,6 @@ def test_what_cannot_be_there_says_so():
     for make in (FullyShardedDataParallel, ZeroRedundancyOptimizer):
         with pytest.raises(RuntimeError, match="no processes that train together"):
             make([])
-    with pytest.raises(RuntimeError, match="Error building extension 'x'"):
+    with pytest.raises(RuntimeError, match="Ninja is required|Error building extension 'x'"):
         cpp_extension.load("x", [])
     assert cpp_extension.CUDA_HOME is None

@@ -12,11 +12,7 @@ __all__ = ["symbolic_trace", "Tracer", "wrap", "Graph", "GraphModule", "Interpre
 
 
 def __getattr__(name):
-    if name == "_pytree":
-        from ..utils import _pytree
-
-        return _pytree
-    if name in ("experimental", "passes", "operator_schemas", "traceback", "tensor_type"):
+    if name in ("_pytree", "experimental", "passes", "operator_schemas", "traceback", "tensor_type"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

@@ -26,6 +26,44 @@ FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
 CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
 
 
+def _get_fused_kernels_supported_devices() -> list[str]:
+    """Kinds of devices with kernels that update all parameters at once."""
+    return list(FUSED_DEVICES)
+
+
+def _get_foreach_kernels_supported_devices() -> list[str]:
+    """Kinds of devices on which operators over lists are the default."""
+    return ["cuda", "xpu", "mtia", "privateuseone"]
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Kinds of devices whose steps can be recorded."""
+    return [kind for kind in CAPTURABLE_DEVICES if supports_xla or kind != "xla"]
+
+
+def _default_to_fused_or_foreach(params: list, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Whether an optimiser that is told nothing updates by a fused kernel, and whether by operators over lists."""
+    if differentiable:
+        return False, False
+
+    def all_on(kinds: list[str], floating: bool) -> bool:
+        return all(p is None or p.device.type in kinds and (p.is_floating_point() or not floating) for p in params)
+
+    fused = use_fused and all_on(FUSED_DEVICES, True)
+    return fused, not fused and all_on(_get_foreach_kernels_supported_devices(), False)
+
+
+def _use_grad_for_differentiable(step):
+    """Decorates `step`: gradients are recorded within if the defaults say `differentiable`."""
+
+    @functools.wraps(step)
+    def run(self, *args, **kwargs):
+        with _fl.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, *args, **kwargs)
+
+    return run
+
+
 class _RequiredParameter:
     """Marks a hyperparameter that has no default."""
 
@@ -69,6 +107,9 @@ def scalar_dtype(is_fused: bool | None = None):
 def value_of(x: Any) -> Any:
     """A Python number from a one-element tensor or a number."""
     return x.item() if isinstance(x, _fl.Tensor) else x
+
+
+_get_value, _get_scalar_dtype = value_of, scalar_dtype
 
 
 def new_step(value: float = 0.0):
