@@ -6,8 +6,8 @@ from ._C import _device
 from . import (
     accelerator as accelerator, amp as amp, ao as ao, autograd as autograd, backends as backends, classes as classes,
     compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions,
-    fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub, jit as jit,
-    library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
+    export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub,
+    jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
     multiprocessing as multiprocessing, nn as nn, onnx as onnx, optim as optim, overrides as overrides,
     profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization,
     signal as signal, sparse as sparse, special as special, storage as storage, testing as testing,
@@ -282,6 +282,7 @@ int6: Any
 int64: Any
 int7: Any
 int8: Any
+legacy_contiguous_format: Any
 long: Any
 nan: _float
 newaxis: Any
