@@ -32,8 +32,8 @@ _MODULES = frozenset(
     "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions export fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "__config__ _dynamo _functorch _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str _tensor_text "
-    "_utils _ops".split()
+    "__config__ _dynamo _functorch _guards _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str "
+    "_tensor_text _utils _ops".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",

@@ -46,7 +46,7 @@ def _direction_numbers(dimension, bits):
 
 
 class SobolEngine:
-    """Draws points (n, dimension) of a Sobol sequence, scrambled if asked: a linear matrix scramble and a digital shift."""
+    """Draws points (n, dimension) of a Sobol sequence; scrambled are its matrices, and all points are shifted."""
 
     MAXBIT = 30
     MAXDIM = 21201
@@ -91,9 +91,10 @@ class SobolEngine:
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1) != 0:
+            before = self.num_generated
             raise ValueError(
                 "The balance properties of Sobol' points require n to be a power of 2. "
-                f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
+                f"{before} points have been previously generated, then: n={before}+2**{m}={total}. "
                 "If you still want to do this, please use 'SobolEngine.draw()' instead."
             )
         return self.draw(n=n, out=out, dtype=dtype)

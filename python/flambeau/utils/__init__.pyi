@@ -2,7 +2,7 @@
 from typing import Any
 
 from . import (
-    checkpoint as checkpoint, cpp_extension as cpp_extension, data as data, dlpack as dlpack,
+    benchmark as benchmark, checkpoint as checkpoint, cpp_extension as cpp_extension, data as data, dlpack as dlpack,
     flop_counter as flop_counter, hooks as hooks, model_zoo as model_zoo, module_tracker as module_tracker,
     tensorboard as tensorboard, weak as weak,
 )

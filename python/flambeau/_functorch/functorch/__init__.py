@@ -2,9 +2,9 @@
 import functools as _functools
 
 from ... import func as _func
-from ...version import __version__
+from ...version import __version__  # noqa: F401
 from .. import make_functional as _make_functional
-from ..make_functional import FunctionalModule, FunctionalModuleWithBuffers
+from ..make_functional import FunctionalModule, FunctionalModuleWithBuffers  # noqa: F401
 
 _WARNING = (
     "We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{}` is deprecated as of "
