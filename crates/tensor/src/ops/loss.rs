@@ -161,114 +161,8 @@ op! {
 // ---- classification -----------------------------------------------------------------------------
 
 /// Which dim holds the classes.
-fn class_dim(x: &Tensor) -> i64 {
+pub(super) fn class_dim(x: &Tensor) -> i64 {
     if x.dim() == 1 { 0 } else { 1 }
-}
-
-fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
-    ensure!(x.dim() > 0, "Expected input to have at least one dimension");
-    ensure!(
-        (x.dim() == 1 && target.dim() == 0) || x.dim() == target.dim() + 1,
-        "Expected target to have {} dimensions, got {} (input {:?}, target {:?})",
-        x.dim() - 1,
-        target.dim(),
-        x.sizes(),
-        target.sizes()
-    );
-    ensure!(
-        matches!(target.dtype(), crate::DType::I64 | crate::DType::U8),
-        "expected target dtype to be Long or Byte, but got {}",
-        target.dtype().scalar_type_name()
-    );
-    let dim = class_dim(x);
-    let classes = x.size(dim)?;
-    let mut expected = Dims::from_slice(x.sizes());
-    expected.remove(dim as usize);
-    if target.sizes() != &expected[..] {
-        let what = if x.dim() <= 2 { "size mismatch" } else { "Expected target size" };
-        return Err(Error::value(match x.dim() {
-            1 | 2 => format!(
-                "Expected input batch_size ({}) to match target batch_size ({}).",
-                x.sizes()[0],
-                target.sizes().first().copied().unwrap_or(1)
-            ),
-            _ => format!("{what} {:?}, got {:?}", &expected[..], target.sizes()),
-        }))
-        .map_err(|e| if x.dim() > 2 { Error::runtime(e.message().to_string()) } else { e });
-    }
-    if let Some(w) = weight {
-        ensure!(
-            w.dim() == 1 && w.numel() == classes,
-            "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
-            w.sizes()
-        );
-    }
-    let target = target.to_dtype(crate::DType::I64)?;
-    let ignored = target.eq(ignore_index)?;
-    let safe = target.masked_fill(&ignored, 0)?;
-    let picked = x.gather(dim, &safe.unsqueeze(dim)?).map_err(|e| {
-        if !e.message().contains("is out of bounds") {
-            return e;
-        }
-        let value = e.message().split(' ').nth(1).unwrap_or("?").to_string();
-        Error::index(format!("Target {value} is out of bounds."))
-    })?;
-    let picked = picked.squeeze_dim(dim)?;
-    let per_element = match weight {
-        Some(w) => Some(w.index(&[Some(safe)])?.masked_fill(&ignored, 0)?),
-        None => None,
-    };
-    let loss = match &per_element {
-        Some(w) => picked.mul(w)?.neg()?,
-        None => picked.neg()?,
-    };
-    let loss = loss.masked_fill(&ignored, 0)?;
-    match reduction {
-        0 => Ok(loss),
-        1 => {
-            let total = match per_element {
-                Some(w) => w.sum()?,
-                None => ignored.logical_not()?.sum()?.to_dtype(x.dtype())?,
-            };
-            loss.sum()?.div(&total)
-        }
-        _ => reduce(loss, reduction),
-    }
-}
-
-macro_rules! nll_forms {
-    ($($name:ident $schema:literal, $sizes:expr;)*) => { $(
-        op! {
-            /// The negative of the log-probability of each target class: input (N, C, ...), target (N, ...). Targets equal
-            /// to `ignore_index` count nothing; the mean is weighted.
-            $name: $schema;
-            Body::Composite(kernel!(nll_any; x, target, weight, reduction, ignore_index));
-            samples: |m| match m.dtype.is_floating_point() {
-                true => vec![
-                    sample![m.any(&[&[3i64, 4][..], $sizes].concat()), m.indices(&[&[3i64][..], $sizes].concat(), 4), (), 1, -100],
-                    sample![m.any(&[&[3i64, 4][..], $sizes].concat()), m.indices(&[&[3i64][..], $sizes].concat(), 4), m.uniform(&[4], 0.5, 2.0), 1, 2],
-                ],
-                false => vec![],
-            };
-        }
-    )* };
-}
-nll_forms! {
-    nll_loss "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", &[];
-    nll_loss2d "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", &[2, 3];
-    nll_loss_nd "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", &[2];
-}
-
-impl Tensor {
-    /// The negative of the log-probability of each target class: this is (N, C, ...), the target (N, ...).
-    ///
-    /// # Errors
-    /// When shapes do not fit or a target is out of range.
-    pub fn nll_loss(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
-        nll_loss_nd::OP
-            .call(&[self.into(), target.into(), weight.into(), reduction.into(), ignore_index.into()])?
-            .one()
-    }
 }
 
 fn cross_entropy_any(
@@ -311,7 +205,7 @@ fn cross_entropy_any(
             r => reduce(loss, r),
         };
     }
-    let loss = nll_any(&log_p, target, weight, reduction, ignore_index)?;
+    let loss = log_p.nll_loss(target, weight, reduction, ignore_index)?;
     if label_smoothing == 0.0 {
         return Ok(loss);
     }
@@ -340,7 +234,7 @@ op! {
     cross_entropy_loss: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor";
     Body::Composite(kernel!(cross_entropy_any; x, target, weight, reduction, ignore_index, label_smoothing));
     samples: |m| match m.dtype.is_floating_point() {
-        true => vec![sample![m.any(&[3, 4]), m.indices(&[3], 4), (), 1, -100, 0.0], sample![m.any(&[2, 4, 3]), m.indices(&[2, 3], 4), m.uniform(&[4], 0.5, 1.5), 2, 1, 0.1]],
+        true => vec![sample![m.any(&[3, 4]), m.indices(&[3], 4), (), 1, -100, 0.0], sample![m.any(&[2, 4, 3]), m.indices(&[2, 3], 4), m.uniform_of(crate::DType::I64, &[4], 1.0, 4.0), 2, 1, 0.1]],
         false => vec![],
     };
     ulp: 32.0;
@@ -374,9 +268,6 @@ pub static OPS: &[&[&Op]] = &[
     kl_div::ALL,
     l1_loss::ALL,
     mse_loss::ALL,
-    nll_loss2d::ALL,
-    nll_loss::ALL,
-    nll_loss_nd::ALL,
     smooth_l1_loss::ALL,
 ];
 

@@ -65,6 +65,7 @@ families! {
     matrix_function
     matrix_norm
     moments
+    nll
     norm
     norm_forms
     normal
@@ -78,6 +79,7 @@ families! {
     random
     range
     reduce
+    rms_norm
     rnn
     sampler
     sampling

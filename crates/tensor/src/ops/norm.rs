@@ -6,24 +6,24 @@ use flambeau_base::storage::LockSet;
 use flambeau_cpu::norm::{self, BatchNormShape, GroupNormShape, NormGradients};
 use flambeau_cpu::reduce::Operand;
 
-fn operand(t: &Tensor) -> Operand {
+pub(super) fn operand(t: &Tensor) -> Operand {
     Operand { data: t.data_ptr(), dtype: t.dtype() }
 }
 
-fn optional(t: &Option<Tensor>) -> Option<Operand> {
+pub(super) fn optional(t: &Option<Tensor>) -> Option<Operand> {
     t.as_ref().map(operand)
 }
 
 /// Locks everything a kernel touches: fresh outputs need none.
-fn locks<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> Result<LockSet<'a>> {
+pub(super) fn locks<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> Result<LockSet<'a>> {
     LockSet::new(inputs.into_iter().map(|t| (t.storage(), false)))
 }
 
-fn dense(t: Option<&Tensor>) -> Result<Option<Tensor>> {
+pub(super) fn dense(t: Option<&Tensor>) -> Result<Option<Tensor>> {
     t.map(Tensor::contiguous).transpose()
 }
 
-fn floats(op: &str, x: &Tensor) -> Result<()> {
+pub(super) fn floats(op: &str, x: &Tensor) -> Result<()> {
     match x.dtype().is_floating_point() {
         true => Ok(()),
         false => Err(crate::Error::not_implemented(format!("\"{op}\" not implemented for '{}'", x.dtype().scalar_type_name()))),
@@ -41,7 +41,7 @@ fn statistics_dtype(x: &Tensor, weight: Option<&Tensor>) -> DType {
 // ---- layer norm ---------------------------------------------------------------------------------
 
 /// Rows and their length.
-fn rows_of(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<(usize, usize)> {
+pub(super) fn rows_of(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<(usize, usize)> {
     ensure!(!shape.is_empty(), "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []");
     for (name, t) in [("weight", weight), ("bias", bias)] {
         if let Some(t) = t {
@@ -64,7 +64,7 @@ fn rows_of(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Option<&Ten
     Ok((rows as usize, n as usize))
 }
 
-fn statistics_sizes(x: &Tensor, shape: &[i64]) -> Dims {
+pub(super) fn statistics_sizes(x: &Tensor, shape: &[i64]) -> Dims {
     let mut sizes = Dims::from_slice(&x.sizes()[..x.dim() - shape.len()]);
     sizes.resize(x.dim(), 1);
     sizes
@@ -97,7 +97,7 @@ fn layer_norm_run(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, bias: Opti
 }
 
 /// Runs with row-major outputs, through temporaries where the given ones are not.
-fn with_contiguous(outs: &[Tensor], run: impl FnOnce(&[Tensor]) -> Result<()>) -> Result<()> {
+pub(super) fn with_contiguous(outs: &[Tensor], run: impl FnOnce(&[Tensor]) -> Result<()>) -> Result<()> {
     if outs.iter().all(Tensor::is_contiguous) {
         return run(outs);
     }
@@ -239,7 +239,7 @@ op! {
 }
 
 /// What a normalisation gives beside its result, for the samples of its gradient; nothing for dtypes it does not take.
-fn statistics(forward: &'static Op, args: &[Value<'_>]) -> Vec<Tensor> {
+pub(super) fn statistics(forward: &'static Op, args: &[Value<'_>]) -> Vec<Tensor> {
     forward.call(args).and_then(crate::Outputs::list).map_or_else(|_| vec![], |mut outputs| outputs.split_off(1))
 }
 
@@ -263,7 +263,7 @@ fn gradient_over(
 }
 
 /// A leaf that is always there.
-fn given(leaves: &[Option<Tensor>], i: usize) -> Result<&Tensor> {
+pub(super) fn given(leaves: &[Option<Tensor>], i: usize) -> Result<&Tensor> {
     leaves.get(i).and_then(Option::as_ref).ok_or_else(|| crate::Error::runtime("a normalisation's gradient without its input"))
 }
 
@@ -279,28 +279,6 @@ op! {
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3, 4]), vec![4i64], m.any(&[4]), m.any(&[4]), 1e-5, false]] } else { vec![] };
     fn layer_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor
         [self, normalized_shape, weight, bias, eps, false];
-}
-
-fn rms_norm_any(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Result<Tensor> {
-    floats("rms_norm", x)?;
-    rows_of(x, shape, weight, None)?;
-    let eps = eps.unwrap_or(match x.dtype().compute() { DType::F64 => f64::EPSILON, _ => f32::EPSILON as f64 });
-    let over: Dims = (0..shape.len() as i64).map(|d| -1 - d).collect();
-    let wide = x.to_dtype(x.dtype().compute())?;
-    let scaled = wide.mul(&wide.mul(&wide)?.mean_dim(&over, true)?.add(eps)?.rsqrt()?)?;
-    match weight {
-        Some(w) => scaled.mul(w)?.to_dtype(x.dtype()),
-        None => scaled.to_dtype(x.dtype()),
-    }
-}
-
-op! {
-    /// Divides by the root mean square over the last dims (`normalized_shape`), then scales by `weight`.
-    rms_norm: "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor";
-    Body::Composite(kernel!(rms_norm_any; x, shape, weight, eps));
-    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[3, 5]), vec![5i64], m.any(&[5]), 1e-5]] } else { vec![] };
-    ulp: 64.0;
-    fn rms_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Tensor [self, normalized_shape, weight, eps];
 }
 
 // ---- group norm ---------------------------------------------------------------------------------
@@ -756,5 +734,4 @@ pub static OPS: &[&[&Op]] = &[
     native_group_norm_backward::ALL,
     native_layer_norm::ALL,
     native_layer_norm_backward::ALL,
-    rms_norm::ALL,
 ];
