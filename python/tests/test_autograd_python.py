@@ -236,3 +236,42 @@ def test_profiler(tmp_path):
             fl.ones(1)
             p.step()
     assert len(steps) == 1
+
+
+def test_gradients_lie_in_memory_as_their_leaves_do():
+    layer = fl.nn.Linear(4, 6)
+    layer(fl.randn(5, 4)).sum().backward()
+    assert layer.weight.grad.stride() == (4, 1)
+    x = fl.randn(3, 4).t().requires_grad_()
+    (x * fl.randn(4, 3)).sum().backward()
+    assert x.grad.stride() == x.stride() == (1, 4)
+    w = fl.randn(2, 3, 4, 4).to(memory_format=fl.channels_last).requires_grad_()
+    fl.nn.functional.conv2d(fl.randn(1, 3, 8, 8), w).sum().backward()
+    assert w.grad.stride() == w.stride()
+
+
+def test_fresh_tensors_have_seen_no_write():
+    x = fl.ones(2)
+    fresh = [x, fl.zeros(2), fl.full((2,), 1.0), fl.eye(2), fl.zeros_like(x), fl.ones_like(x), fl.full_like(x, 2), x.new_zeros(2)]
+    assert [t._version for t in fresh] == [0] * len(fresh)
+    assert [x.add_(1)._version, x.zero_()._version, fl.zeros(2, out=x)._version] == [1, 2, 3]
+
+
+def test_post_accumulate_hooks_return_nothing():
+    w = fl.ones(2, requires_grad=True)
+    w.register_post_accumulate_grad_hook(lambda p: p.grad)
+    with pytest.raises(RuntimeError, match="Tensor post accumulate grad hooks should return None."):
+        (w * 3).sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_names_of_nodes_of_classes_and_matrices():
+    x, y = fl.randn(3, 4, requires_grad=True), fl.tensor([0, 1, 2])
+    assert fl.nn.functional.cross_entropy(x, y).grad_fn.name() == "NllLossBackward0"
+    spatial = fl.nn.functional.nll_loss(x[:, :, None], y[:, None])
+    assert spatial.grad_fn.name() == "NllLoss2DBackward0"
+    assert x.t().grad_fn.name() == "TBackward0"
+    message = "The function 'nll_loss_forward' is not differentiable with respect to argument 'weight'. This input cannot " \
+              "have requires_grad True."
+    with pytest.raises(RuntimeError, match=message):
+        fl.nn.functional.nll_loss(x, y, weight=fl.ones(4, requires_grad=True))

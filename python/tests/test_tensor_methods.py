@@ -162,3 +162,32 @@ def test_memory_that_numpy_knows_stays():
     for name in ("bool", "uint16", "int64", "float16", "complex64"):
         t = torch.ones(2, 3, dtype=getattr(torch, name)).t()
         assert t.numpy().dtype.name == name and torch.from_numpy(t.numpy()).data_ptr() == t.data_ptr()
+
+
+def test_numbers_of_a_parameter_where_nothing_is_recorded():
+    p = torch.ones(2, requires_grad=True)
+    with torch.no_grad():
+        assert p.numpy().tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        p.numpy()
+
+
+def test_addbmm_grows():
+    x = torch.ones(1)
+    assert x.addbmm_(torch.ones(2, 3, 4), torch.ones(2, 4, 5)).shape == x.shape == (3, 5)
+    assert x.tolist() == [[9.0] * 5] * 3
+
+
+def test_many_parts_side_by_side():
+    parts = [torch.full((5, n), float(n)) for n in range(1, 20)]
+    whole = torch.cat(parts, 1)
+    assert whole.shape == (5, 190) and all(p.equal(w) for p, w in zip(parts, whole.split(list(range(1, 20)), 1)))
+
+
+def test_rounding_to_bfloat16():
+    # Ties to even, overflow to infinity, subnormals, and NaN, in whole blocks and in the rest.
+    x = torch.tensor([1.00390625, 1.01171875, 3.4e38, -3.4e38, 1e-40, float("nan"), float("inf"), -0.0] * 9)
+    y = x.to(torch.bfloat16).float()
+    want = [1.0, 1.015625, float("inf"), -float("inf"), 9.183549615799121e-41, None, float("inf"), 0.0] * 9
+    for got, w in zip(y.tolist(), want):
+        assert got != got if w is None else got == w

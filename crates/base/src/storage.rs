@@ -133,6 +133,11 @@ impl Storage {
         self.0.version.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts from zero again.
+    pub fn reset_version(&self) {
+        self.0.version.store(0, Ordering::Relaxed);
+    }
+
     /// Changes the size to `nbytes`, keeping the common part of the contents. New bytes are uninitialised. Memory is
     /// not given back by shrinking, because tensors made before may still reach it.
     ///

@@ -64,10 +64,6 @@ fn checked(hook: &Bound<'_, PyAny>, old: Option<&Tensor>, new: &Bound<'_, PyAny>
     Ok(Some(t))
 }
 
-fn expected_variable(found: &Bound<'_, PyAny>) -> PyErr {
-    PyTypeError::new_err(format!("expected Variable, but hook returned '{}'", type_name(found.as_ptr())))
-}
-
 /// Runs a tensor's hooks on its gradient.
 fn run_tensor_hooks(attached: &Attached, number: u32, g: &Tensor) -> Result<Option<Tensor>, Error> {
     let run = |py: Python<'_>| -> PyResult<Option<Tensor>> {
@@ -194,8 +190,8 @@ fn run_accumulated_hooks(attached: &Attached, leaf: &Tensor) -> Result<(), Error
         let Some(dictionary) = dictionary else { return Ok(()) };
         for hook in functions(&dictionary)? {
             let result = hook.call1((bound(py, leaf.clone())?,))?;
-            if !result.is_none() && tensor_of(result.as_ptr()).is_none() {
-                return Err(expected_variable(&result));
+            if !result.is_none() {
+                return Err(PyRuntimeError::new_err("Tensor post accumulate grad hooks should return None."));
             }
         }
         Ok(())

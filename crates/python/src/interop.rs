@@ -139,7 +139,7 @@ pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
         .and_then(|f| crate::number::number(call.py, f))
         .is_some_and(Scalar::to_bool);
     let t = if force { t.detach().map_err(raise)? } else { t };
-    if t.requires_grad() {
+    if t.requires_grad() && flambeau::autograd::is_grad_enabled() {
         return Err(PyRuntimeError::new_err(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
         ));

@@ -252,6 +252,7 @@ fn prepare_targets<'a>(
         check_writable(op, given, dtype)?;
         let target = match form {
             _ if given.sizes() == sizes => given.clone(),
+            Form::InPlace if rule.resizes_self => resize_output(given, sizes, None)?,
             Form::InPlace | Form::Overload => {
                 let given = given.sizes();
                 return Err(Error::runtime(match op.functional().body {

@@ -43,23 +43,32 @@ pub struct OutRule {
     pub apart: &'static [usize],
     /// Whether a tensor that is resized becomes row-major, whatever the order of the result is.
     pub row_major: bool,
+    /// Whether the in-place form resizes its tensor too.
+    pub resizes_self: bool,
 }
 
 impl OutRule {
     /// Of any dtype that the result can be cast to.
-    pub const CASTABLE: OutRule = OutRule { dtype: castable, apart: &[], row_major: false };
+    pub const CASTABLE: OutRule = OutRule { dtype: castable, apart: &[], row_major: false, resizes_self: false };
     /// Of the result's dtype.
-    pub const EXACT: OutRule = OutRule { dtype: exact, apart: &[], row_major: false };
+    pub const EXACT: OutRule = OutRule { dtype: exact, apart: &[], row_major: false, resizes_self: false };
 
     /// By a rule for the dtypes of its own.
     pub const fn dtype(dtype: fn(DType, DType) -> Result<()>) -> OutRule {
-        OutRule { dtype, apart: &[], row_major: false }
+        OutRule { dtype, apart: &[], row_major: false, resizes_self: false }
     }
 
     /// The same, and row-major where the tensor is resized.
     #[must_use]
     pub const fn row_major(mut self) -> OutRule {
         self.row_major = true;
+        self
+    }
+
+    /// The same, also for the in-place form's own tensor: it takes the result's sizes.
+    #[must_use]
+    pub const fn resizing_self(mut self) -> OutRule {
+        self.resizes_self = true;
         self
     }
 

@@ -481,6 +481,15 @@ impl Tensor {
         }
     }
 
+    /// The same as newly made: who fills what it has just allocated has written to nothing that anybody saw.
+    pub(crate) fn unwritten(self) -> Tensor {
+        match &self.0.own_version {
+            None => self.0.storage.reset_version(),
+            Some(v) => v.store(0, Relaxed),
+        }
+        self
+    }
+
     /// Counts a write. Operators do; only who writes to the memory by other means has to.
     #[inline(always)]
     pub fn bump_version(&self) {

@@ -400,17 +400,37 @@ fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
 }
 
 /// Adds a gradient to a leaf's `grad`.
+/// Whether a gradient lies in memory as its leaf does, or row-major if that has gaps: programs view gradients so.
+fn lies_like(g: &Tensor, leaf: &Tensor) -> bool {
+    let same = |((n, a), b): ((&i64, &i64), &i64)| *n < 2 || a == b;
+    match leaf.is_non_overlapping_and_dense() {
+        true => g.sizes() == leaf.sizes() && g.sizes().iter().zip(g.strides()).zip(leaf.strides()).all(same),
+        false => g.is_contiguous(),
+    }
+}
+
+/// A copy that lies so.
+fn laid_out_like(g: &Tensor, leaf: &Tensor) -> Result<Tensor> {
+    match leaf.is_non_overlapping_and_dense() && g.sizes() == leaf.sizes() {
+        true => Tensor::fresh_strided(g.device(), g.dtype(), g.sizes().into(), leaf.strides().into())?
+            .copy_(g)
+            .map(Tensor::unwritten),
+        false => g.clone_in(crate::MemoryFormat::Contiguous),
+    }
+}
+
 fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let _adding = leaf.meta().adding.lock();
     let old = leaf.grad();
     let new = match old {
         None if create_graph => g,
         None => {
-            let fits = g.is_non_overlapping_and_dense() && (g.strides() == leaf.strides() || g.is_contiguous());
-            if is_own(&g) && fits && !g.requires_grad() {
+            if !g.is_strided() {
+                g.detach()?.clone_in(crate::MemoryFormat::Preserve)?
+            } else if is_own(&g) && lies_like(&g, leaf) && !g.requires_grad() {
                 g
             } else {
-                g.detach()?.clone_in(crate::MemoryFormat::Preserve)?
+                laid_out_like(&g.detach()?, leaf)?
             }
         }
         Some(old) if !old.is_strided() && g.is_strided() => g.add(&old)?,

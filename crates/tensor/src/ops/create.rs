@@ -138,7 +138,7 @@ fn full_any(
     options: TensorOptions,
 ) -> Result<Tensor> {
     let dtype = options.dtype.unwrap_or_else(|| DType::of_scalar(&value, default_dtype()));
-    empty_any(size, TensorOptions { dtype: Some(dtype), ..options }, None)?.fill_(value)
+    empty_any(size, TensorOptions { dtype: Some(dtype), ..options }, None)?.fill_(value).map(Tensor::unwritten)
 }
 
 op! {
@@ -154,7 +154,7 @@ fn zeros_any(
 ) -> Result<Tensor> {
     let meta = options.device.is_some_and(|d| d.is_meta());
     crate::ensure!(meta || size.iter().all(|s| *s >= 0), "zeros: Dimension size must be non-negative.");
-    empty_any(size, options, None)?.zero_()
+    empty_any(size, options, None)?.zero_().map(Tensor::unwritten)
 }
 
 op! {
@@ -171,7 +171,7 @@ fn ones_any(
     size: &[i64],
     options: TensorOptions,
 ) -> Result<Tensor> {
-    empty_any(size, options, None)?.fill_(Scalar::Int(1))
+    empty_any(size, options, None)?.fill_(Scalar::Int(1)).map(Tensor::unwritten)
 }
 
 op! {
@@ -186,7 +186,7 @@ fn zeros_like_any(
     options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    empty_like_any(x, options, format)?.zero_()
+    empty_like_any(x, options, format)?.zero_().map(Tensor::unwritten)
 }
 
 op! {
@@ -202,7 +202,7 @@ fn ones_like_any(
     options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    empty_like_any(x, options, format)?.fill_(Scalar::Int(1))
+    empty_like_any(x, options, format)?.fill_(Scalar::Int(1)).map(Tensor::unwritten)
 }
 
 op! {
@@ -219,7 +219,7 @@ fn full_like_any(
     options: TensorOptions,
     format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    empty_like_any(x, options, format)?.fill_(value)
+    empty_like_any(x, options, format)?.fill_(value).map(Tensor::unwritten)
 }
 
 op! {
@@ -248,17 +248,17 @@ fn ones_out_any(size: &[i64], out: &Tensor) -> Result<Tensor> {
 op! {
     /// One value everywhere in `out`, which takes the given sizes and keeps its dtype.
     full_out: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(full_out_any; size, value, out));
+    Body::Composite(kernel!(full_out_any; size, value, out));
 }
 op! {
     /// Zeros in `out`, which takes the given sizes and keeps its dtype.
     zeros_out: "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(zeros_out_any; size, out));
+    Body::Composite(kernel!(zeros_out_any; size, out));
 }
 op! {
     /// Ones in `out`, which takes the given sizes and keeps its dtype.
     ones_out: "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(ones_out_any; size, out));
+    Body::Composite(kernel!(ones_out_any; size, out));
 }
 
 // Factories take a dtype and a device in one argument, which the schema keeps apart: their methods are written out.

@@ -116,7 +116,7 @@ op! {
 }
 
 fn fill_any(x: &Tensor, value: Scalar) -> Result<Tensor> {
-    x.empty_like()?.fill_(value)
+    x.empty_like()?.fill_(value).map(Tensor::unwritten)
 }
 
 op! {

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::binary::check_factor;
-use crate::autograd::Forward;
+use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
@@ -115,13 +115,22 @@ fn adjoint(x: &Tensor) -> Result<Tensor> {
     x.transpose(-2, -1)?.conj()
 }
 
+/// The gradient of the right factor of a product, which lies as that does: the gradient of a transposed weight is then
+/// row-major once transposed back.
+fn gradient_of_right(g: &Tensor, left: &Tensor, right: &Geometry) -> Result<Tensor> {
+    match right.strides[0] == 1 && right.strides[1] == right.sizes[0] {
+        true => g.transpose(0, 1)?.mm(&left.conj()?)?.transpose(0, 1),
+        false => adjoint(left)?.mm(g),
+    }
+}
+
 op! {
     /// The product of two matrices, (n, k) and (k, m).
     mm: "mm(Tensor self, Tensor mat2) -> Tensor", Out OUT: "mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(mm_plan; a, b), run: run!(mm_run; a, b) };
     derivative: backward! {
         self_(g, mat2: Tensor) => g.mm(&adjoint(&mat2)?)?,
-        mat2(g, self_: Tensor) => adjoint(&self_)?.mm(g)?,
+        mat2(g, self_: Tensor, mat2: Geometry) => gradient_of_right(g, &self_, &mat2)?,
     };
     forward: Forward::Multilinear;
     samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
@@ -210,7 +219,7 @@ op! {
     derivative: backward! {
         self_(g, beta: Option<Scalar>) => times(g.clone(), beta)?,
         mat1(g, mat2: Tensor, alpha: Option<Scalar>) => times(g.mm(&adjoint(&mat2)?)?, alpha)?,
-        mat2(g, mat1: Tensor, alpha: Option<Scalar>) => times(adjoint(&mat1)?.mm(g)?, alpha)?,
+        mat2(g, mat1: Tensor, mat2: Geometry, alpha: Option<Scalar>) => times(gradient_of_right(g, &mat1, &mat2)?, alpha)?,
     };
     samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![
         sample![m.any(&[4]), m.any(&[2, 3]), m.any(&[3, 4])],
@@ -261,6 +270,7 @@ op! {
         Out OUT: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(addbmm_any; x, a, b, beta, alpha));
     samples: |m| vec![sample![m.any(&[3, 5]), m.any(&[2, 3, 4]), m.any(&[2, 4, 5]), Scalar::Int(2), Scalar::Int(3)], sample![m.any(&[]), m.any(&[2, 3, 4]), m.any(&[2, 4, 5])]];
+    out_rule: OutRule::CASTABLE.resizing_self();
 }
 
 fn addmv_any(x: &Tensor, a: &Tensor, v: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
@@ -295,11 +305,17 @@ fn addr_any(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Opt
         Ok(if dtype == DType::Bool { Scalar::Bool(s.to_bool()) } else { s.fit(dtype)? })
     };
     let (beta, alpha) = (factor("beta", beta)?, factor("alpha", alpha)?);
-    let product = a.outer(b)?.mul(alpha)?;
-    match beta.to_bool() {
-        false => product.expand(&dims::broadcast(x.sizes(), product.sizes())?),
-        true => x.mul(beta)?.add(&product),
+    let one = |s: Scalar| s.to_f64() == 1.0 && !s.is_complex();
+    let a = if one(alpha) { a.clone() } else { a.mul(alpha)? };
+    if !beta.to_bool() {
+        let product = a.outer(b)?;
+        return product.expand(&dims::broadcast(x.sizes(), product.sizes())?);
     }
+    let x = if one(beta) { x.clone() } else { x.mul(beta)? };
+    if dtype.is_floating_point() && [&x, &a, b].iter().all(|t| t.dtype() == dtype) && a.dim() == 1 && b.dim() == 1 {
+        return x.addcmul(&b.unsqueeze(0)?, &a.unsqueeze(1)?, 1);
+    }
+    x.add(&a.outer(b)?)
 }
 
 op! {

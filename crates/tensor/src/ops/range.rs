@@ -9,6 +9,7 @@ use crate::{
 };
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::storage::LockSet;
+use flambeau_cpu::progression::{Line, Of, progression};
 
 /// Elements computed per task.
 const GRAIN: usize = 1 << 14;
@@ -36,6 +37,66 @@ fn tabulate<T: Element>(n: i64, f: impl Fn(usize) -> T + Sync) -> Result<Tensor>
     });
     drop(lock);
     Ok(out)
+}
+
+/// A part of a vector of `f32` or `f64`.
+pub(super) enum Part<'a> {
+    Single(&'a mut [f32]),
+    Double(&'a mut [f64]),
+}
+
+impl Part<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Part::Single(out) => out.len(),
+            Part::Double(out) => out.len(),
+        }
+    }
+    fn fill(self, x: f64) {
+        match self {
+            Part::Single(out) => out.fill(x as f32),
+            Part::Double(out) => out.fill(x),
+        }
+    }
+    pub(super) fn fill_line(self, line: Line, of: Of) {
+        match self {
+            Part::Single(out) => progression(line, of, out),
+            Part::Double(out) => progression(line, of, out),
+        }
+    }
+    fn split_at(self, n: usize) -> (Self, Self) {
+        match self {
+            Part::Single(out) => {
+                let (a, b) = out.split_at_mut(n);
+                (Part::Single(a), Part::Single(b))
+            }
+            Part::Double(out) => {
+                let (a, b) = out.split_at_mut(n);
+                (Part::Double(a), Part::Double(b))
+            }
+        }
+    }
+}
+
+/// A new vector of floats on the CPU: `f` writes the part from an index on. Halves are rounded from single precision.
+pub(super) fn tabulate_floats(n: i64, dtype: DType, f: &(dyn Fn(usize, Part<'_>) + Sync)) -> Result<Tensor> {
+    let wide = dtype.compute();
+    let out = Tensor::fresh(Device::CPU, wide, Dims::from_slice(&[n]))?;
+    let lock = LockSet::new([(out.storage(), true)])?;
+    let address = Address(out.data_ptr());
+    parallel_for(n as usize, GRAIN, &|range| {
+        let at = address.get().wrapping_add(range.start * wide.size());
+        // SAFETY: elements of the new tensor, of its dtype, written by this task only.
+        let part = unsafe {
+            match wide {
+                DType::F64 => Part::Double(std::slice::from_raw_parts_mut(at.cast(), range.len())),
+                _ => Part::Single(std::slice::from_raw_parts_mut(at.cast(), range.len())),
+            }
+        };
+        f(range.start, part);
+    });
+    drop(lock);
+    out.to_dtype(dtype)
 }
 
 /// Puts a factory's result on the device asked for.
@@ -104,9 +165,10 @@ fn arange_any(
         let (a, s) = (start.to_i64(), step.to_i64());
         crate::dispatch_dtype!(dtype, T in [ints] => {
             tabulate::<T>(n, |i| T::from_i64(a.wrapping_add((i as i64).wrapping_mul(s))))
-        }; else crate::dispatch_dtype!(dtype, T in [floats] => {
-            tabulate::<T>(n, |i| T::from_f64(first + by * i as f64))
-        }; else Err(not_for("arange_cpu", dtype))))
+        }; else {
+            let line = |from: usize| Line { base: first, step: by, from: from as f64, direction: 1.0 };
+            tabulate_floats(n, dtype, &|start, out| out.fill_line(line(start), Of::Itself))
+        })
     })
 }
 
@@ -227,17 +289,32 @@ fn spaced(
         let round = |x: f64| Scalar::Float(x).rounded(dtype).to_f64();
         let (low, high) = (round(a), round(b));
         let stride = round(round(high - low) / apart);
-        let at = |i: usize| match base {
-            None if n == 1 => a,
+        if whole {
+            let at = |i: usize| if n == 1 { a } else { between(a, b, step, i, count) };
+            let at = |i: usize| base.map_or_else(|| at(i), |base| base.powf(at(i)));
+            return crate::dispatch_dtype!(dtype, T in [ints] => tabulate::<T>(n, |i| T::from_i64(at(i) as i64));
+                else Err(not_for(op, dtype)));
+        }
+        match base {
+            _ if n <= 1 => tabulate_floats(n, dtype, &|_, out| out.fill(base.map_or(a, |base| base.powf(a)))),
             // Halves are rounded after every step.
-            None if half && i < count / 2 => low + round(stride * i as f64),
-            None if half => high - round(stride * (count - i - 1) as f64),
-            None => between(a, b, step, i, count),
-            Some(base) => base.powf(if n == 1 { a } else { between(a, b, step, i, count) }),
-        };
-        crate::dispatch_dtype!(dtype, T in [ints] => tabulate::<T>(n, |i| T::from_i64(at(i) as i64));
-            else crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| T::from_f64(at(i)));
-            else Err(not_for(op, dtype))))
+            None if half => crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| {
+                T::from_f64(match i < count / 2 {
+                    true => low + round(stride * i as f64),
+                    false => high - round(stride * (count - i - 1) as f64),
+                })
+            }); else Err(not_for(op, dtype))),
+            _ => tabulate_floats(n, dtype, &|start, out| {
+                let of = base.map_or(Of::Itself, Of::PowerOf);
+                // As `between` has it.
+                let cut = (count / 2).saturating_sub(start).min(out.len());
+                let (near, far) = out.split_at(cut);
+                near.fill_line(Line { base: a, step, from: start as f64, direction: 1.0 }, of);
+                if far.len() > 0 {
+                    far.fill_line(Line { base: b, step: -step, from: (count - 1 - start - cut) as f64, direction: -1.0 }, of);
+                }
+            }),
+        }
     })
 }
 
@@ -333,7 +410,7 @@ fn eye_m_any(
     ensure!(m >= 0, "m must be greater or equal to 0, got {m}");
     let out = Tensor::zeros(&[n, m], options)?;
     out.diagonal(0, 0, 1)?.fill_(1i64)?;
-    Ok(out)
+    Ok(out.unwritten())
 }
 fn eye_any(
     n: i64,

@@ -231,14 +231,16 @@ op! {
 
 fn t_any(x: &Tensor) -> Result<Tensor> {
     ensure!(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is {}D", x.dim());
-    x.transpose(0, if x.dim() < 2 { 0 } else { 1 })
+    transpose_any(x, 0, if x.dim() < 2 { 0 } else { 1 })
 }
 
 op! {
     /// A matrix transposed; vectors and numbers as they are.
     t: "t(Tensor(a) self) -> Tensor(a)";
-    Body::Composite(kernel!(t_any; x));
-    samples: |m| vec![sample![m.any(&[2, 3])]];
+    Body::AnyBackend(kernel!(t_any; x));
+    derivative: backward! { self_(g) => g.t()? };
+    forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 3])], sample![m.any(&[3])]];
     fn t(&self) -> Tensor [self];
 }
 

@@ -15,6 +15,7 @@ pub(super) static TABLE: &[(&Op, KernelFn)] = &[
     (&view::expand::OP, kernel!(expand; x, sizes, implicit)),
     (&view::permute::OP, kernel!(permute; x, dims)),
     (&view::reshape::OP, kernel!(reshape; x, sizes)),
+    (&view::t::OP, kernel!(t; x)),
     (&view::select::OP, kernel!(select; x, dim, index)),
     (&view::transpose::OP, kernel!(transpose; x, first, second)),
     (&view::unsqueeze::OP, kernel!(unsqueeze; x, dim)),
@@ -134,6 +135,16 @@ fn transpose(x: &Tensor, first: i64, second: i64) -> Result<Tensor> {
         return super::compressed(&swapped, csr(x)?.rows.dtype());
     }
     permute(x, &order)
+}
+
+fn t(x: &Tensor) -> Result<Tensor> {
+    ensure!(
+        x.dim() <= 2,
+        "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {} sparse and {} dense dimensions",
+        coo(x)?.sparse_dim(),
+        x.dim() - coo(x)?.sparse_dim()
+    );
+    transpose(x, 0, if x.dim() < 2 { 0 } else { 1 })
 }
 
 fn reshape(_x: &Tensor, _sizes: &[i64]) -> Result<Tensor> {
