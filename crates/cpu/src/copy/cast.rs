@@ -4,6 +4,7 @@
 //! every other pair goes through one exact intermediate dtype in blocks on the stack, so the number of compiled loops
 //! grows with the number of dtypes and not with its square.
 
+use crate::math::{Isa, Kernel, entry, level};
 use flambeau_base::dtype::cast;
 use flambeau_base::{DType, Element, bf16, dispatch, f16};
 
@@ -39,7 +40,7 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
     match (from, to) {
         (DType::F16, DType::F32) => return Some(f16_to_f32),
         (DType::F32, DType::F16) => return Some(f32_to_f16),
-        (DType::BF16, DType::F32) => return Some(convert::<bf16, f32>),
+        (DType::BF16, DType::F32) => return Some(bf16_to_f32),
         (DType::F32, DType::BF16) => return Some(f32_to_bf16),
         // Every other conversion of a half goes through f32, which is how `cast` defines it too.
         (DType::F16 | DType::BF16, _) | (_, DType::F16 | DType::BF16) => return None,
@@ -147,6 +148,19 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
             for i in 0..n {
                 dst.add(i).write_unaligned(value);
             }
+        } else if src_stride == -size && dst_stride == size {
+            // Backwards, in blocks: what is read and written does not overlap, which the compiler cannot see.
+            const BLOCK: usize = 32;
+            let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+            let whole = n / BLOCK * BLOCK;
+            for start in (0..whole).step_by(BLOCK) {
+                let block = src.sub(start + BLOCK - 1).cast::<[T; BLOCK]>().read_unaligned();
+                let turned: [T; BLOCK] = std::array::from_fn(|i| block[BLOCK - 1 - i]);
+                dst.add(start).cast::<[T; BLOCK]>().write_unaligned(turned);
+            }
+            for i in whole..n {
+                dst.add(i).write_unaligned(src.sub(i).read_unaligned());
+            }
         } else {
             for i in 0..n as isize {
                 let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
@@ -180,22 +194,84 @@ unsafe fn convert<S: Element, D: Element>(
     }
 }
 
-/// As `convert::<f32, bf16>`, with the rounding written so that it vectorises.
-unsafe fn f32_to_bf16(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
-    if src_stride != 4 || dst_stride != 2 {
-        // SAFETY: the caller's contract, unchanged.
-        return unsafe { convert::<f32, bf16>(src, src_stride, dst, dst_stride, n) };
+/// Elements that are converted between loads and stores: whole vectors of every instruction set.
+const CHUNK: usize = 64;
+
+/// A conversion of contiguous elements by their bits.
+trait Bits: 'static {
+    type From: Copy + Default;
+    type To: Copy + Default;
+    fn convert(bits: Self::From) -> Self::To;
+}
+
+/// Rounds to nearest even by adding just under half a unit; a NaN keeps its top bits and turns quiet.
+struct Narrow;
+impl Bits for Narrow {
+    type From = u32;
+    type To = u16;
+    #[inline(always)]
+    fn convert(bits: u32) -> u16 {
+        let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1))) >> 16;
+        let nan = (bits >> 16) | 0x40;
+        let is_nan = (bits & 0x7fff_ffff) > 0x7f80_0000;
+        (if is_nan { nan } else { rounded }) as u16
     }
-    let (src, dst) = (src.cast::<u32>(), dst.cast::<u16>());
-    for i in 0..n {
-        // SAFETY: both are valid for `n` contiguous elements by the contract.
+}
+
+/// Exact; a NaN turns quiet.
+struct Widen;
+impl Bits for Widen {
+    type From = u16;
+    type To = u32;
+    #[inline(always)]
+    fn convert(bits: u16) -> u32 {
+        let quiet = if bits & 0x7fff > 0x7f80 { 0x40 } else { 0 };
+        u32::from(bits | quiet) << 16
+    }
+}
+
+struct Contiguous<B>(std::marker::PhantomData<B>);
+
+impl<B: Bits> Kernel for Contiguous<B> {
+    type Args = (*const B::From, *mut B::To, usize);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((src, dst, n): Self::Args) {
+        let whole = n / CHUNK * CHUNK;
+        // SAFETY: both are valid for `n` elements by the caller's contract.
         unsafe {
-            let bits = src.add(i).read_unaligned();
-            // Round to nearest even by adding just under half a unit; a NaN keeps its top bits and turns quiet.
-            let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1))) >> 16;
-            let nan = (bits >> 16) | 0x40;
-            let is_nan = (bits & 0x7fff_ffff) > 0x7f80_0000;
-            dst.add(i).write_unaligned(if is_nan { nan } else { rounded } as u16);
+            for start in (0..whole).step_by(CHUNK) {
+                let block = src.add(start).cast::<[B::From; CHUNK]>().read_unaligned();
+                let mut out = [B::To::default(); CHUNK];
+                for (out, bits) in out.iter_mut().zip(block) {
+                    *out = B::convert(bits);
+                }
+                dst.add(start).cast::<[B::To; CHUNK]>().write_unaligned(out);
+            }
+            for i in whole..n {
+                dst.add(i).write_unaligned(B::convert(src.add(i).read_unaligned()));
+            }
+        }
+    }
+}
+
+unsafe fn bf16_to_f32(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+    // SAFETY: the caller's contract; the machine has its level.
+    unsafe {
+        match src_stride == 2 && dst_stride == 4 {
+            true => entry::<Contiguous<Widen>>(level())((src.cast(), dst.cast(), n)),
+            false => convert::<bf16, f32>(src, src_stride, dst, dst_stride, n),
+        }
+    }
+}
+
+unsafe fn f32_to_bf16(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+    // SAFETY: the caller's contract; the machine has its level.
+    unsafe {
+        match src_stride == 4 && dst_stride == 2 {
+            true => entry::<Contiguous<Narrow>>(level())((src.cast(), dst.cast(), n)),
+            false => convert::<f32, bf16>(src, src_stride, dst, dst_stride, n),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::dims::{self, Dims, wrap_dim, wrap_dims};
 use crate::{
     Body, DType, Error, MemoryFormat, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample,
 };
+use flambeau_base::parallel::parallel_for;
 use flambeau_base::storage::LockSet;
 
 // ---- cat ----------------------------------------------------------------------------------------
@@ -77,11 +78,43 @@ fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
     }
 }
 
+/// Parts of a row, each of so many bytes: of tensors that are contiguous and of the result's dtype, where that is the
+/// order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
+fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<usize>> {
+    let alike = |t: &&&Tensor| t.is_contiguous() && t.dtype() == out.dtype();
+    if d == 0 || !out.is_contiguous() || inputs.iter().filter(alike).count() != inputs.len() {
+        return None;
+    }
+    Some(inputs.iter().map(|t| t.sizes()[d..].iter().product::<i64>() as usize * t.element_size()).collect())
+}
+
+/// Bytes that are copied by one thread at a time, at least.
+const COPY_GRAIN: usize = 1 << 18;
+
 fn cat_run(tensors: &[Tensor], dim: i64, outs: &[Tensor]) -> Result<()> {
     let out = &outs[0];
     let d = wrap_dim(dim, out.dim())?;
     let inputs: Vec<&Tensor> = tensors.iter().filter(|t| !skipped(t) && t.numel() > 0).collect();
     let _locks = LockSet::new(inputs.iter().map(|t| (t.storage(), false)).chain([(out.storage(), true)]))?;
+    if let Some(parts) = parts_of_rows(&inputs, d, out) {
+        let rows = out.sizes()[..d].iter().product::<i64>() as usize;
+        let row: usize = parts.iter().sum();
+        let from: Vec<usize> = inputs.iter().map(|t| t.data_ptr() as usize).collect();
+        let to = out.data_ptr() as usize;
+        parallel_for(rows, (COPY_GRAIN / row.max(1)).max(1), &|range| {
+            for r in range {
+                let mut at = (to + r * row) as *mut u8;
+                for (from, part) in from.iter().zip(&parts) {
+                    // SAFETY: row `r` of an input and its place in row `r` of the result, which tile it; both are locked.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping((from + r * part) as *const u8, at, *part);
+                        at = at.add(*part);
+                    }
+                }
+            }
+        });
+        return Ok(());
+    }
     let strides = byte_strides(out.strides(), out.dtype());
     let mut at = out.data_ptr();
     for t in inputs {
@@ -224,7 +257,7 @@ fn roll_any(x: &Tensor, shifts: &[i64], over: &[i64]) -> Result<Tensor> {
         shifts.len(),
         over.len()
     );
-    let mut out = x.clone_in(MemoryFormat::Contiguous)?;
+    let mut out = x.contiguous()?;
     for (&shift, &dim) in shifts.iter().zip(over) {
         let n = x.size(dim)?;
         if n == 0 {
@@ -235,7 +268,8 @@ fn roll_any(x: &Tensor, shifts: &[i64], over: &[i64]) -> Result<Tensor> {
             out = Tensor::cat(&[out.narrow(dim, n - k, k)?, out.narrow(dim, 0, n - k)?], dim)?;
         }
     }
-    Ok(out)
+    // Never the tensor itself.
+    if out.is_set_to(x) { x.clone_in(MemoryFormat::Contiguous) } else { Ok(out) }
 }
 
 op! {
