@@ -32,6 +32,8 @@ class min(NamedTuple): values: Tensor; indices: Tensor
 class mode(NamedTuple): values: Tensor; indices: Tensor
 class multilabel_margin_loss_forward(NamedTuple): output: Tensor; is_target: Tensor
 class nanmedian(NamedTuple): values: Tensor; indices: Tensor
+class nll_loss2d_forward(NamedTuple): output: Tensor; total_weight: Tensor
+class nll_loss_forward(NamedTuple): output: Tensor; total_weight: Tensor
 class qr(NamedTuple): Q: Tensor; R: Tensor
 class slogdet(NamedTuple): sign: Tensor; logabsdet: Tensor
 class sort(NamedTuple): values: Tensor; indices: Tensor

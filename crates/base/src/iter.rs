@@ -10,6 +10,10 @@ use smallvec::SmallVec;
 /// One strip: the operands' addresses, their strides in bytes, and the number of elements.
 pub type Strip<'a> = dyn Fn(&[*mut u8], &[isize], usize) + Sync + 'a;
 
+/// Some rows: the operands' addresses, their strides in bytes along a row and from one row to the next, the elements of a row
+/// and the number of rows.
+pub type Rows<'a> = dyn Fn(&[*mut u8], [&[isize]; 2], [usize; 2]) + Sync + 'a;
+
 /// Elements in one piece of parallel work. Splitting costs about a microsecond; so does this many cheap elements.
 pub const GRAIN: usize = 1 << 15;
 
@@ -114,25 +118,49 @@ impl Iter {
 
     /// Like [`Iter::for_each`], splitting into pieces of `grain` elements.
     pub fn for_each_grain(&self, grain: usize, strip: &Strip) {
+        self.split(grain, &|start, end| self.range(start, end, strip));
+    }
+
+    /// Like [`Iter::for_each`], with all rows at once that lie along the second dimension.
+    pub fn for_each_rows(&self, rows: &Rows) {
+        self.split(GRAIN, &|start, end| self.rows(start, end, rows));
+    }
+
+    fn split(&self, grain: usize, piece: &(dyn Fn(usize, usize) + Sync)) {
         let numel = self.numel();
         if numel == 0 {
             return;
         }
         if numel <= grain || self.output_overlaps() {
-            return self.range(0, numel, strip);
+            return piece(0, numel);
         }
-        parallel::parallel_for(numel, grain, &|r| self.range(r.start, r.end, strip));
+        parallel::parallel_for(numel, grain, &|r| piece(r.start, r.end));
     }
 
     /// Runs `strip` over elements `start..end` in iteration order, on this thread.
     pub fn range(&self, start: usize, end: usize, strip: &Strip) {
-        let n = self.data.len();
+        self.rows(start, end, &|data, [inner, outer], [n, rows]| {
+            if rows == 1 {
+                return strip(data, inner, n);
+            }
+            let mut at: SmallVec<[*mut u8; 4]> = SmallVec::from_slice(data);
+            for row in 0..rows {
+                if row > 0 {
+                    at.iter_mut().zip(outer).for_each(|(p, s)| *p = p.wrapping_offset(*s));
+                }
+                strip(&at, inner, n);
+            }
+        });
+    }
+
+    /// [`Iter::range`], with all rows at once that lie along the second dimension.
+    pub fn rows(&self, start: usize, end: usize, run: &Rows) {
         let dims = self.shape.len();
         let inner = self.shape[0];
         let mut data = self.data.clone();
         if dims == 1 {
             self.advance(&mut data, 0, start);
-            return strip(&data, &self.strides[..n], end - start);
+            return run(&data, [self.strides(0); 2], [end - start, 1]);
         }
         // Where `start` is, as one index per dimension.
         let mut index: SmallVec<[usize; 5]> = SmallVec::with_capacity(dims);
@@ -145,23 +173,29 @@ impl Iter {
         }
         let mut left = end - start;
         while left > 0 {
-            let count = (inner - index[0]).min(left);
-            strip(&data, &self.strides[..n], count);
-            left -= count;
+            let whole = index[0] == 0 && left >= inner;
+            let rows = if whole { (self.shape[1] - index[1]).min(left / inner) } else { 1 };
+            let count = if whole { inner } else { (inner - index[0]).min(left) };
+            run(&data, [self.strides(0), self.strides(1)], [count, rows]);
+            left -= count * rows;
             if left == 0 {
                 return;
             }
-            // To the start of the next row.
+            // To the start of the row after these.
             self.retreat(&mut data, 0, index[0]);
             index[0] = 0;
+            index[1] += rows;
+            self.advance(&mut data, 1, rows);
             for d in 1..dims {
-                index[d] += 1;
-                self.advance(&mut data, d, 1);
                 if index[d] < self.shape[d] {
                     break;
                 }
                 self.retreat(&mut data, d, self.shape[d]);
                 index[d] = 0;
+                if d + 1 < dims {
+                    index[d + 1] += 1;
+                    self.advance(&mut data, d + 1, 1);
+                }
             }
         }
     }

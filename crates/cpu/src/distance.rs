@@ -18,6 +18,25 @@ pub enum Pairs {
     Upper(usize),
 }
 
+impl Pairs {
+    /// How many rows a row is paired with, at most.
+    fn others(self) -> usize {
+        match self {
+            Pairs::All(_, _, n) | Pairs::Upper(n) => n,
+        }
+    }
+
+    /// Where the distance of row `i` and the `j`-th of its others stands, and which row that is.
+    #[inline(always)]
+    fn other(self, i: usize, j: usize) -> Option<(usize, usize)> {
+        match self {
+            Pairs::All(_, m, n) => Some((i * n + j, i / m * n + j)),
+            Pairs::Upper(_) if i == j => None,
+            Pairs::Upper(n) => Some((place(n, i.min(j), i.max(j)), j)),
+        }
+    }
+}
+
 /// Where the distance of rows `i < j` of `n` stands.
 fn place(n: usize, i: usize, j: usize) -> usize {
     i * n - i * (i + 1) / 2 + j - i - 1
@@ -80,7 +99,7 @@ impl<T: Float + Element> Kernel for Distances<T> {
     }
 }
 
-/// Folds the differences of two rows in [`LANES`] lanes, which are then joined in order.
+/// Folds the differences of two rows in [`LANES`] lanes, which are then joined.
 #[inline(always)]
 fn fold<T: Float + Element>(a: &[T], b: &[T], step: impl Fn(T, T) -> T, join: impl Fn(T, T) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];
@@ -94,7 +113,15 @@ fn fold<T: Float + Element>(a: &[T], b: &[T], step: impl Fn(T, T) -> T, join: im
     for (lane, (a, b)) in lanes.iter_mut().zip(rest) {
         *lane = step(*lane, *a - *b);
     }
-    lanes.into_iter().fold(T::ZERO, join)
+    // Halves onto halves, which vectorises too.
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = join(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 /// The gradient of [`distances`] by `x`, for the gradients `g` of the distances `dist`.
@@ -112,23 +139,13 @@ pub fn distances_backward<T: Float + Element>(
         Pairs::Upper(n) => n,
     };
     let out = Shared(out.as_mut_ptr());
-    let others = match pairs {
-        Pairs::All(_, _, n) | Pairs::Upper(n) => n,
-    };
+    let others = pairs.others();
     parallel_for(rows, GRAIN / (others * width).max(1) + 1, &|range| {
         for i in range {
-            // SAFETY: every row of the output is one piece of work's.
-            let to = unsafe { std::slice::from_raw_parts_mut(out.get().add(i * width), width) };
-            to.fill(T::ZERO);
-            for j in 0..others {
-                let (at, other) = match pairs {
-                    Pairs::All(_, m, n) => (i * n + j, i / m * n + j),
-                    Pairs::Upper(_) if i == j => continue,
-                    Pairs::Upper(n) => (place(n, i.min(j), i.max(j)), j),
-                };
-                let (a, b) = (&x[i * width..(i + 1) * width], &y[other * width..(other + 1) * width]);
-                // SAFETY: slices.
-                unsafe { run::<Slopes<T>>((p, a, b, g[at], dist[at], to)) };
+            // SAFETY: every row of the output is one piece of work's; slices.
+            unsafe {
+                let to = std::slice::from_raw_parts_mut(out.get().add(i * width), width);
+                run::<Slopes<T>>((pairs, width, p, i, x, y, (g, dist), to));
             }
         }
     });
@@ -137,40 +154,63 @@ pub fn distances_backward<T: Float + Element>(
 struct Slopes<T>(PhantomData<T>);
 
 impl<T: Float + Element> Kernel for Slopes<T> {
-    /// The norm, two rows, the gradient of their distance, the distance, and what the first row's gradient is added to.
-    type Args = (f64, *const [T], *const [T], T, T, *mut [T]);
+    /// The pairs, the rows' width, the norm, a row, all rows, the gradients of the distances and those, and the row's
+    /// gradient.
+    type Args = (Pairs, usize, f64, usize, *const [T], *const [T], (*const [T], *const [T]), *mut [T]);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((p, a, b, g, dist, to): Self::Args) {
+    unsafe fn run<I: Isa>((pairs, width, p, i, x, y, (g, dist), to): Self::Args) {
         // SAFETY: slices of `distances_backward`.
-        let (a, b, to) = unsafe { (&*a, &*b, &mut *to) };
-        let each = a.iter().zip(b).map(|(a, b)| *a - *b).zip(to);
-        if p == 1.0 {
-            for (d, to) in each {
-                *to += Float::sign::<I>(d) * g;
+        let (x, y, g, dist, to) = unsafe { (&*x, &*y, &*g, &*dist, &mut *to) };
+        let a = &x[i * width..(i + 1) * width];
+        let others = (0..pairs.others()).filter_map(|j| pairs.other(i, j));
+        to.fill(T::ZERO);
+        if p == 2.0 {
+            let factor = |at: usize| if dist[at] == T::ZERO { T::ZERO } else { g[at] / dist[at] };
+            let factors: Vec<(usize, T)> = others.map(|(at, row)| (row, factor(at))).collect();
+            for (c, (to, a)) in to.chunks_mut(LANES).zip(a.chunks(LANES)).enumerate() {
+                let mut sum = [T::ZERO; LANES];
+                for (row, factor) in &factors {
+                    let b = &y[row * width + c * LANES..][..a.len()];
+                    match (<&[T; LANES]>::try_from(a), <&[T; LANES]>::try_from(b)) {
+                        (Ok(a), Ok(b)) => (0..LANES).for_each(|k| sum[k] += (a[k] - b[k]) * *factor),
+                        _ => sum.iter_mut().zip(a).zip(b).for_each(|((s, a), b)| *s += (*a - *b) * *factor),
+                    }
+                }
+                to.copy_from_slice(&sum[..to.len()]);
             }
-        } else if p == f64::INFINITY {
-            // The distance is rounded where the rows are of lower precision.
-            let dist = a.iter().zip(b).fold(T::ZERO, |s, (a, b)| {
-                let d = Float::abs::<I>(*a - *b);
-                if d > s { d } else { s }
-            });
-            for (d, to) in each {
-                *to += if Float::abs::<I>(d) == dist { Float::sign::<I>(d) * g } else { T::ZERO };
-            }
-        } else if p == 0.0 || dist == T::ZERO {
-        } else if p == 2.0 {
-            for (d, to) in each {
-                *to += d * g / dist;
-            }
-        } else {
-            let factor = g / Float::pow::<I>(dist, T::from_f64(p - 1.0));
-            let q = T::from_f64(p - 1.0);
-            for (d, to) in each {
-                let slope = Float::pow::<I>(Float::abs::<I>(d), q) * Float::sign::<I>(d) * factor;
-                *to += if d == T::ZERO { T::ZERO } else { slope };
-            }
+            return;
+        }
+        for (at, row) in others {
+            slope::<I, T>(p, a, &y[row * width..(row + 1) * width], g[at], dist[at], to);
+        }
+    }
+}
+
+/// Adds the gradient of the distance `dist` of two rows by the first, times `g`.
+#[inline(always)]
+fn slope<I: Isa, T: Float + Element>(p: f64, a: &[T], b: &[T], g: T, dist: T, to: &mut [T]) {
+    let each = a.iter().zip(b).map(|(a, b)| *a - *b).zip(to);
+    if p == 1.0 {
+        for (d, to) in each {
+            *to += Float::sign::<I>(d) * g;
+        }
+    } else if p == f64::INFINITY {
+        // The distance is rounded where the rows are of lower precision.
+        let dist = a.iter().zip(b).fold(T::ZERO, |s, (a, b)| {
+            let d = Float::abs::<I>(*a - *b);
+            if d > s { d } else { s }
+        });
+        for (d, to) in each {
+            *to += if Float::abs::<I>(d) == dist { Float::sign::<I>(d) * g } else { T::ZERO };
+        }
+    } else if p != 0.0 && dist != T::ZERO {
+        let factor = g / Float::pow::<I>(dist, T::from_f64(p - 1.0));
+        let q = T::from_f64(p - 1.0);
+        for (d, to) in each {
+            let slope = Float::pow::<I>(Float::abs::<I>(d), q) * Float::sign::<I>(d) * factor;
+            *to += if d == T::ZERO { T::ZERO } else { slope };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Pointwise kernels: 1-d strips, and the driver that walks, splits and converts around them.
 //!
 //! A pointwise operator is a type that implements [`Map`] for each element type it supports: a function from `N`
-//! elements to one. [`strip`] turns it into a 1-d loop for one instruction set. That loop is all that is compiled per
+//! elements to one. [`strip`] turns it into a loop over the rows of a strip for one instruction set. That loop is all that is compiled per
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
 use crate::copy::{CastStrip, cast_strip, stream};
@@ -17,23 +17,27 @@ pub const MAX_PARAMS: usize = 4;
 /// Elements converted at a time: a few kilobytes per operand, so that they stay in the first-level cache.
 const BLOCK: usize = 512;
 
-/// What a strip is given: addresses and byte strides of the output and the inputs, the number of elements, and the
-/// scalar parameters.
+/// What a strip is given: addresses and byte strides of the output and the inputs, the number of elements and of rows of
+/// them, and the scalar parameters.
 pub struct StripArgs {
     /// Output first.
     pub data: [*mut u8; MAX_OPERANDS],
     /// In bytes.
     pub strides: [isize; MAX_OPERANDS],
-    /// Elements.
+    /// Elements of a row.
     pub n: usize,
+    /// How many rows, mostly one.
+    pub rows: usize,
+    /// From one row to the next, in bytes.
+    pub row_strides: [isize; MAX_OPERANDS],
     /// Whether the output is too large for any cache and not an input: its stores should go past them.
     pub streams: bool,
     /// Parameters, in the schema's order.
     pub params: [Scalar; MAX_PARAMS],
 }
 
-/// A 1-d loop. The operands are of the strip's dtypes, valid for `n` elements at their strides; the output may be one
-/// of the inputs exactly but not overlap one partly.
+/// A loop over rows. The operands are of the strip's dtypes, valid for `rows` times `n` elements at their strides; the output
+/// may be one of the inputs exactly but not overlap one partly.
 pub type StripFn = unsafe fn(StripArgs);
 
 /// A strip and the dtype it writes.
@@ -119,11 +123,15 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
                     return Self::dense::<I>(&a, &p, fixed);
                 }
             }
-            for i in 0..n as isize {
-                let x: [T; N] = std::array::from_fn(|k| {
-                    (a.data[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
-                });
-                (a.data[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(Self::one::<I>(x, &p));
+            for row in 0..a.rows as isize {
+                let at: [*mut u8; MAX_OPERANDS] =
+                    std::array::from_fn(|k| a.data[k].wrapping_offset(a.row_strides[k] * row));
+                for i in 0..n as isize {
+                    let x: [T; N] = std::array::from_fn(|k| {
+                        (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
+                    });
+                    (at[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(Self::one::<I>(x, &p));
+                }
             }
         }
     }
@@ -135,21 +143,42 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
     }
 
-    /// Contiguous output, inputs contiguous or (`fixed`) one number each.
+    /// Rows of a contiguous output, inputs contiguous or (`fixed`) one number for each row.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
     unsafe fn dense<I: Isa>(a: &StripArgs, p: &[T; MAX_PARAMS], fixed: [bool; N]) {
-        let out = a.data[0] as *mut M::Out;
-        let inputs: [*const T; N] = std::array::from_fn(|k| a.data[k + 1] as *const T);
-        // SAFETY: each address is valid for the elements its stride reaches.
+        for row in 0..a.rows as isize {
+            let out = a.data[0].wrapping_offset(a.row_strides[0] * row) as *mut M::Out;
+            let inputs: [*const T; N] =
+                std::array::from_fn(|k| a.data[k + 1].wrapping_offset(a.row_strides[k + 1] * row) as *const T);
+            let streams = a.streams && out.addr().is_multiple_of(64);
+            // SAFETY: each address is valid for the elements its stride reaches.
+            unsafe { Self::dense_row::<I>(out, inputs, a.n, streams, p, fixed) };
+        }
+        if a.streams {
+            stream::finish();
+        }
+    }
+
+    /// # Safety
+    /// As [`StripFn`], of one row.
+    #[inline(always)]
+    unsafe fn dense_row<I: Isa>(
+        out: *mut M::Out,
+        inputs: [*const T; N],
+        n: usize,
+        streams: bool,
+        p: &[T; MAX_PARAMS],
+        fixed: [bool; N],
+    ) {
+        // SAFETY: the caller's.
         unsafe {
             let numbers: [T; N] =
                 std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
-            let streams = a.streams && out.addr().is_multiple_of(64);
             let mut start = 0;
-            while start + CHUNK <= a.n {
+            while start + CHUNK <= n {
                 let mut buffer = [M::Out::default(); CHUNK];
                 let load = |i: usize| -> [T; N] {
                     std::array::from_fn(
@@ -173,10 +202,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
                 start += CHUNK;
             }
-            if streams {
-                stream::finish();
-            }
-            for i in start..a.n {
+            for i in start..n {
                 let x: [T; N] =
                     std::array::from_fn(|k| if fixed[k] { numbers[k] } else { inputs[k].add(i).read_unaligned() });
                 out.add(i).write_unaligned(Self::one::<I>(x, p));
@@ -220,9 +246,12 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         let bytes = operands.iter().map(|o| if o.strides.contains(&0) { 0 } else { o.dtype.size() }).sum::<usize>();
         let in_place = operands[1..].iter().any(|o| o.data == operands[0].data);
         let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
-        return iter.for_each(&|data, strides, count| {
+        return iter.for_each_rows(&|data, [inner, outer], [count, rows]| {
+            let mut args = strip_args(data, inner, count, params, streams);
+            args.rows = rows;
+            args.row_strides[..outer.len()].copy_from_slice(outer);
             // SAFETY: the iterator hands out elements within the operands.
-            unsafe { (strip.run)(strip_args(data, strides, count, params, streams)) }
+            unsafe { (strip.run)(args) }
         });
     }
     iter.for_each(&|data, strides, count| {
@@ -233,8 +262,15 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
 
 #[inline(always)]
 fn strip_args(data: &[*mut u8], strides: &[isize], n: usize, params: [Scalar; MAX_PARAMS], streams: bool) -> StripArgs {
-    let mut args =
-        StripArgs { data: [std::ptr::null_mut(); MAX_OPERANDS], strides: [0; MAX_OPERANDS], n, streams, params };
+    let mut args = StripArgs {
+        data: [std::ptr::null_mut(); MAX_OPERANDS],
+        strides: [0; MAX_OPERANDS],
+        n,
+        rows: 1,
+        row_strides: [0; MAX_OPERANDS],
+        streams,
+        params,
+    };
     args.data[..data.len()].copy_from_slice(data);
     args.strides[..strides.len()].copy_from_slice(strides);
     args

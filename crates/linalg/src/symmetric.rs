@@ -142,6 +142,8 @@ pub fn ldl_solve<T: Number>(n: usize, k: usize, ld: &[T], pivots: &[i32], hermit
     }
     let conj = |x: T| if hermitian { x.conjugate() } else { x };
     let at = |i: usize, j: usize| ld[j * n + i];
+    // Column `j` of L from row `i` on.
+    let below = |i: usize, j: usize| &ld[j * n + i..(j + 1) * n];
     // A lone negative pivot at the end can only come from outside; it is taken for a 1 * 1 block.
     let is_pair = |i: usize| pivots[i] < 0 && i + 1 < n;
     let place = |i: usize| pivots[i].unsigned_abs() as usize - 1;
@@ -151,8 +153,8 @@ pub fn ldl_solve<T: Number>(n: usize, k: usize, ld: &[T], pivots: &[i32], hermit
             if is_pair(i) {
                 column.swap(i + 1, place(i));
                 let (x, y) = (column[i], column[i + 1]);
-                for (r, value) in column.iter_mut().enumerate().skip(i + 2) {
-                    *value -= at(r, i) * x + at(r, i + 1) * y;
+                for ((value, a), b) in column[i + 2..].iter_mut().zip(below(i + 2, i)).zip(below(i + 2, i + 1)) {
+                    *value -= *a * x + *b * y;
                 }
                 let d21 = at(i + 1, i);
                 let (d11, d22) = (at(i, i) / conj(d21), at(i + 1, i + 1) / d21);
@@ -164,8 +166,8 @@ pub fn ldl_solve<T: Number>(n: usize, k: usize, ld: &[T], pivots: &[i32], hermit
             } else {
                 column.swap(i, place(i));
                 let x = column[i];
-                for (r, value) in column.iter_mut().enumerate().skip(i + 1) {
-                    *value -= at(r, i) * x;
+                for (value, a) in column[i + 1..].iter_mut().zip(below(i + 1, i)) {
+                    *value -= *a * x;
                 }
                 column[i] = x / if hermitian { T::from_real(at(i, i).re()) } else { at(i, i) };
                 i += 1;
@@ -175,21 +177,36 @@ pub fn ldl_solve<T: Number>(n: usize, k: usize, ld: &[T], pivots: &[i32], hermit
         while i > 0 {
             i -= 1;
             let second = pivots[i] < 0 && i > 0 && pairs_end(pivots, i);
-            let dot =
-                |column: &[T], from: usize, j: usize| (from..n).fold(T::zero(), |s, r| s + conj(at(r, j)) * column[r]);
+            let product = |column: &[T], j: usize| dot(below(i + 1, j), &column[i + 1..], hermitian);
             if second {
-                let (x, y) = (dot(column, i + 1, i - 1), dot(column, i + 1, i));
+                let (x, y) = (product(column, i - 1), product(column, i));
                 column[i - 1] -= x;
                 column[i] -= y;
                 column.swap(i, place(i));
                 i -= 1;
             } else {
-                let x = dot(column, i + 1, i);
+                let x = product(column, i);
                 column[i] -= x;
                 column.swap(i, place(i));
             }
         }
     }
+}
+
+/// The sum of products of two columns, the first conjugated if asked for, in partial sums that vectorise.
+fn dot<T: Number>(a: &[T], b: &[T], conjugate: bool) -> T {
+    const LANES: usize = 16;
+    let conj = |x: T| if conjugate { x.conjugate() } else { x };
+    let (wide_a, wide_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = wide_a.remainder().iter().zip(wide_b.remainder());
+    let rest = rest.fold(T::zero(), |sum, (a, b)| sum + conj(*a) * *b);
+    let mut sums = [T::zero(); LANES];
+    for (a, b) in wide_a.zip(wide_b) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += conj(*a) * *b;
+        }
+    }
+    sums.into_iter().fold(rest, |sum, x| sum + x)
 }
 
 /// Whether `i` is the second of a pair: the run of negative pivots that ends there is even.

@@ -226,6 +226,8 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
         data: [out.data_ptr(); MAX_OPERANDS],
         strides: [strip.out.size() as isize; MAX_OPERANDS],
         n: out.numel() as usize,
+        rows: 1,
+        row_strides: [0; MAX_OPERANDS],
         streams: false,
         params,
     };
@@ -432,6 +434,8 @@ fn run(
             data: [out.data_ptr(); MAX_OPERANDS],
             strides: [strip.out.size() as isize; MAX_OPERANDS],
             n: out.numel() as usize,
+            rows: 1,
+            row_strides: [0; MAX_OPERANDS],
             streams: false,
             params,
         };

@@ -300,6 +300,93 @@ pub trait Float:
     fn trigamma_common<I: Isa>(self) -> Self {
         self.polygamma::<I>(1)
     }
+    /// Whether [`zeta_common`](Float::zeta_common) takes these.
+    #[inline(always)]
+    fn is_common_zeta(self, _q: Self) -> bool {
+        false
+    }
+    /// [`zeta`](Float::zeta) where [`is_common_zeta`](Float::is_common_zeta) holds.
+    #[inline]
+    fn zeta_common<I: Isa>(self, q: Self) -> Self {
+        self.zeta::<I>(q)
+    }
+    /// Whether [`digamma_common`](Float::digamma_common) takes it.
+    #[inline(always)]
+    fn is_common_digamma(self) -> bool {
+        false
+    }
+    /// [`digamma`](Float::digamma) where [`is_common_digamma`](Float::is_common_digamma) holds.
+    #[inline]
+    fn digamma_common<I: Isa>(self) -> Self {
+        self.digamma::<I>()
+    }
+    /// Whether the common forms of the Bessel functions take it.
+    #[inline(always)]
+    fn is_common_bessel(self) -> bool {
+        false
+    }
+    /// The Bessel function of the first kind of order 0 where [`is_common_bessel`](Float::is_common_bessel) holds.
+    #[inline]
+    fn bessel_j0_common<I: Isa>(self) -> Self {
+        Self::from_f64(special::bessel::j0(self.to_f64()))
+    }
+    /// The Bessel function of the first kind of order 1 where [`is_common_bessel`](Float::is_common_bessel) holds.
+    #[inline]
+    fn bessel_j1_common<I: Isa>(self) -> Self {
+        Self::from_f64(special::bessel::j1(self.to_f64()))
+    }
+    /// The Bessel function of the second kind of order 0 where [`is_common_bessel`](Float::is_common_bessel) holds.
+    #[inline]
+    fn bessel_y0_common<I: Isa>(self) -> Self {
+        Self::from_f64(special::bessel::y0(self.to_f64()))
+    }
+    /// The Bessel function of the second kind of order 1 where [`is_common_bessel`](Float::is_common_bessel) holds.
+    #[inline]
+    fn bessel_y1_common<I: Isa>(self) -> Self {
+        Self::from_f64(special::bessel::y1(self.to_f64()))
+    }
+    /// Whether [`bessel_k_common`](Float::bessel_k_common) takes it.
+    #[inline(always)]
+    fn is_common_modified(self) -> bool {
+        false
+    }
+    /// The modified Bessel function of the second kind of order 0 or 1 where
+    /// [`is_common_modified`](Float::is_common_modified) holds, times `exp(self)` if asked for.
+    #[inline]
+    fn bessel_k_common<I: Isa>(self, order_1: bool, scaled: bool) -> Self {
+        let x = self.to_f64();
+        Self::from_f64(match (order_1, scaled) {
+            (false, false) => special::bessel::k0(x),
+            (true, false) => special::bessel::k1(x),
+            (false, true) => special::bessel::scaled_k0(x),
+            (true, true) => special::bessel::scaled_k1(x),
+        })
+    }
+    /// Whether [`igamma_common`](Float::igamma_common) and [`igammac_common`](Float::igammac_common) take this shape and `x`.
+    #[inline(always)]
+    fn is_common_incomplete(self, _x: Self) -> bool {
+        false
+    }
+    /// [`igamma`](Float::igamma) where [`is_common_incomplete`](Float::is_common_incomplete) holds.
+    #[inline]
+    fn igamma_common<I: Isa>(self, x: Self) -> Self {
+        self.igamma(x)
+    }
+    /// [`igammac`](Float::igammac) where [`is_common_incomplete`](Float::is_common_incomplete) holds.
+    #[inline]
+    fn igammac_common<I: Isa>(self, x: Self) -> Self {
+        self.igammac(x)
+    }
+    /// The regularised lower incomplete gamma function of this shape.
+    #[inline]
+    fn igamma(self, x: Self) -> Self {
+        Self::from_f64(special::gamma::igamma(self.to_f64(), x.to_f64()))
+    }
+    /// The regularised upper incomplete gamma function of this shape.
+    #[inline]
+    fn igammac(self, x: Self) -> Self {
+        Self::from_f64(special::gamma::igammac(self.to_f64(), x.to_f64()))
+    }
     /// The `order`-th derivative of [`digamma`](Float::digamma).
     #[inline]
     fn polygamma<I: Isa>(self, order: i64) -> Self {
@@ -634,6 +721,62 @@ float! {
         #[inline(always)]
         fn lgamma_common<I: Isa>(self) -> f32 {
             special::single::lgamma_common::<I>(self)
+        }
+        #[inline(always)]
+        fn is_common_zeta(self, q: f32) -> bool {
+            special::single::is_common_zeta(self, q)
+        }
+        #[inline(always)]
+        fn zeta_common<I: Isa>(self, q: f32) -> f32 {
+            special::single::zeta_common::<I>(self, q)
+        }
+        #[inline(always)]
+        fn is_common_digamma(self) -> bool {
+            special::single::is_common_digamma(self)
+        }
+        #[inline(always)]
+        fn digamma_common<I: Isa>(self) -> f32 {
+            special::single::digamma_common::<I>(self)
+        }
+        #[inline(always)]
+        fn is_common_bessel(self) -> bool {
+            special::single::bessel::is_common_bessel(self)
+        }
+        #[inline(always)]
+        fn bessel_j0_common<I: Isa>(self) -> f32 {
+            special::single::bessel::j0::<I>(self)
+        }
+        #[inline(always)]
+        fn bessel_j1_common<I: Isa>(self) -> f32 {
+            special::single::bessel::j1::<I>(self)
+        }
+        #[inline(always)]
+        fn bessel_y0_common<I: Isa>(self) -> f32 {
+            special::single::bessel::y0::<I>(self)
+        }
+        #[inline(always)]
+        fn bessel_y1_common<I: Isa>(self) -> f32 {
+            special::single::bessel::y1::<I>(self)
+        }
+        #[inline(always)]
+        fn is_common_modified(self) -> bool {
+            special::single::bessel::is_common_modified(self)
+        }
+        #[inline(always)]
+        fn bessel_k_common<I: Isa>(self, order_1: bool, scaled: bool) -> f32 {
+            special::single::bessel::k::<I>(self, order_1, scaled)
+        }
+        #[inline(always)]
+        fn is_common_incomplete(self, x: f32) -> bool {
+            special::single::is_common_incomplete(self, x)
+        }
+        #[inline(always)]
+        fn igamma_common<I: Isa>(self, x: f32) -> f32 {
+            special::single::igamma_common::<I>(self, x)
+        }
+        #[inline(always)]
+        fn igammac_common<I: Isa>(self, x: f32) -> f32 {
+            special::single::igammac_common::<I>(self, x)
         }
         #[inline(always)]
         fn trigamma_common<I: Isa>(self) -> f32 {

@@ -281,6 +281,12 @@ fn i0e_of<I: Isa>(a: f64) -> f64 {
     select(a == 0.0, 1.0, select(a <= 8.0, near, far))
 }
 
+/// [`i0`] of a finite number that is not negative, for loops.
+#[inline(always)]
+pub fn i0_finite<I: Isa>(a: f64) -> f64 {
+    i0e_of::<I>(a) * double::exp::<I>(a)
+}
+
 /// The modified Bessel function of the first kind, order 0.
 pub fn i0(x: f64) -> f64 {
     grow(x, i0e(x))

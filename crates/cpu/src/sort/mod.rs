@@ -12,7 +12,7 @@ mod search;
 mod select;
 mod unique;
 
-pub use search::{bincount, bincount_weighted, histogram, searchsorted};
+pub use search::{bincount, bincount_weighted, bins, histogram, searchsorted};
 pub use select::{Rank, select_rank, topk};
 pub use unique::{Unique, unique, unique_consecutive, unique_rows};
 

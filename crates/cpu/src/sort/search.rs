@@ -56,38 +56,26 @@ pub unsafe fn searchsorted(
     });
 }
 
-/// How often each of `0..` occurs, up to the greatest value, and at least `least` counts. A negative value is returned
-/// with its position.
-pub fn bincount(values: &[i64], least: usize) -> Result<Vec<i64>, (usize, i64)> {
-    let mut counts = vec![0i64; bins(values, least)?];
+/// How many counts numbers from zero up need, at least `least`. A negative value is returned with its position.
+pub fn bins(values: &[i64], least: usize) -> Result<usize, (usize, i64)> {
+    let (min, max) = values.iter().fold((0, -1), |(min, max), &v| (v.min(min), v.max(max)));
+    match values.iter().position(|&v| min < 0 && v < 0) {
+        Some(position) => Err((position, values[position])),
+        None => Ok(least.max(max.saturating_add(1) as usize)),
+    }
+}
+
+/// Adds to `counts` how often each of `0..` occurs; there are as many as [`bins`] says.
+pub fn bincount(values: &[i64], counts: &mut [i64]) {
     for &value in values {
         counts[value as usize] += 1;
     }
-    Ok(counts)
 }
 
 /// [`bincount`], adding up weights (one per value) instead of ones.
-pub fn bincount_weighted<W: Copy + Default + std::ops::AddAssign>(
-    values: &[i64],
-    weights: &[W],
-    least: usize,
-) -> Result<Vec<W>, (usize, i64)> {
-    let mut sums = vec![W::default(); bins(values, least)?];
+pub fn bincount_weighted<W: Copy + std::ops::AddAssign>(values: &[i64], weights: &[W], sums: &mut [W]) {
     for (&value, &weight) in values.iter().zip(weights) {
         sums[value as usize] += weight;
-    }
-    Ok(sums)
-}
-
-fn bins(values: &[i64], least: usize) -> Result<usize, (usize, i64)> {
-    let (mut min, mut max) = (0, -1);
-    for &value in values {
-        min = min.min(value);
-        max = max.max(value);
-    }
-    match values.iter().position(|&v| min < 0 && v < 0) {
-        Some(position) => Err((position, values[position])),
-        None => Ok(least.max((max + 1) as usize)),
     }
 }
 

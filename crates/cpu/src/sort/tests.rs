@@ -180,10 +180,12 @@ fn searches() {
 
 #[test]
 fn counts() {
-    assert_eq!(bincount(&[1, 1, 3], 0), Ok(vec![0, 2, 0, 1]));
-    assert_eq!(bincount(&[], 2), Ok(vec![0, 0]));
-    assert_eq!(bincount(&[1, -4], 2), Err((1, -4)));
-    assert_eq!(bincount_weighted(&[1, 1, 0], &[0.5f32, 1.0, 2.0], 0), Ok(vec![2.0, 1.5]));
+    assert_eq!((bins(&[1, 1, 3], 0), bins(&[], 2), bins(&[1, -4], 2)), (Ok(4), Ok(2), Err((1, -4))));
+    let (mut counts, mut sums) = ([0; 4], [0.0f32; 2]);
+    bincount(&[1, 1, 3], &mut counts);
+    assert_eq!(counts, [0, 2, 0, 1]);
+    bincount_weighted(&[1, 1, 0], &[0.5, 1.0, 2.0], &mut sums);
+    assert_eq!(sums, [2.0, 1.5]);
     let edges = [0.0f32, 1.0, 2.0, 4.0];
     let values = [0.0, 0.5, 1.0, 2.0, 4.0, 4.1, -1.0, f32::NAN];
     assert_eq!(histogram(&values, None, &edges, false, true), [2.0, 1.0, 2.0]);

@@ -30,6 +30,34 @@ impl Unique {
         }
         out
     }
+
+    /// Of `n` elements in the order they have, without branches: which of them differ cannot be predicted.
+    ///
+    /// # Safety
+    /// `data` must be valid for `n` elements.
+    unsafe fn of_neighbours<T: PartialEq + Copy>(data: *const T, n: usize) -> Unique {
+        if n == 0 {
+            return Unique::default();
+        }
+        // Each element is written down as the start of the next run, until one is.
+        let (mut positions, mut inverse) = (vec![0i64; n + 1], vec![0i64; n]);
+        let mut last = 0;
+        // SAFETY: elements of the caller's; there are at most as many runs as elements.
+        unsafe {
+            let mut before = data.read_unaligned();
+            for i in 1..n {
+                let x = data.add(i).read_unaligned();
+                *positions.get_unchecked_mut(last + 1) = i as i64;
+                last += usize::from(x != before);
+                *inverse.get_unchecked_mut(i) = last as i64;
+                before = x;
+            }
+        }
+        positions.truncate(last + 1);
+        let ends = positions[1..].iter().copied().chain([n as i64]);
+        let counts = positions.iter().zip(ends).map(|(start, end)| end - start).collect();
+        Unique { positions, inverse, counts }
+    }
 }
 
 /// The distinct elements of `n` contiguous ones, ascending. Every NaN is distinct.
@@ -60,6 +88,12 @@ pub unsafe fn unique(src: *const u8, n: usize, dtype: DType) -> Unique {
 /// # Safety
 /// `src` must be valid for `rows * width` elements of `dtype`.
 pub unsafe fn unique_consecutive(src: *const u8, rows: usize, width: usize, dtype: DType) -> Unique {
+    if width == 1 {
+        return dispatch!(dtype, T => {
+            // SAFETY: the caller's elements; whatever their address, they are read one by one.
+            unsafe { Unique::of_neighbours(src.cast::<T>(), rows) }
+        });
+    }
     // SAFETY: two rows of the source.
     Unique::from_order(0..rows as i64, rows, |i| unsafe { !rows_equal(src, i, i - 1, width, dtype) })
 }

@@ -6,6 +6,7 @@
 
 use super::loss::reduce;
 use crate::{Body, DType, Error, Op, Result, Tensor, backward, ensure, sample};
+use flambeau_cpu::ctc::{self as kernels, Sample};
 
 /// A batch of problems.
 struct Batch<'a> {
@@ -91,22 +92,27 @@ impl Batch<'_> {
         })
     }
 
-    /// The label of a state: every other one is blank.
-    fn label(&self, b: usize, state: usize) -> usize {
-        if state.is_multiple_of(2) { self.blank } else { self.targets[b][state / 2] }
+    /// The labels of a sample's states, of which every other one is blank, and 0 for those that may be reached from two
+    /// before: if both have labels, and different ones.
+    fn path(&self, b: usize) -> (Vec<usize>, Vec<f64>) {
+        let targets = &self.targets[b];
+        let label = |s: usize| if s.is_multiple_of(2) { self.blank } else { targets[s / 2] };
+        let skips = |s: usize| s % 2 == 1 && s >= 3 && targets[s / 2] != targets[s / 2 - 1];
+        let states = 0..2 * targets.len() + 1;
+        (states.clone().map(label).collect(), states.map(|s| if skips(s) { 0.0 } else { NEVER }).collect())
     }
 
-    /// Whether a state may be reached from two before: if both have labels, and different ones.
-    fn skips(&self, b: usize, state: usize) -> bool {
-        state % 2 == 1 && state >= 3 && self.targets[b][state / 2] != self.targets[b][state / 2 - 1]
+    /// A sample among the log-probabilities of all.
+    fn sample<'a>(&self, b: usize, log_probabilities: &'a [f64], (states, skips): &'a (Vec<usize>, Vec<f64>)) -> Sample<'a> {
+        Sample {
+            log_probabilities: &log_probabilities[b * self.labels..],
+            stride: self.samples * self.labels,
+            labels: self.labels,
+            steps: self.inputs[b] as usize,
+            states,
+            skips,
+        }
     }
-}
-
-/// `log(exp(a) + exp(b) + exp(c))`.
-fn log_sum(terms: [f64; 3]) -> f64 {
-    let most = terms.into_iter().fold(f64::NEG_INFINITY, f64::max);
-    let most = if most == f64::NEG_INFINITY { 0.0 } else { most };
-    terms.into_iter().map(|x| (x - most).exp()).sum::<f64>().ln() + most
 }
 
 const NEVER: f64 = f64::NEG_INFINITY;
@@ -120,31 +126,12 @@ fn forward_any(lp: &Tensor, targets: &Tensor, inputs: &[i64], lengths: &[i64], b
         return Ok((Tensor::empty(&sizes[..1], (dtype, device))?, Tensor::empty(&sizes, (dtype, device))?));
     }
     let p = lp.to_vec::<f64>()?;
-    let (t_stride, c) = (batch.samples * batch.labels, batch.labels);
     let mut losses = vec![0.0; batch.samples];
     let plane = batch.steps * batch.states;
     let mut alphas = vec![NEVER; batch.samples * plane];
     for b in 0..batch.samples {
-        let (steps, n) = (batch.inputs[b] as usize, 2 * batch.targets[b].len() + 1);
-        let at = |t: usize, state: usize| p[t * t_stride + b * c + batch.label(b, state)];
-        let alpha = &mut alphas[b * plane..][..plane];
-        if steps == 0 {
-            losses[b] = if n == 1 { 0.0 } else { f64::INFINITY };
-            continue;
-        }
-        for (s, start) in alpha.iter_mut().enumerate().take(n.min(2)) {
-            *start = at(0, s);
-        }
-        for t in 1..steps {
-            let (before, now) = alpha[(t - 1) * batch.states..].split_at_mut(batch.states);
-            for s in 0..n {
-                let back = |k: usize| if s >= k { before[s - k] } else { NEVER };
-                let skipped = if batch.skips(b, s) { back(2) } else { NEVER };
-                now[s] = log_sum([back(0), back(1), skipped]) + at(t, s);
-            }
-        }
-        let last = &alpha[(steps - 1) * batch.states..];
-        losses[b] = -log_sum([last[n - 1], if n > 1 { last[n - 2] } else { NEVER }, NEVER]);
+        let path = batch.path(b);
+        losses[b] = kernels::forward(batch.sample(b, &p, &path), &mut alphas[b * plane..][..plane], batch.states);
     }
     Ok((Tensor::from_slice(&losses)?.to_dtype(dtype)?, Tensor::from_slice_of(&alphas, &sizes)?.to_dtype(dtype)?))
 }
@@ -170,43 +157,15 @@ fn backward_any(
         return Tensor::empty(lp.sizes(), (lp.dtype(), lp.device()));
     }
     let (p, g, losses, alphas) = (lp.to_vec::<f64>()?, g.to_vec::<f64>()?, losses.to_vec::<f64>()?, alphas.to_vec::<f64>()?);
-    let (t_stride, c) = (batch.samples * batch.labels, batch.labels);
     let plane = batch.steps * batch.states;
     let mut out = vec![0.0; p.len()];
-    // By label: the logarithm of what all alignments through it at a step are worth.
-    let mut through = vec![NEVER; c];
     for b in 0..batch.samples {
-        let (steps, n, loss) = (batch.inputs[b] as usize, 2 * batch.targets[b].len() + 1, losses[b]);
-        if (zero_infinity && loss == f64::INFINITY) || steps == 0 {
+        if zero_infinity && losses[b] == f64::INFINITY {
             continue;
         }
-        let at = |t: usize, state: usize| p[t * t_stride + b * c + batch.label(b, state)];
-        let alpha = &alphas[b * plane..][..plane];
-        let mut beta = vec![NEVER; n];
-        for t in (0..steps).rev() {
-            let after = std::mem::replace(&mut beta, vec![NEVER; n]);
-            for (s, now) in beta.iter_mut().enumerate() {
-                *now = match t + 1 == steps {
-                    true if s + 2 >= n => at(t, s),
-                    true => NEVER,
-                    false => {
-                        let ahead = |k: usize| after.get(s + k).copied().unwrap_or(NEVER);
-                        let skipped = if s + 2 < n && batch.skips(b, s + 2) { ahead(2) } else { NEVER };
-                        log_sum([ahead(0), ahead(1), skipped]) + at(t, s)
-                    }
-                };
-            }
-            through.fill(NEVER);
-            for s in 0..n {
-                let sum = &mut through[batch.label(b, s)];
-                *sum = log_sum([*sum, alpha[t * batch.states + s] + beta[s], NEVER]);
-            }
-            let row = t * t_stride + b * c;
-            for (k, sum) in through.iter().enumerate() {
-                let lp = p[row + k];
-                out[row + k] = (lp.exp() - (sum + loss - lp).exp()) * g[b];
-            }
-        }
+        let (path, alphas) = (batch.path(b), &alphas[b * plane..][..plane]);
+        let out = &mut out[b * batch.labels..];
+        kernels::backward(batch.sample(b, &p, &path), alphas, batch.states, losses[b], g[b], out);
     }
     Tensor::from_slice_of(&out, lp.sizes())?.to_dtype(lp.dtype())
 }

@@ -7,7 +7,6 @@ use crate::promotion::Promotion;
 use crate::samples::{Maker, Sample};
 use crate::value::OwnedOperand;
 use crate::{Body, DType, Error, IntoOperand, Op, Result, Scalar, Tensor, backward, default_dtype, ensure, sample};
-use flambeau_cpu::math::special::gamma;
 
 fn positive_pairs(m: &mut Maker) -> Vec<Sample> {
     match m.dtype.is_floating_point() {
@@ -25,7 +24,7 @@ fn density(g: &Tensor, a: &Tensor, x: &Tensor) -> Result<Tensor> {
 macro_rules! incomplete {
     ($(
         $(#[doc = $doc:expr])*
-        $name:ident, $inplace:ident, $out:ident, $cpu_name:literal = $function:path;
+        $name:ident, $inplace:ident, $out:ident, $cpu_name:literal = $function:ident, $common:ident;
         $g:ident, $a:ident, $x:ident => $by_shape:expr, $by_value:expr;
     )*) => { $(
         op! {
@@ -34,7 +33,7 @@ macro_rules! incomplete {
                 InPlace INPLACE: concat!(stringify!($inplace), "(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
                 Out OUT: concat!(stringify!($name), ".out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)");
             pointwise!(2, Promotion::Common, scalar_params, $cpu_name;
-                floats |a, x| T::from_f64($function(a.to_f64(), x.to_f64()));
+                floats |a, x| => a.$common::<I>(x), if a.is_common_incomplete(x), else a.$function(x);
             );
             derivative: backward! {
                 self_($g, self_: Tensor, other: Tensor) => {
@@ -57,10 +56,10 @@ macro_rules! incomplete {
 
 incomplete! {
     /// The regularised lower incomplete gamma function of shape `self` at `other`.
-    igamma, igamma_, igamma_out, "igamma_cpu" = gamma::igamma;
+    igamma, igamma_, igamma_out, "igamma_cpu" = igamma, igamma_common;
     g, a, x => density(g, a, x)?.mul(&a._standard_gamma_grad(x)?)?.neg()?, density(g, a, x)?;
     /// The regularised upper incomplete gamma function of shape `self` at `other`.
-    igammac, igammac_, igammac_out, "igammac_cpu" = gamma::igammac;
+    igammac, igammac_, igammac_out, "igammac_cpu" = igammac, igammac_common;
     g, a, x => density(g, a, x)?.mul(&a._standard_gamma_grad(x)?)?, density(g, a, x)?.neg()?;
 }
 
@@ -72,7 +71,9 @@ op! {
         Out SELF_SCALAR_OUT: "special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         Overload OTHER_SCALAR: "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
         Out OTHER_SCALAR_OUT: "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Float, scalar_params, "zeta_cpu"; floats |x, q| x.zeta::<I>(q););
+    pointwise!(2, Promotion::Float, scalar_params, "zeta_cpu"; 
+        floats |x, q| => x.zeta_common::<I>(q), if x.is_common_zeta(q), else x.zeta::<I>(q);
+    );
     derivative: backward! {
         self_([grads]) => {
             grads.gradient()?;
@@ -97,9 +98,17 @@ op! {
 fn mvlgamma_any(x: &Tensor, p: i64) -> Result<Tensor> {
     ensure!(p >= 1, "p has to be greater than or equal to 1");
     let dtype = if x.dtype().is_integral(true) { default_dtype() } else { x.dtype() };
-    // lgamma at x, x - 1/2, ..., x - (p - 1) / 2.
-    let steps = Tensor::arange_step(0.5 - p as f64 / 2.0, 0.5, 0.5, (dtype, x.device()))?;
-    let sum = x.unsqueeze(-1)?.add(&steps)?.lgamma()?.sum_dim(&[-1], false)?;
+    // lgamma at x, x - 1/2, ..., x - (p - 1) / 2; few of them one after the other, without a tensor of all.
+    let sum = match p {
+        1..=16 => {
+            let x = x.to_dtype(dtype)?;
+            (1..p).try_fold(x.lgamma()?, |sum, j| sum.add(&x.sub(0.5 * j as f64)?.lgamma()?))?
+        }
+        _ => {
+            let steps = Tensor::arange_step(0.5 - p as f64 / 2.0, 0.5, 0.5, (dtype, x.device()))?;
+            x.unsqueeze(-1)?.add(&steps)?.lgamma()?.sum_dim(&[-1], false)?
+        }
+    };
     let pairs = p as f64 * (p as f64 - 1.0);
     sum.add(Scalar::Float(pairs * std::f64::consts::PI.ln() / 4.0))
 }

@@ -220,6 +220,24 @@ op! {
 
 const LSTSQ: &str = "torch.linalg.lstsq";
 
+/// The solutions by QR, if all singular values are certainly above `limit` times the largest: the norm of the triangular
+/// factor bounds that one, and the norm of its inverse the smallest.
+fn well_conditioned(a: &Tensor, b: &Tensor, limit: f64) -> Result<Option<Tensor>> {
+    if a.device().is_meta() {
+        return Ok(None);
+    }
+    let (q, t) = a.qr()?;
+    let n = shape(a).1;
+    let one = Tensor::eye(n, n, (a.dtype(), a.device()))?.expand(&sizes_of(batch(a), &[n, n]))?;
+    let inverse = t.solve_triangular(&one, true, true, false)?;
+    let size = |t: &Tensor| t.abs()?.square()?.sum_dim(&[-2, -1], false)?.sqrt();
+    // Of what is not finite, nothing is certain.
+    if !size(&t)?.mul(&size(&inverse)?)?.mul(limit)?.lt(1.0)?.all()?.item()?.to_bool() {
+        return Ok(None);
+    }
+    t.solve_triangular(&q.mh()?.matmul(b)?, true, true, false).map(Some)
+}
+
 fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -> Result<Vec<Tensor>> {
     ensure!(a.dim() >= 2, "{LSTSQ}: input must have at least 2 dimensions.");
     ensure!(b.dim() >= 1, "{LSTSQ}: other must have at least 1 dimension.");
@@ -246,6 +264,8 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
     let real = (a.dtype().to_real(), a.device());
     let empty = |dtype: DType| Tensor::zeros(&[0], (dtype, a.device()));
     let (mut ranks, mut values) = (empty(DType::I64)?, empty(real.0)?);
+    let usual = epsilon(&a) * m.max(n) as f64;
+    let limit = rcond.map_or(usual, |x| if x < 0.0 { epsilon(&a) } else { x });
     let solution = if r == 0 || a.numel() == 0 {
         if driver != "gels" {
             ranks = Tensor::zeros(&over, (DType::I64, a.device()))?;
@@ -265,10 +285,11 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
                 q.matmul(&t.mh()?.solve_triangular(&b, false, true, false)?)?
             }
         }
+    } else if let Some(solution) = if driver == "gelsy" && m >= n { well_conditioned(&a, &b, limit)? } else { None } {
+        ranks = Tensor::full(&over, n, (DType::I64, a.device()))?;
+        solution
     } else {
         let (u, s, vh) = a.svd_thin()?;
-        let usual = epsilon(&a) * m.max(n) as f64;
-        let limit = rcond.map_or(usual, |x| if x < 0.0 { epsilon(&a) } else { x });
         let counts = s.gt(&s.amax(&[-1], true)?.mul(limit)?)?;
         ranks = counts.sum_dim(&[-1], false)?;
         let factors = s.reciprocal()?.masked_fill(&counts.logical_not()?, 0)?.to_dtype(a.dtype())?;

@@ -616,6 +616,10 @@ fn adaptive_avg_plan<const N: usize>(x: &Tensor, output: &[i64]) -> Result<Tenso
 }
 
 fn adaptive_avg_run<const N: usize>(x: &Tensor, output: &[i64], outs: &[Tensor]) -> Result<()> {
+    if output.iter().all(|&n| n == 1) && x.numel() > 0 {
+        let all: Dims = (1..=N as i64).map(|d| -d).collect();
+        return outs[0].copy_(&x.mean_dim(&all, true)?).map(drop);
+    }
     avg_pool_into(&Pooling::adaptive(&format!("adaptive_avg_pool{N}d"), N, x, output)?, false, None, x, outs)
 }
 
@@ -631,6 +635,10 @@ fn adaptive_backward_plan<const N: usize>(g: &Tensor, x: &Tensor) -> Result<Tens
 }
 
 fn adaptive_backward_run<const N: usize>(g: &Tensor, x: &Tensor, outs: &[Tensor]) -> Result<()> {
+    if g.sizes()[g.dim() - N..].iter().all(|&n| n == 1) && x.numel() > 0 {
+        let count: i64 = x.sizes()[x.dim() - N..].iter().product();
+        return outs[0].copy_(&g.div(count)?.expand(x.sizes())?).map(drop);
+    }
     avg_backward_into(&adaptive_of::<N>(g, x)?, false, None, g, outs)
 }
 

@@ -3,7 +3,9 @@
 //! The gates follow Hochreiter & Schmidhuber, "Long Short-Term Memory", 1997 (with forget gates; projections of Sak et al.,
 //! 2014) and Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in PyTorch's order.
 
-use crate::{Body, Dims, Error, Op, Result, Scalar, Tensor, ensure, sample};
+use crate::access::{elements, elements_mut};
+use crate::{Body, DType, Device, Dims, Error, Op, Result, Scalar, Tensor, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
 
 /// The parameters of one layer in one direction.
 #[derive(Clone, Copy)]
@@ -40,14 +42,17 @@ impl State {
 /// One step: the input's share of the gates, the cell and the state give the new state.
 type Step = fn(&Tensor, &Cell<'_>, &State) -> Result<State>;
 
+/// Both shares of the gates, where they are just added up.
+fn gates(share: &Tensor, cell: &Cell<'_>, hidden: &Tensor) -> Result<Tensor> {
+    match (cell.bias_hh, hidden.dim()) {
+        (None, 2) => share.addmm(hidden, &cell.weight_hh.t()?),
+        (bias, _) => hidden.linear(cell.weight_hh, bias)?.add(share),
+    }
+}
+
 fn lstm_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
     let kept = state.cell.as_ref().ok_or_else(|| Error::runtime("lstm expects two hidden states"))?;
-    let gates = state.hidden.linear(cell.weight_hh, cell.bias_hh)?.add(share)?.chunk(4, 1)?;
-    let [input, forget, new, output] = &gates[..] else {
-        return Err(Error::runtime("lstm: the weights do not make four gates"));
-    };
-    let kept = forget.sigmoid()?.mul(kept)?.add(&input.sigmoid()?.mul(&new.tanh()?)?)?;
-    let mut hidden = output.sigmoid()?.mul(&kept.tanh()?)?;
+    let (mut hidden, kept) = gates(share, cell, &state.hidden)?.lstm_gates(kept)?;
     if let Some(w) = cell.projection {
         hidden = hidden.linear(w, None)?;
     }
@@ -67,16 +72,157 @@ fn gru_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
 }
 
 fn tanh_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
-    Ok(State { hidden: state.hidden.linear(cell.weight_hh, cell.bias_hh)?.add(share)?.tanh()?, cell: None })
+    Ok(State { hidden: gates(share, cell, &state.hidden)?.tanh()?, cell: None })
 }
 
 fn relu_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
-    Ok(State { hidden: state.hidden.linear(cell.weight_hh, cell.bias_hh)?.add(share)?.relu()?, cell: None })
+    Ok(State { hidden: gates(share, cell, &state.hidden)?.relu()?, cell: None })
 }
+
+// ---- the gates of an LSTM -----------------------------------------------------------------------
+
+/// The new state of recorded operators: what [`lstm_gates`] computes in one pass.
+fn written_out(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
+    let gates = gates.chunk(4, -1)?;
+    let [input, forget, new, output] = &gates[..] else {
+        return Err(Error::runtime("lstm: the weights do not make four gates"));
+    };
+    let kept = forget.sigmoid()?.mul(cell)?.add(&input.sigmoid()?.mul(&new.tanh()?)?)?;
+    Ok((output.sigmoid()?.mul(&kept.tanh()?)?, kept))
+}
+
+/// Whether the kernels take these: gates four times as wide as the cell, real numbers of the same dtype on the CPU.
+fn has_kernel(gates: &Tensor, cell: &Tensor) -> bool {
+    let (n, dtype) = (cell.dim(), cell.dtype());
+    let fits = n > 0 && gates.dim() == n && gates.sizes()[..n - 1] == cell.sizes()[..n - 1];
+    fits && gates.sizes()[n - 1] == 4 * cell.sizes()[n - 1]
+        && gates.dtype() == dtype
+        && matches!(dtype, DType::F32 | DType::F64)
+        && [gates, cell].iter().all(|t| t.device() == Device::CPU)
+}
+
+fn lstm_gates_any(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
+    if !has_kernel(gates, cell) {
+        let (hidden, kept) = written_out(gates, cell)?;
+        return Ok((hidden.contiguous()?, kept.contiguous()?));
+    }
+    let (gates, cell) = (gates.contiguous()?, cell.contiguous()?);
+    let fresh = || Tensor::empty(cell.sizes(), (cell.dtype(), Device::CPU));
+    let (hidden, kept) = (fresh()?, fresh()?);
+    if cell.numel() > 0 {
+        let _locks = LockSet::new([(gates.storage(), false), (cell.storage(), false), (hidden.storage(), true), (kept.storage(), true)])?;
+        let width = cell.size(-1)? as usize;
+        crate::dispatch_dtype!(cell.dtype(), T in [reals] => {
+            // SAFETY: all are locked, contiguous and of this type, and the results fresh.
+            unsafe { flambeau_cpu::rnn::lstm::<T>(width, elements(&gates), elements(&cell), elements_mut(&hidden), elements_mut(&kept)) };
+        }; else unreachable!("checked"));
+    }
+    Ok((hidden, kept))
+}
+
+fn lstm_gates_backward_any(g_hidden: Option<&Tensor>, g_kept: Option<&Tensor>, gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
+    let like_cell = |g: &Tensor| g.sizes() == cell.sizes() && g.dtype() == cell.dtype();
+    ensure!([g_hidden, g_kept].into_iter().flatten().all(like_cell), "_lstm_gates_backward: the gradients must be like the cell");
+    if !has_kernel(gates, cell) {
+        let parts = gates.chunk(4, -1)?;
+        let [input, forget, new, output] = &parts[..] else {
+            return Err(Error::runtime("lstm: the weights do not make four gates"));
+        };
+        let (input, forget, new, output) = (input.sigmoid()?, forget.sigmoid()?, new.tanh()?, output.sigmoid()?);
+        let t = forget.mul(cell)?.add(&input.mul(&new)?)?.tanh()?;
+        let or_zeros = |g: Option<&Tensor>| g.map_or_else(|| cell.zeros_like(), |g| Ok(g.clone()));
+        let (g_hidden, g_kept) = (or_zeros(g_hidden)?, or_zeros(g_kept)?);
+        let g = g_hidden.mul(&output)?.tanh_backward(&t)?.add(&g_kept)?;
+        let g_gates = [
+            g.mul(&new)?.sigmoid_backward(&input)?,
+            g.mul(cell)?.sigmoid_backward(&forget)?,
+            g.mul(&input)?.tanh_backward(&new)?,
+            g_hidden.mul(&t)?.sigmoid_backward(&output)?,
+        ];
+        return Ok((Tensor::cat(&g_gates, -1)?.contiguous()?, g.mul(&forget)?.contiguous()?));
+    }
+    let (gates, cell) = (gates.contiguous()?, cell.contiguous()?);
+    let [g_hidden, g_kept] = [g_hidden, g_kept].map(|g| g.map(Tensor::contiguous).transpose());
+    let (g_hidden, g_kept) = (g_hidden?, g_kept?);
+    let fresh = |like: &Tensor| Tensor::empty(like.sizes(), (cell.dtype(), Device::CPU));
+    let (g_gates, g_cell) = (fresh(&gates)?, fresh(&cell)?);
+    if cell.numel() > 0 {
+        let read = [Some(&gates), Some(&cell), g_hidden.as_ref(), g_kept.as_ref()].into_iter().flatten();
+        let _locks = LockSet::new(read.map(|t| (t.storage(), false)).chain([(g_gates.storage(), true), (g_cell.storage(), true)]))?;
+        let width = cell.size(-1)? as usize;
+        crate::dispatch_dtype!(cell.dtype(), T in [reals] => {
+            // SAFETY: all are locked, contiguous and of this type, and the results fresh.
+            unsafe {
+                let grads = [&g_hidden, &g_kept].map(|g| g.as_ref().map(|g| elements::<T>(g)));
+                flambeau_cpu::rnn::lstm_backward(width, grads, elements(&gates), elements(&cell), elements_mut(&g_gates), elements_mut(&g_cell));
+            }
+        }; else unreachable!("checked"));
+    }
+    Ok((g_gates, g_cell))
+}
+
+op! {
+    /// The new hidden state and cell of an LSTM, from the gates before their activations (input, forget, new and output, one
+    /// beside the other) and the cell.
+    lstm_gates: "_lstm_gates(Tensor gates, Tensor cell) -> (Tensor, Tensor)";
+    Body::Explicit(kernel!(lstm_gates_any; gates, cell));
+    derivative: backward! {
+        (gates, cell)([c], gates: Tensor, cell: Tensor) => {
+            let found = lstm_gates_backward::OP.call(&[c.grad(0).into(), c.grad(1).into(), (&gates).into(), (&cell).into()])?;
+            let [g_gates, g_cell] = found.array()?;
+            [Some(g_gates), Some(g_cell)]
+        }
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.uniform(&[3, 8], -1.0, 1.0), m.uniform(&[3, 2], -1.0, 1.0)]],
+        false => vec![],
+    };
+    ulp: 16.0;
+    fn lstm_gates(&self, cell: &Tensor) -> (Tensor, Tensor) [self, cell];
+}
+op! {
+    /// The gradients of `_lstm_gates` by the gates and the cell.
+    lstm_gates_backward: "_lstm_gates_backward(Tensor? grad_hidden, Tensor? grad_cell, Tensor gates, Tensor cell) -> (Tensor, Tensor)";
+    Body::Explicit(kernel!(lstm_gates_backward_any; g_hidden, g_kept, gates, cell));
+    derivative: backward! {
+        (grad_hidden, grad_cell, gates, cell)([c], grad_hidden: Option<Tensor>, grad_cell: Option<Tensor>, gates: Tensor, cell: Tensor) => {
+            // The state written out, and differentiated twice.
+            c.differentiate(&[grad_hidden.as_ref(), grad_cell.as_ref(), Some(&gates), Some(&cell)], |leaves| {
+                let [g_hidden, g_kept, Some(gates), Some(cell)] = leaves else { return Ok(vec![]) };
+                let (hidden, kept) = written_out(gates, cell)?;
+                let (results, grads): (Vec<_>, Vec<_>) =
+                    [(hidden, g_hidden), (kept, g_kept)].into_iter().filter(|(_, g)| g.is_some()).map(|(t, g)| (t, g.clone())).unzip();
+                let first = crate::autograd::grad(&results, &[gates.clone(), cell.clone()], &grads, true, true, true)?;
+                first.into_iter().zip([gates, cell]).map(|(d, x)| d.map_or_else(|| x.zeros_like(), Ok)).collect()
+            })?
+        }
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![
+            sample![m.uniform(&[3, 2], -1.0, 1.0), m.uniform(&[3, 2], -1.0, 1.0), m.uniform(&[3, 8], -1.0, 1.0), m.uniform(&[3, 2], -1.0, 1.0)],
+            sample![(), m.uniform(&[3, 2], -1.0, 1.0), m.uniform(&[3, 8], -1.0, 1.0), m.uniform(&[3, 2], -1.0, 1.0)],
+        ],
+        false => vec![],
+    };
+    ulp: 64.0;
+}
+
+/// A kind of cell.
+#[derive(Clone, Copy)]
+struct Kind {
+    step: Step,
+    /// Whether the state's share of the gates is just added to the input's, biases too.
+    adds: bool,
+}
+
+const LSTM: Kind = Kind { step: lstm_step, adds: true };
+const GRU: Kind = Kind { step: gru_step, adds: false };
+const TANH: Kind = Kind { step: tanh_step, adds: true };
+const RELU: Kind = Kind { step: relu_step, adds: true };
 
 /// What the operators of this file take beside the sequence.
 struct Network<'a> {
-    step: Step,
+    kind: Kind,
     cells: Vec<Cell<'a>>,
     /// One per layer and direction.
     states: Vec<State>,
@@ -88,7 +234,7 @@ struct Network<'a> {
 impl<'a> Network<'a> {
     #[allow(clippy::too_many_arguments)]
     fn new(
-        step: Step,
+        kind: Kind,
         hx: &[Tensor],
         params: &'a [Tensor],
         has_biases: bool,
@@ -120,7 +266,17 @@ impl<'a> Network<'a> {
             Ok(State { hidden: part(hidden)?, cell: hx.get(1).map(part).transpose()? })
         });
         let states = states.collect::<Result<_>>()?;
-        Ok(Network { step, cells: cells.collect(), states, dropout, train, bidirectional })
+        Ok(Network { kind, cells: cells.collect(), states, dropout, train, bidirectional })
+    }
+
+    /// The input's share of the gates for all times at once, which is one large product, and what of the cell remains.
+    fn shares<'c>(&self, x: &Tensor, cell: &Cell<'c>) -> Result<(Tensor, Cell<'c>)> {
+        match (cell.bias_ih, cell.bias_hh) {
+            (Some(ih), Some(hh)) if self.kind.adds => {
+                Ok((x.linear(cell.weight_ih, Some(&ih.add(hh)?))?, Cell { bias_hh: None, ..*cell }))
+            }
+            (bias, _) => Ok((x.linear(cell.weight_ih, bias)?, *cell)),
+        }
     }
 
     /// Runs all layers; `layer` runs one in one direction.
@@ -152,8 +308,8 @@ impl<'a> Network<'a> {
     fn over_sequence(&self, input: &Tensor, batch_first: bool) -> Result<(Tensor, State)> {
         let x = if batch_first { input.transpose(0, 1)? } else { input.clone() };
         let (y, state) = self.run(x, |x, cell, state, backwards| {
-            // The input's share for all times at once is one large product.
-            let mut shares = x.linear(cell.weight_ih, cell.bias_ih)?.unbind(0)?;
+            let (shares, cell) = self.shares(x, cell)?;
+            let mut shares = shares.unbind(0)?;
             ensure!(!shares.is_empty(), "Expected sequence length to be larger than 0 in RNN");
             if backwards {
                 shares.reverse();
@@ -161,7 +317,7 @@ impl<'a> Network<'a> {
             let mut state = state.clone();
             let mut outputs = Vec::with_capacity(shares.len());
             for share in &shares {
-                state = (self.step)(share, cell, &state)?;
+                state = (self.kind.step)(share, &cell, &state)?;
                 outputs.push(state.hidden.clone());
             }
             if backwards {
@@ -187,10 +343,11 @@ impl<'a> Network<'a> {
             sizes.iter().sum::<i64>()
         );
         self.run(data.clone(), |x, cell, state, backwards| {
-            let shares = x.linear(cell.weight_ih, cell.bias_ih)?.split_with_sizes(&sizes, 0)?;
+            let (shares, cell) = self.shares(x, cell)?;
+            let shares = shares.split_with_sizes(&sizes, 0)?;
             match backwards {
-                false => self.packed_forwards(&shares, &sizes, cell, state),
-                true => self.packed_backwards(&shares, &sizes, cell, state),
+                false => self.packed_forwards(&shares, &sizes, &cell, state),
+                true => self.packed_backwards(&shares, &sizes, &cell, state),
             }
         })
     }
@@ -207,7 +364,7 @@ impl<'a> Network<'a> {
                 state = state.map(|t| t.narrow(0, 0, n))?;
                 active = n;
             }
-            state = (self.step)(share, cell, &state)?;
+            state = (self.kind.step)(share, cell, &state)?;
             outputs.push(state.hidden.clone());
         }
         ended.push(state);
@@ -226,7 +383,7 @@ impl<'a> Network<'a> {
                 state = State::join(&[state, begun], Tensor::cat, 0)?;
                 active = n;
             }
-            state = (self.step)(share, cell, &state)?;
+            state = (self.kind.step)(share, cell, &state)?;
             outputs.push(state.hidden.clone());
         }
         outputs.reverse();
@@ -251,7 +408,7 @@ fn lstm_input_any(
     batch_first: bool,
 ) -> Result<Vec<Tensor>> {
     ensure!(hx.len() == 2, "lstm expects two hidden states");
-    let network = Network::new(lstm_step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+    let network = Network::new(LSTM, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
     network.over_sequence(input, batch_first).map(lstm_results)
 }
 
@@ -268,13 +425,13 @@ fn lstm_data_any(
     bidirectional: bool,
 ) -> Result<Vec<Tensor>> {
     ensure!(hx.len() == 2, "lstm expects two hidden states");
-    let network = Network::new(lstm_step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+    let network = Network::new(LSTM, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
     network.over_packed(data, batch_sizes).map(lstm_results)
 }
 
 /// The two layer operators of a network with one state.
 macro_rules! one_state {
-    ($($step:ident, $input:ident, $data:ident;)*) => { $(
+    ($($kind:ident, $input:ident, $data:ident;)*) => { $(
         #[allow(clippy::too_many_arguments)]
         fn $input(
             input: &Tensor,
@@ -288,7 +445,7 @@ macro_rules! one_state {
             batch_first: bool,
         ) -> Result<Vec<Tensor>> {
             let hx = std::slice::from_ref(hx);
-            let network = Network::new($step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+            let network = Network::new($kind, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
             network.over_sequence(input, batch_first).map(lstm_results)
         }
         #[allow(clippy::too_many_arguments)]
@@ -304,15 +461,15 @@ macro_rules! one_state {
             bidirectional: bool,
         ) -> Result<Vec<Tensor>> {
             let hx = std::slice::from_ref(hx);
-            let network = Network::new($step, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
+            let network = Network::new($kind, hx, params, has_biases, num_layers, dropout, train, bidirectional)?;
             network.over_packed(data, batch_sizes).map(lstm_results)
         }
     )* };
 }
 one_state! {
-    gru_step, gru_input_any, gru_data_any;
-    tanh_step, rnn_tanh_input_any, rnn_tanh_data_any;
-    relu_step, rnn_relu_input_any, rnn_relu_data_any;
+    GRU, gru_input_any, gru_data_any;
+    TANH, rnn_tanh_input_any, rnn_tanh_data_any;
+    RELU, rnn_relu_input_any, rnn_relu_data_any;
 }
 
 /// Parameters of one bidirectional layer with biases: three features in, a state of two.
@@ -593,6 +750,8 @@ pub static OPS: &[&[&Op]] = &[
     lstm::ALL,
     lstm_cell::ALL,
     lstm_data::ALL,
+    lstm_gates::ALL,
+    lstm_gates_backward::ALL,
     pack_padded_sequence::ALL,
     pad_packed_sequence::ALL,
     pad_sequence::ALL,

@@ -1,6 +1,7 @@
 //! Membership, hashes, and the indices of combinations and triangles.
 
 use super::create::TensorOptions;
+use crate::access::elements_mut;
 use super::reduce::{not_for, reduced_dims, reduced_sizes};
 use crate::dims::{self, Dims};
 use crate::{Body, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
@@ -178,16 +179,21 @@ fn triangle(rows: i64, columns: i64, part: &dyn Fn(i64) -> (i64, i64)) -> Result
     let lengths = (0..if columns == 0 { 0 } else { rows }).map(|i| (part(i).1 - part(i).0).max(0) as i128);
     let count = i64::try_from(lengths.sum::<i128>()).map_err(|_| Error::runtime("there are too many indices"))?;
     dims::checked_numel(&[2, count])?;
-    let (mut is, mut js) = (Vec::with_capacity(count as usize), Vec::with_capacity(count as usize));
-    for i in 0..if columns == 0 { 0 } else { rows } {
-        let (from, to) = part(i);
-        for j in from..to {
-            is.push(i);
-            js.push(j);
+    let out = Tensor::fresh(crate::Device::CPU, DType::I64, Dims::from_slice(&[2, count]))?;
+    if count > 0 {
+        let _lock = LockSet::new([(out.storage(), true)])?;
+        // SAFETY: it is fresh, locked and of this type.
+        let (mut is, mut js) = unsafe { elements_mut::<i64>(&out) }.split_at_mut(count as usize);
+        for i in 0..rows {
+            let (from, to) = part(i);
+            let (row, columns);
+            (row, is) = is.split_at_mut((to - from).max(0) as usize);
+            (columns, js) = js.split_at_mut(row.len());
+            row.fill(i);
+            columns.iter_mut().zip(from..).for_each(|(place, j)| *place = j);
         }
     }
-    is.extend(js);
-    Tensor::from_slice_of(&is, &[2, count])
+    Ok(out)
 }
 
 fn lower(rows: i64, columns: i64, offset: Option<i64>) -> Result<Tensor> {

@@ -1,6 +1,8 @@
 //! Spectra of windows of a signal, the signal of spectra, and the classical windows.
 
+use super::range::tabulate_floats;
 use crate::{Body, DType, Error, Op, Result, Tensor, TensorOptions, ensure, sample};
+use flambeau_cpu::progression::{Line, Of};
 
 // ---- windows --------------------------------------------------------------------------------------
 
@@ -30,7 +32,7 @@ fn steps(n: i64, options: TensorOptions) -> Result<Tensor> {
 fn bartlett_any(n: i64, periodic: bool, options: TensorOptions) -> Result<Tensor> {
     window("bartlett_window", n, periodic, options, |length| {
         let rise = steps(length, options)?.mul(2.0 / (length - 1) as f64)?;
-        Tensor::where_(&rise.le(1.0)?, &rise, &rise.rsub(2.0)?)
+        rise.minimum(&rise.rsub(2.0)?)
     })
 }
 fn blackman_any(n: i64, periodic: bool, options: TensorOptions) -> Result<Tensor> {
@@ -52,27 +54,13 @@ fn hamming_any(n: i64, periodic: bool, alpha: f64, beta: f64, options: TensorOpt
     cosine_any("hamming_window", n, periodic, alpha, beta, options)
 }
 
-/// The modified Bessel function of order 0, by its power series (Abramowitz and Stegun 9.6.12): all terms are positive.
-fn bessel_i0(x: f64) -> f64 {
-    let quarter = x * x / 4.0;
-    let (mut term, mut sum) = (1.0, 1.0);
-    for k in 1..1000 {
-        term *= quarter / f64::from(k * k);
-        sum += term;
-        if term <= sum * f64::EPSILON / 4.0 {
-            break;
-        }
-    }
-    sum
-}
-
 fn kaiser_any(n: i64, periodic: bool, beta: f64, options: TensorOptions) -> Result<Tensor> {
     window("kaiser_window", n, periodic, options, |length| {
         crate::dims::checked_numel(&[length])?;
         let middle = (length - 1) as f64 / 2.0;
-        let top = bessel_i0(beta);
-        let value = |k: i64| bessel_i0(beta * (1.0 - ((k as f64 - middle) / middle).powi(2)).max(0.0).sqrt()) / top;
-        Tensor::from_slice(&(0..length).map(value).collect::<Vec<_>>())
+        // Whole or half steps from the middle, as shares of it.
+        let line = |from: usize| Line { base: 0.0, step: 1.0 / middle, from: from as f64 - middle, direction: 1.0 };
+        tabulate_floats(length, DType::F64, &|start, out| out.fill_line(line(start), Of::Kaiser(beta.abs())))
     })
 }
 

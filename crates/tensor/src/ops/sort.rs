@@ -3,6 +3,7 @@
 use super::copy::byte_strides;
 use super::extreme::picked_backward;
 use super::reduce::reduced_sizes;
+use crate::access::{elements, elements_mut};
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, OutRule, Operand, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
@@ -493,28 +494,34 @@ fn bincount_any(x: &Tensor, weights: Option<&Tensor>, minlength: Option<i64>) ->
         ensure!(w.dim() == 1 && w.numel() == x.numel(), "weights should be 1-d and have the same length as input");
         ensure!(!w.dtype().is_complex(), "bincount: complex weights are not supported");
     }
-    let values = x.to_dtype(DType::I64)?.to_vec::<i64>()?;
-    let most = values.iter().copied().max().map_or(0, |v| v.saturating_add(1)).max(least);
-    dims::checked_numel(&[most])?;
-    ensure!(values.iter().all(|&v| v >= 0), "{unfit}");
-    // Tells early when memory does not suffice for the counts.
+    ensure!(!x.device().is_meta(), "Cannot copy out of meta tensor; no data!");
+    let read = |t: &Tensor, dtype| t.detach_all()?.to_device(crate::Device::CPU)?.to_dtype(dtype)?.contiguous();
+    let values = read(x, DType::I64)?;
+    let bins = {
+        let _lock = LockSet::new([(values.storage(), false)])?;
+        // SAFETY: locked and of this type.
+        kernels::bins(unsafe { elements(&values) }, least as usize).map_err(|_| Error::runtime(unfit))?
+    };
     let out_dtype = match weights.map(Tensor::dtype) {
         None => DType::I64,
         Some(DType::F32) => DType::F32,
         Some(_) => DType::F64,
     };
-    drop(Tensor::fresh(crate::Device::CPU, out_dtype, Dims::from_slice(&[most]))?);
-    let failed = |_| Error::runtime(unfit);
-    let out = match weights {
-        None => Tensor::from_slice(&kernels::bincount(&values, least as usize).map_err(failed)?)?,
-        Some(w) if w.dtype() == DType::F32 => Tensor::from_slice(
-            &kernels::bincount_weighted(&values, &w.detach()?.to_vec::<f32>()?, least as usize).map_err(failed)?,
-        )?,
-        Some(w) => {
-            let w = w.detach()?.to_dtype(DType::F64)?.to_vec::<f64>()?;
-            Tensor::from_slice(&kernels::bincount_weighted(&values, &w, least as usize).map_err(failed)?)?
+    dims::checked_numel(&[bins as i64])?;
+    let out = Tensor::zeros(&[bins as i64], (out_dtype, crate::Device::CPU))?;
+    let weights = weights.map(|w| read(w, out_dtype)).transpose()?;
+    if values.numel() > 0 {
+        let inputs = [Some(&values), weights.as_ref()].into_iter().flatten();
+        let _locks = LockSet::new(inputs.map(|t| (t.storage(), false)).chain([(out.storage(), true)]))?;
+        // SAFETY: all are locked and of these types, the output fresh.
+        unsafe {
+            match (&weights, out_dtype) {
+                (None, _) => kernels::bincount(elements(&values), elements_mut(&out)),
+                (Some(w), DType::F32) => kernels::bincount_weighted(elements(&values), elements::<f32>(w), elements_mut(&out)),
+                (Some(w), _) => kernels::bincount_weighted(elements(&values), elements::<f64>(w), elements_mut(&out)),
+            }
         }
-    };
+    }
     out.to_device(x.device())
 }
 

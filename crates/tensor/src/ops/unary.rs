@@ -464,7 +464,7 @@ unary! {
 unary! {
     /// The logarithmic derivative of the gamma function.
     fn digamma, digamma_, digamma_out(x): Promotion::Float;
-    { floats |x| x.digamma::<I>(); }
+    { floats |x| => x.digamma_common::<I>(), if x.is_common_digamma(), else x.digamma::<I>(); }
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.polygamma(1)?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }

@@ -5,8 +5,13 @@
 //! weights follow PyTorch's conventions (`align_corners`, half-pixel centres); the cubic kernel is that of Keys, "Cubic
 //! convolution interpolation for digital image processing", 1981, with a = -0.75.
 
-use crate::value::take;
-use crate::{Body, DType, Op, Result, Tensor, Value, ensure, sample};
+use crate::access::{elements, elements_mut};
+use crate::autograd::{Forward, Geometry};
+use crate::dims::{self, Dims, wrap_dim};
+use crate::value::{OwnedValue, take};
+use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use std::ops::Range;
 
 /// How an output position reads the input.
 #[derive(Clone, Copy, PartialEq)]
@@ -68,10 +73,113 @@ fn cubic_weight(x: f64, a: f64) -> f64 {
     }
 }
 
-/// The input positions that one tap reads for every output position, and with which weights.
-struct Tap {
-    positions: Vec<i64>,
+/// Which input positions every output position reads, and with which weights.
+#[derive(Default)]
+struct Taps {
+    /// Where each output's begin, and where those of the last end.
+    starts: Vec<i64>,
+    places: Vec<i64>,
     weights: Vec<f64>,
+}
+
+impl Taps {
+    /// Ends an output that reads these places with these weights.
+    fn push(&mut self, taps: impl IntoIterator<Item = (i64, f64)>) {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        for (place, weight) in taps {
+            self.places.push(place);
+            self.weights.push(weight);
+        }
+        self.starts.push(self.places.len() as i64);
+    }
+
+    /// The same from the other side: for each of `inputs` places the outputs that read it.
+    fn transposed(starts: &[i64], places: &[i64], weights: &[f64], inputs: i64) -> Taps {
+        let mut readers = vec![Vec::new(); inputs as usize];
+        for (output, range) in starts.windows(2).enumerate() {
+            for k in range[0] as usize..range[1] as usize {
+                readers[places[k] as usize].push((output as i64, weights[k]));
+            }
+        }
+        let mut taps = Taps::default();
+        readers.into_iter().for_each(|r| taps.push(r));
+        taps
+    }
+
+    fn apply(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
+        x.weighted_select(dim, &self.starts, &self.places, &self.weights)
+    }
+}
+
+fn weighted_select_plan(x: &Tensor, dim: i64, starts: &[i64], _places: &[i64], _weights: &[f64]) -> Result<TensorSpec> {
+    let d = wrap_dim(dim, x.dim())?;
+    ensure!(
+        x.dtype().is_floating_point() && x.dim() > 0 && !starts.is_empty(),
+        "_weighted_select: expected floating-point numbers with at least one dim, and at least one start"
+    );
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes[d] = starts.len() as i64 - 1;
+    let strides = dims::strides_for(&sizes, x.suggested_memory_format())?;
+    Ok(TensorSpec::like(sizes, x).strided(strides))
+}
+
+fn weighted_select_run(x: &Tensor, dim: i64, starts: &[i64], places: &[i64], weights: &[f64], outs: &[Tensor]) -> Result<()> {
+    let d = wrap_dim(dim, x.dim())?;
+    let taps = flambeau_cpu::resize::Taps { starts, places, weights };
+    ensure!(taps.fit(x.sizes()[d] as usize), "_weighted_select: a place is out of range, or the starts do not rise");
+    // In the order of the input's memory, where all of it lies together.
+    let (dtype, format) = (x.dtype().compute(), x.suggested_memory_format());
+    let x = x.to_dtype(dtype)?.contiguous_in(format)?;
+    let strides = dims::strides_for(outs[0].sizes(), format)?;
+    let out = match outs[0].dtype() == dtype && outs[0].strides() == &strides[..] {
+        true => outs[0].clone(),
+        false => TensorSpec::like(Dims::from_slice(outs[0].sizes()), &x).strided(strides).allocate()?,
+    };
+    if out.numel() > 0 {
+        let inner = match format {
+            MemoryFormat::Contiguous => x.sizes()[d + 1..].iter().product(),
+            _ => x.strides()[d],
+        };
+        let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+        let shape = (x.sizes()[d] as usize, inner as usize);
+        crate::dispatch_dtype!(dtype, T in [reals] => {
+            // SAFETY: both are locked, of this type, and dense in one order.
+            unsafe { flambeau_cpu::resize::resize::<T>(taps, shape, elements(&x), elements_mut(&out)) };
+        }; else unreachable!("the plan takes floats only"));
+    }
+    if !out.is_same(&outs[0]) {
+        outs[0].copy_(&out)?;
+    }
+    Ok(())
+}
+
+op! {
+    /// Every place along `dim` is a weighted sum of places of `self`: place `i` of `places[starts[i]]` to before
+    /// `places[starts[i + 1]]`, with as many weights.
+    weighted_select: "_weighted_select(Tensor self, int dim, int[] starts, int[] places, float[] weights) -> Tensor";
+    Body::Structured {
+        plan: plan!(weighted_select_plan; x, dim, starts, places, weights),
+        run: run!(weighted_select_run; x, dim, starts, places, weights),
+    };
+    derivative: backward! {
+        self_(g, self_: Geometry, dim: i64, starts: Dims, places: Dims, weights: Vec<f64>) => {
+            let d = wrap_dim(dim, self_.sizes.len())?;
+            Taps::transposed(&starts, &places, &weights, self_.sizes[d]).apply(g, dim)?
+        }
+    };
+    forward: Forward::Linear;
+    samples: |m| match m.dtype.is_floating_point() {
+        true => [(-1i64, &[0i64, 2, 4][..], &[0i64, 1, 1, 2][..]), (1, &[0, 1, 1, 4], &[2, 0, 1, 0])]
+            .map(|(dim, starts, places)| {
+                sample![m.any(&[2, 3, 3]), dim, starts.to_vec(), places.to_vec(), OwnedValue::Floats(vec![0.25, 0.75, 1.5, -0.5])]
+            })
+            .to_vec(),
+        false => vec![],
+    };
+    ulp: 8.0;
+    fn weighted_select(&self, dim: i64, starts: &[i64], places: &[i64], weights: &[f64]) -> Tensor [self, dim, starts, places, weights];
 }
 
 /// How far apart in the input two neighbours of the output are.
@@ -85,76 +193,51 @@ fn step(input: i64, output: i64, scale: Option<f64>, align_corners: bool) -> f64
 }
 
 /// The taps of a dim. `narrow`: PyTorch computes places in single precision for tensors of that precision.
-fn taps(mode: Mode, input: i64, output: i64, scale: Option<f64>, narrow: bool) -> Vec<Tap> {
+fn taps(mode: Mode, input: i64, output: i64, scale: Option<f64>, narrow: bool) -> Taps {
     let round = |x: f64| if narrow { f64::from(x as f32) } else { x };
     let last = input - 1;
-    let places = 0..output;
-    match mode {
-        Mode::Nearest | Mode::NearestExact => {
-            let step = round(step(input, output, scale, false));
-            let shift = if mode == Mode::NearestExact { 0.5 } else { 0.0 };
-            let positions = places.map(|i| (round((i as f64 + shift) * step).floor() as i64).clamp(0, last)).collect();
-            vec![Tap { positions, weights: Vec::new() }]
-        }
-        Mode::Linear { align_corners } => {
-            let step = round(step(input, output, scale, align_corners));
-            let [mut low, mut high] = [(); 2].map(|()| Tap { positions: Vec::new(), weights: Vec::new() });
-            for i in places {
+    let mut taps = Taps::default();
+    for i in 0..output {
+        match mode {
+            Mode::Nearest | Mode::NearestExact => {
+                let step = round(step(input, output, scale, false));
+                let shift = if mode == Mode::NearestExact { 0.5 } else { 0.0 };
+                taps.push([((round((i as f64 + shift) * step).floor() as i64).clamp(0, last), 1.0)]);
+            }
+            Mode::Linear { align_corners } => {
+                let step = round(step(input, output, scale, align_corners));
                 let at = match align_corners {
                     true => round(step * i as f64),
                     false => round(round(step * (i as f64 + 0.5)) - 0.5).max(0.0),
                 };
                 let first = (at.floor() as i64).clamp(0, last);
                 let share = round(at - first as f64).clamp(0.0, 1.0);
-                low.positions.push(first);
-                low.weights.push(1.0 - share);
-                high.positions.push((first + 1).min(last));
-                high.weights.push(share);
+                taps.push([(first, 1.0 - share), ((first + 1).min(last), share)]);
             }
-            vec![low, high]
-        }
-        Mode::Cubic { align_corners } => {
-            let weight = |x: f64| cubic_weight(x, -0.75);
-            let step = round(step(input, output, scale, align_corners));
-            let mut taps = [(); 4].map(|()| Tap { positions: Vec::new(), weights: Vec::new() });
-            for i in places {
+            Mode::Cubic { align_corners } => {
+                let step = round(step(input, output, scale, align_corners));
                 let at = if align_corners { round(step * i as f64) } else { round(step * (i as f64 + 0.5) - 0.5) };
                 let first = at.floor();
                 let t = round(at - first);
-                let weights = [t + 1.0, t, 1.0 - t, 2.0 - t].map(weight);
-                for (k, (tap, w)) in taps.iter_mut().zip(weights).enumerate() {
-                    tap.positions.push((first as i64 - 1 + k as i64).clamp(0, last));
-                    tap.weights.push(w);
-                }
+                let weights = [t + 1.0, t, 1.0 - t, 2.0 - t].map(|x| cubic_weight(x, -0.75));
+                taps.push((first as i64 - 1..).map(|place| place.clamp(0, last)).zip(weights));
             }
-            taps.into()
-        }
-        Mode::Filtered { align_corners, filter } => {
-            let step = round(step(input, output, scale, align_corners));
-            let wide = step.max(1.0);
-            let reach = filter.reach() * wide;
-            let most = (reach.ceil() as usize).saturating_mul(2).saturating_add(1).min(input as usize);
-            let mut taps: Vec<Tap> = (0..most).map(|_| Tap { positions: Vec::new(), weights: Vec::new() }).collect();
-            for i in places {
+            Mode::Filtered { align_corners, filter } => {
+                let step = round(step(input, output, scale, align_corners));
+                let wide = step.max(1.0);
+                let reach = filter.reach() * wide;
+                let most = (reach.ceil() as i64).saturating_mul(2).saturating_add(1).min(input);
                 // PyTorch shifts nothing for aligned corners here.
                 let centre = step * (i as f64 + 0.5);
                 let first = ((centre - reach + 0.5) as i64).clamp(0, last);
-                let end = ((centre + reach + 0.5) as i64).clamp(first + 1, first + most as i64).min(input);
-                let weight = |at: i64| match at < end {
-                    true => filter.weight((at as f64 - centre + 0.5) / wide),
-                    false => 0.0,
-                };
-                let weights: Vec<f64> = (first..first + most as i64).map(weight).collect();
-                let total: f64 = weights.iter().sum();
-                for (k, (tap, w)) in taps.iter_mut().zip(weights).enumerate() {
-                    // Past the end the weight is zero: any position will do.
-                    tap.positions.push((first + k as i64).min(end - 1));
-                    tap.weights.push(if total == 0.0 { w } else { w / total });
-                }
+                let end = ((centre + reach + 0.5) as i64).clamp(first + 1, first + most).min(input);
+                let weights = (first..end).map(|at| filter.weight((at as f64 - centre + 0.5) / wide));
+                let total: f64 = weights.clone().sum();
+                taps.push((first..end).zip(weights.map(|w| if total == 0.0 { w } else { w / total })));
             }
-            taps
         }
     }
+    taps
 }
 
 /// The dims of an image, for messages.
@@ -190,28 +273,25 @@ fn resample(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Res
         ensure!(n == 2, "\"upsample\" not implemented for 'Byte'");
         return resample_bytes(x, size, scales, mode)?.contiguous_in(format);
     }
-    let mut y = if nearest { x.clone() } else { x.to_dtype(dtype.compute())? };
-    for (k, (&output, &scale)) in size.iter().zip(scales).enumerate() {
-        let d = k + 2;
-        let input = x.sizes()[d];
-        let mut sum: Option<Tensor> = None;
-        for tap in taps(mode, input, output, scale, dtype != DType::F64) {
-            let positions = Tensor::from_slice(&tap.positions)?.to_options(None, Some(x.device()))?;
-            let part = y.index_select(d as i64, &positions)?;
-            if nearest {
-                sum = Some(part);
-                break;
-            }
-            let mut sizes = vec![1; x.dim()];
-            sizes[d] = output;
-            let weights = Tensor::from_slice(&tap.weights)?.to_options(Some(y.dtype()), Some(x.device()))?.reshape(&sizes)?;
-            let part = part.mul(&weights)?;
-            sum = Some(match sum {
-                None => part,
-                Some(s) => s.add(&part)?,
-            });
+    if dtype == DType::U8 {
+        let mut y = x.clone();
+        for (k, (&output, &scale)) in size.iter().zip(scales).enumerate() {
+            let places = taps(mode, x.sizes()[k + 2], output, scale, true).places;
+            y = y.index_select(k as i64 + 2, &Tensor::from_slice(&places)?.to_device(x.device())?)?;
         }
-        y = sum.unwrap_or(y);
+        return y.contiguous_in(format);
+    }
+    // What shrinks first, then what grows, the innermost dim before the others: the least work in between.
+    let growth = |k: usize| size[k] as f64 / x.sizes()[k + 2] as f64;
+    let mut order: Vec<usize> = (0..n).rev().collect();
+    order.sort_by(|a, b| growth(*a).total_cmp(&growth(*b)));
+    if growth(order[n - 1]) < 1.0 {
+        order.sort();
+    }
+    // Halves that are only moved need no more digits, but their gradients do.
+    let mut y = x.to_dtype(dtype.compute())?;
+    for k in order {
+        y = taps(mode, x.sizes()[k + 2], size[k], scales[k], dtype != DType::F64).apply(&y, k as i64 + 2)?;
     }
     y.to_dtype(dtype)?.contiguous_in(format)
 }
@@ -226,7 +306,7 @@ fn resample_bytes(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) 
             continue;
         }
         let taps = taps(mode, x.sizes()[d], output, scale, false);
-        let largest = taps.iter().flat_map(|t| &t.weights).fold(0.0f64, |m, w| m.max(*w));
+        let largest = taps.weights.iter().fold(0.0f64, |m, w| m.max(*w));
         let fits = |p: &i32| ((0.5 + largest * f64::from(1u32 << (p + 1))) as i64) < 1 << 15;
         let precision = (0..22).find(|p| !fits(p)).unwrap_or(22);
         let unit = f64::from(1u32 << precision);
@@ -234,11 +314,14 @@ fn resample_bytes(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) 
         let mut sizes = vec![1; x.dim()];
         sizes[d] = output;
         let mut sum = Tensor::full(&[], half, (DType::I32, x.device()))?;
-        for tap in taps {
-            let positions = Tensor::from_slice(&tap.positions)?.to_options(None, Some(x.device()))?;
-            let weights: Vec<i32> = tap.weights.iter().map(|w| (w * unit).round() as i32).collect();
+        let ranges = || taps.starts.windows(2).map(|w| w[0] as usize..w[1] as usize);
+        for tap in 0..ranges().map(|r| r.len()).max().unwrap_or(0) {
+            // The outputs that have fewer read what they read last once more, with no weight.
+            let at = |r: Range<usize>| (taps.places[(r.start + tap).min(r.end - 1)], taps.weights[r].get(tap).map_or(0, |w| (w * unit).round() as i32));
+            let (places, weights): (Vec<i64>, Vec<i32>) = ranges().map(at).unzip();
+            let places = Tensor::from_slice(&places)?.to_options(None, Some(x.device()))?;
             let weights = Tensor::from_slice(&weights)?.to_options(None, Some(x.device()))?.reshape(&sizes)?;
-            sum = sum.add(&y.index_select(d as i64, &positions)?.to_dtype(DType::I32)?.mul(&weights)?)?;
+            sum = sum.add(&y.index_select(d as i64, &places)?.to_dtype(DType::I32)?.mul(&weights)?)?;
         }
         y = sum.bitwise_right_shift(i64::from(precision))?.clamp(0, 255)?.to_dtype(DType::U8)?;
     }
@@ -325,7 +408,7 @@ macro_rules! upsampling {
         }
     )*
         /// All entries of this file.
-        pub static OPS: &[&[&Op]] = &[$($name::ALL, $vec::ALL),*];
+        pub static OPS: &[&[&Op]] = &[weighted_select::ALL, $($name::ALL, $vec::ALL),*];
     };
     (@samples $m:ident, $n:literal, $aligned:expr, $size:expr) => {{
         let aligned: Option<fn(bool) -> Mode> = $aligned;

@@ -174,17 +174,20 @@ pub fn gamma_slope(a: f64, x: f64) -> f64 {
         return 0.0;
     }
     let (psi, log_x) = (digamma(a), log(x));
-    if x <= 1.5 {
-        // Abramowitz and Stegun 6.5.29, term by term.
+    // Abramowitz and Stegun 6.5.29, term by term: above the middle its first terms have the other sign, and cancel all but
+    // about `exp(-x)` of the rest.
+    if x <= 12.0 || (log_x < psi && a <= LARGE) {
         let (mut term, mut k, mut psi) = (x / a, a, psi + 1.0 / a);
         let mut sum = term * (psi - log_x);
         loop {
             k += 1.0;
-            term *= x / k;
-            psi += 1.0 / k;
+            let r = 1.0 / k;
+            term *= x * r;
+            psi += r;
             let step = term * (psi - log_x);
             sum += step;
-            if step.abs() <= sum.abs() * (f64::EPSILON / 4.0) || term == 0.0 {
+            // Before the terms fall they may pass through zero.
+            if (k > x && step.abs() <= sum.abs() * (f64::EPSILON / 4.0)) || term == 0.0 {
                 return sum;
             }
         }

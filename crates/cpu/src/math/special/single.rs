@@ -1,10 +1,14 @@
 //! Special functions of `f32`, computed in `f64` without branches: what is no more exact than an `f32` result needs
 //! vectorises. Where only common arguments can be had so, a predicate says which.
 
+pub mod bessel;
+
 use super::super::double::{self, erfcx_positive};
-use super::super::poly::{horner, select};
+use super::super::poly::{fma, horner, select};
 use super::super::{Float, Isa};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+
+const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
 /// The number whose error function is `x`, given `w = -log(1 - x^2)`; to 2^-28. Fits of the result over `x` in `w` up to 6,
 /// and of the result in the root of `w` from there to 108.
@@ -43,7 +47,6 @@ pub fn is_common_gamma(x: f32) -> bool {
 /// The logarithm of the gamma function of a positive number.
 #[inline(always)]
 pub fn lgamma_common<I: Isa>(x: f32) -> f32 {
-    const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
     let x = x as f64;
     // Moved up by 8 where Stirling's series (Abramowitz and Stegun 6.1.41) would be too short.
     let small = x < 8.0;
@@ -54,6 +57,30 @@ pub fn lgamma_common<I: Isa>(x: f32) -> f32 {
     let series = r * horner!(I, r * r; 1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0);
     let y = (z - 0.5) * double::log::<I>(z) - z + (HALF_LOG_TWO_PI + series);
     (y - double::log::<I>(select(small, product, 1.0))) as f32
+}
+
+/// Whether `digamma_common` takes it.
+#[inline(always)]
+pub fn is_common_digamma(x: f32) -> bool {
+    (x > 0.0) & (x < 1e30)
+}
+
+/// The first derivative of the gamma function's logarithm, at a positive number.
+#[inline(always)]
+pub fn digamma_common<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    // Moved up by 8 where Abramowitz and Stegun's 6.3.18 would be too short; the sum of the reciprocals of x to x + 7, first
+    // and last, second and last but one, ... together, as one quotient.
+    let small = x < 8.0;
+    let u = x * (x + 7.0);
+    let (a, b) = (u * (u + 6.0), (u + 10.0) * (u + 12.0));
+    let moved = (2.0 * x + 7.0) * 2.0 * ((u + 3.0) * b + (u + 11.0) * a) / (a * b);
+    let z = select(small, x + 8.0, x);
+    let r = 1.0 / z;
+    let w = r * r;
+    let series = w
+        * horner!(I, w; 1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0, -3617.0 / 8160.0);
+    (double::log::<I>(z) - 0.5 * r - series - select(small, moved, 0.0)) as f32
 }
 
 /// The second derivative of the gamma function's logarithm, at a positive number.
@@ -70,6 +97,77 @@ pub fn trigamma_common<I: Isa>(x: f32) -> f32 {
     (moved + r * (1.0 + r * (0.5 + r * series))) as f32
 }
 
+/// Whether `zeta_common` takes these: no power leaves the range of doubles, and the series ends soon enough.
+#[allow(clippy::manual_range_contains)] // It vectorises because nothing stops early.
+#[inline(always)]
+pub fn is_common_zeta(x: f32, q: f32) -> bool {
+    (x > 1.0) & (x <= 16.0) & (q >= 1e-18) & (q <= 1e6)
+}
+
+/// The Hurwitz zeta function: eight terms, then Euler and Maclaurin's formula, as [`super::zeta`] has it.
+#[inline(always)]
+pub fn zeta_common<I: Isa>(x: f32, q: f32) -> f32 {
+    let (x, q) = (x as f64, q as f64);
+    let power = |a: f64| double::exp_lite::<I>(-x * double::log_lite::<I>(a));
+    let mut sum = 0.0;
+    macro_rules! terms {
+        ($($k:literal)*) => { $( sum += power(q + $k); )* };
+    }
+    terms!(7.0 6.0 5.0 4.0 3.0 2.0 1.0 0.0);
+    let a = q + 8.0;
+    let r = 1.0 / a;
+    let z = r * r;
+    let mut series = -1.0 / 1.8924375803183791606e9;
+    macro_rules! corrections {
+        ($($k:literal $divisor:literal)*) => { $( series = fma::<I, _>((x + $k) * (x + ($k + 1.0)) * z, series, 1.0 / $divisor); )* };
+    }
+    corrections!(9.0 47900160.0 7.0 -1209600.0 5.0 30240.0 3.0 -720.0 1.0 12.0);
+    (sum + power(a) * (a / (x - 1.0) + 0.5 + x * r * series)) as f32
+}
+
+/// Whether the incomplete gamma functions of shape `a` at `x` have a form without branches.
+#[allow(clippy::manual_range_contains)] // As above.
+#[inline(always)]
+pub fn is_common_incomplete(a: f32, x: f32) -> bool {
+    (a >= 0.05) & (a <= 10.0) & (x > 0.0) & (x <= 10.0)
+}
+
+/// The regularised lower incomplete gamma function, to about 2^-45.
+#[inline(always)]
+fn incomplete<I: Isa>(a: f64, x: f64) -> f64 {
+    // Abramowitz and Stegun 6.5.29, the sum of `x^k / ((a + 1) ... (a + k))` as one quotient.
+    let (mut above, mut below) = (1.0, 1.0);
+    macro_rules! terms {
+        ($($k:literal)*) => { $(
+            below *= a + $k;
+            above = fma::<I, _>(x, above, below);
+        )* };
+    }
+    terms!(46.0 45.0 44.0 43.0 42.0 41.0 40.0 39.0 38.0 37.0 36.0 35.0 34.0 33.0 32.0 31.0 30.0 29.0 28.0);
+    terms!(27.0 26.0 25.0 24.0 23.0 22.0 21.0 20.0 19.0 18.0 17.0 16.0 15.0 14.0 13.0 12.0 11.0 10.0 9.0);
+    // The other factors of the divisor, and gamma(a + 1), are gamma(a + 9).
+    let rest = below;
+    terms!(8.0 7.0 6.0 5.0 4.0 3.0 2.0 1.0);
+    let z = a + 9.0;
+    let r = 1.0 / z;
+    let stirling = r
+        * horner!(I, r * r; 1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0, -691.0 / 360360.0, 1.0 / 156.0, -3617.0 / 122400.0);
+    let log_gamma = (z - 0.5) * (double::log::<I>(z) - 1.0) + ((HALF_LOG_TWO_PI - 0.5) + stirling);
+    above / rest * double::exp::<I>(a * double::log::<I>(x) - x - log_gamma)
+}
+
+/// The regularised lower incomplete gamma function of common arguments.
+#[inline(always)]
+pub fn igamma_common<I: Isa>(a: f32, x: f32) -> f32 {
+    incomplete::<I>(a as f64, x as f64) as f32
+}
+
+/// The regularised upper incomplete gamma function of common arguments.
+#[inline(always)]
+pub fn igammac_common<I: Isa>(a: f32, x: f32) -> f32 {
+    (1.0 - incomplete::<I>(a as f64, x as f64)) as f32
+}
+
 /// `exp(-|x|) I_0(x)`; see [`super::i0e`].
 #[inline(always)]
 pub fn i0e<I: Isa>(x: f32) -> f32 {
@@ -80,7 +178,7 @@ pub fn i0e<I: Isa>(x: f32) -> f32 {
 #[inline(always)]
 pub fn i0<I: Isa>(x: f32) -> f32 {
     let a = (x as f64).abs();
-    let y = super::i0e_of::<I>(a) * double::exp::<I>(a);
+    let y = super::i0_finite::<I>(a);
     select(a == f64::INFINITY, f64::NAN, y) as f32
 }
 
@@ -142,3 +240,6 @@ pub fn entr<I: Isa>(x: f32) -> f32 {
     let y = select(x == 0.0, 0.0, y);
     select(x < 0.0, f64::NEG_INFINITY, y) as f32
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Resizing along one dim: every place of the output is a weighted sum of a few places of the input.
+
+use crate::copy::Shared;
+use crate::math::{Float, Isa, Kernel, run};
+use flambeau_base::iter::GRAIN;
+use flambeau_base::parallel::parallel_for;
+use flambeau_base::{Element, dtype::cast};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Elements of a row that are added up in registers.
+const CHUNK: usize = 32;
+
+/// Which places of the input every place of the output reads, and with which weights.
+#[derive(Clone, Copy)]
+pub struct Taps<'a> {
+    /// Where each output's taps begin, and where those of the last end.
+    pub starts: &'a [i64],
+    /// The places, output by output.
+    pub places: &'a [i64],
+    /// Their weights.
+    pub weights: &'a [f64],
+}
+
+impl Taps<'_> {
+    /// Whether they are in order, and all places below `from`.
+    pub fn fit(&self, from: usize) -> bool {
+        let ends = self.starts.first() == Some(&0) && self.starts.last() == Some(&(self.places.len() as i64));
+        let rises = self.starts.windows(2).all(|w| w[0] <= w[1]);
+        let within = self.places.iter().all(|p| (0..from as i64).contains(p));
+        ends && rises && within && self.weights.len() == self.places.len()
+    }
+
+    fn of(&self, output: usize) -> Range<usize> {
+        self.starts[output] as usize..self.starts[output + 1] as usize
+    }
+}
+
+/// Resizes the middle dim of a contiguous array of sizes `outer`, `from`, `inner` by `taps`, which must fit it.
+pub fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, usize), x: &[T], out: &mut [T]) {
+    let to = taps.starts.len() - 1;
+    if out.is_empty() {
+        return;
+    }
+    assert!(taps.fit(from) && out.len().is_multiple_of(to * inner), "the taps do not fit the array");
+    assert!(x.len() == out.len() / (to * inner) * from * inner, "the arrays differ in size");
+    let weights: Vec<T> = taps.weights.iter().map(|w| cast(*w)).collect();
+    let target = Shared(out.as_mut_ptr());
+    // Rows of the output: along the dim where it is the innermost one, else along what lies inside it.
+    let width = if inner == 1 { to } else { inner };
+    let work = width * taps.places.len().div_ceil(to).max(1);
+    parallel_for(out.len() / width, GRAIN.div_ceil(work), &|range| {
+        // SAFETY: every row of the output is one piece of work's; the rest was checked.
+        unsafe { run::<Rows<T>>((taps, &weights, (from, inner), range, x, target.get())) };
+    });
+}
+
+struct Rows<'a, T>(PhantomData<&'a T>);
+
+impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
+    /// The taps, their weights, the input's sizes, the rows, the input and the whole output.
+    type Args = (Taps<'a>, &'a [T], (usize, usize), Range<usize>, &'a [T], *mut T);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((taps, weights, (from, inner), rows, x, out): Self::Args) {
+        let to = taps.starts.len() - 1;
+        let (each, plain) = (taps.of(0).len(), weights.iter().all(|w| *w == T::ONE));
+        // The commonest counts, when all outputs have as many.
+        let each = if taps.starts.windows(2).all(|w| w[1] - w[0] == each as i64) { each } else { 0 };
+        for row in rows {
+            // SAFETY: a row of the output, which is this call's.
+            unsafe {
+                if inner == 1 {
+                    let out = std::slice::from_raw_parts_mut(out.add(row * to), to);
+                    let x = &x[row * from..(row + 1) * from];
+                    match each {
+                        1 if plain => {
+                            for (out, place) in out.iter_mut().zip(taps.places) {
+                                *out = *x.get_unchecked(*place as usize);
+                            }
+                        }
+                        1 => along::<I, T>(taps, weights, x, out, |k| k..k + 1),
+                        2 => along::<I, T>(taps, weights, x, out, |k| 2 * k..2 * k + 2),
+                        4 => along::<I, T>(taps, weights, x, out, |k| 4 * k..4 * k + 4),
+                        _ => along::<I, T>(taps, weights, x, out, |k| taps.of(k)),
+                    }
+                } else {
+                    let out = std::slice::from_raw_parts_mut(out.add(row * inner), inner);
+                    let x = &x[row / to * from * inner..];
+                    across::<I, T>(&taps.places[taps.of(row % to)], &weights[taps.of(row % to)], x, out);
+                }
+            }
+        }
+    }
+}
+
+/// A row along the dim: output `o` has the taps `of(o)`.
+///
+/// # Safety
+/// The taps fit `x`, and `out` has an element for every output.
+#[inline(always)]
+unsafe fn along<I: Isa, T: Float>(
+    taps: Taps<'_>,
+    weights: &[T],
+    x: &[T],
+    out: &mut [T],
+    of: impl Fn(usize) -> Range<usize>,
+) {
+    for (o, out) in out.iter_mut().enumerate() {
+        let mut sum = T::ZERO;
+        for k in of(o) {
+            // SAFETY: the caller's.
+            let (x, weight) =
+                unsafe { (*x.get_unchecked(*taps.places.get_unchecked(k) as usize), *weights.get_unchecked(k)) };
+            sum = T::mul_add::<I>(weight, x, sum);
+        }
+        *out = sum;
+    }
+}
+
+/// A row inside the dim: the weighted sum of rows of `x`.
+#[inline(always)]
+fn across<I: Isa, T: Float>(places: &[i64], weights: &[T], x: &[T], out: &mut [T]) {
+    let inner = out.len();
+    if let ([place], [weight]) = (places, weights)
+        && *weight == T::ONE
+    {
+        return out.copy_from_slice(&x[*place as usize * inner..][..inner]);
+    }
+    for (c, out) in out.chunks_mut(CHUNK).enumerate() {
+        let mut sum = [T::ZERO; CHUNK];
+        for (place, weight) in places.iter().zip(weights) {
+            let x = &x[*place as usize * inner + c * CHUNK..][..out.len()];
+            match <&[T; CHUNK]>::try_from(x) {
+                Ok(x) => (0..CHUNK).for_each(|i| sum[i] = T::mul_add::<I>(*weight, x[i], sum[i])),
+                Err(_) => x.iter().zip(&mut sum).for_each(|(x, s)| *s = T::mul_add::<I>(*weight, *x, *s)),
+            }
+        }
+        out.copy_from_slice(&sum[..out.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_weighted_sums() {
+        let taps = Taps { starts: &[0, 1, 3, 3], places: &[0, 0, 1], weights: &[1.0, 0.25, 0.75] };
+        let mut out = [9.0f64; 6];
+        resize(taps, (2, 1), &[4.0, 8.0, -4.0, 0.0], &mut out);
+        assert_eq!(out, [4.0, 7.0, 0.0, -4.0, -1.0, 0.0]);
+        resize(taps, (2, 2), &[4.0, -4.0, 8.0, 0.0], &mut out);
+        assert_eq!(out, [4.0, -4.0, 7.0, -1.0, 0.0, 0.0]);
+        let pairs = Taps { starts: &[0, 2, 4], places: &[0, 1, 1, 2], weights: &[0.5, 0.5, 2.0, -1.0] };
+        resize(pairs, (3, 1), &[1.0, 3.0, 5.0], &mut out[..2]);
+        assert_eq!(out[..2], [2.0, 1.0]);
+        assert!(!pairs.fit(2));
+    }
+}
