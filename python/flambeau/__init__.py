@@ -56,7 +56,7 @@ _FROM_MODULE = {
         "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type "
         "_check_value _check_with"
     ),
-    "_core_names": "AcceleratorError DispatchKey DispatchKeySet ExcludeDispatchKeyGuard FatalError OutOfMemoryError",
+    "_core_names": "AcceleratorError DispatchKey DispatchKeySet ExcludeDispatchKeyGuard FatalError OutOfMemoryError TensorType",
     "_interop": "asarray from_dlpack to_dlpack from_file vander get_device_module get_device",
     "_legacy_autocast": (
         "is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype "

@@ -163,6 +163,29 @@ class Block:
     """A block of such a graph."""
 
 
+class TensorType:
+    """TorchScript's type of tensors, which annotations name."""
+
+    @staticmethod
+    def get():
+        """The type of any tensor."""
+        return TensorType()
+
+    def __eq__(self, other):
+        return isinstance(other, TensorType)
+
+    def __hash__(self):
+        return hash(TensorType)
+
+    def __repr__(self):
+        return "Tensor"
+
+    def kind(self):
+        return "TensorType"
+
+    annotation_str = "Tensor"
+
+
 def _functorch():
     from .func import _batched, _vmap
 

@@ -180,3 +180,8 @@ def test_sizes_as_tensors_and_names():
         assert not model.training
     assert model.training
     assert fl.accelerator.memory_allocated() == 0 or fl.accelerator.is_available()
+
+
+def test_types_of_graphs_can_be_named():
+    assert fl.TensorType.get() == fl._C.TensorType.get() and str(fl.TensorType.get()) == "Tensor"
+    assert all(isinstance(getattr(fl._C, name), type) for name in ("Graph", "Node", "Value", "Block"))
