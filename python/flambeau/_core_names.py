@@ -171,6 +171,13 @@ class TensorType:
         """The type of any tensor."""
         return TensorType()
 
+    getInferred = get
+
+    @staticmethod
+    def create_from_tensor(t):
+        """The type of a given tensor."""
+        return TensorType()
+
     def __eq__(self, other):
         return isinstance(other, TensorType)
 
