@@ -30,6 +30,7 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("triu", |op, args| triangle(op, args, |row, column, diagonal| column >= row + diagonal)),
     ("fill_.Scalar", fill),
     ("embedding_dense_backward", embedding_backward),
+    ("_weighted_select", weighted_select),
 ];
 
 fn check(at: i64, dim: usize, size: usize) -> Result<usize> {
@@ -340,4 +341,24 @@ fn embedding_backward(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
         }
         write(&out, &result).map(Outputs::from)
     })
+}
+
+fn weighted_select(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let x: &Tensor = take(op, args, 0)?;
+    let dim = wrap(take(op, args, 1)?, x)?;
+    let (starts, places): (&[i64], &[i64]) = (take(op, args, 2)?, take(op, args, 3)?);
+    let weights: &[f64] = take(op, args, 4)?;
+    let out = outline(op, args)?.remove(0);
+    let x = Array::<f64>::read(x)?;
+    let mut results = Vec::new();
+    for index in indices(&sizes_of(&out)) {
+        let mut sum = 0.0;
+        for k in starts[index[dim]] as usize..starts[index[dim] + 1] as usize {
+            let mut from = index.clone();
+            from[dim] = check(places[k], dim, x.sizes[dim])?;
+            sum += weights[k] * x.data[place(&x.sizes, &from)];
+        }
+        results.push(sum);
+    }
+    write(&out, &results).map(Outputs::from)
 }

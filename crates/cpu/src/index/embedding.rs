@@ -1,9 +1,14 @@
-//! The gradient of an embedding table.
+//! Sums of rows of an embedding table, and its gradient.
 
 use super::{BadIndex, IndexOperand, check};
 use crate::copy::Shared;
+use crate::math::{Float, Isa, Kernel, run};
+use flambeau_base::dtype::cast;
+use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
-use flambeau_base::{DType, Element, dispatch};
+use flambeau_base::{DType, Element, bf16, dispatch, f16};
+use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Adds up, for every row of the table, the rows of `grad` whose index names it: `grad` is `count` contiguous rows of
 /// `width` elements, `indices` is `count` contiguous indices, and `out` is the table's `rows` contiguous rows, which
@@ -82,4 +87,132 @@ unsafe fn add_row<T: Element>(to: *mut T, from: *const T, n: usize, scale: f64) 
             to.add(j).write_unaligned(sum);
         }
     }
+}
+
+/// Adds up rows of a table in bags: `out` is `count` contiguous rows of `width` elements, of which row `b` is the sum of
+/// the table's rows `indices[starts[b]..starts[b + 1]]`, each times its factor if there are `factors` (one per index, of the
+/// table's dtype), all divided by `sizes[b]` where that is above 1 if there are `sizes`. Rows with index `padding` are left
+/// out. Halves are added up in single precision.
+///
+/// # Safety
+/// `table` must be contiguous rows of `width` elements, one for each index, `out` as above, and the factors as many as the
+/// indices; `out` must not overlap the others. `dtype` must be floating-point.
+pub unsafe fn sum_bags(
+    out: *mut u8,
+    width: usize,
+    (table, dtype): (*const u8, DType),
+    indices: &[i64],
+    starts: &[usize],
+    factors: Option<*const u8>,
+    sizes: Option<&[i64]>,
+    padding: Option<i64>,
+) {
+    let given = Bags { width, indices, starts, factors, sizes, padding };
+    // SAFETY: the caller's contract, of the dtype's type.
+    unsafe {
+        match dtype {
+            DType::F16 => add_bags::<f16, f32>(out.cast(), table.cast(), &given),
+            DType::BF16 => add_bags::<bf16, f32>(out.cast(), table.cast(), &given),
+            DType::F32 => add_bags::<f32, f32>(out.cast(), table.cast(), &given),
+            _ => add_bags::<f64, f64>(out.cast(), table.cast(), &given),
+        }
+    }
+}
+
+/// See [`sum_bags`].
+struct Bags<'a> {
+    width: usize,
+    indices: &'a [i64],
+    starts: &'a [usize],
+    factors: Option<*const u8>,
+    sizes: Option<&'a [i64]>,
+    padding: Option<i64>,
+}
+// SAFETY: the factors are only read.
+unsafe impl Sync for Bags<'_> {}
+
+unsafe fn add_bags<T: Element, C: Float + Element>(out: *mut T, table: *const T, given: &Bags<'_>) {
+    let (out, table) = (Shared(out), Shared(table.cast_mut()));
+    let count = given.starts.len().saturating_sub(1);
+    let each = given.width * given.indices.len().div_ceil(count.max(1)).max(1);
+    parallel_for(count, GRAIN.div_ceil(each.max(1)), &|bags| {
+        // SAFETY: the caller's; every bag is one piece of work's.
+        unsafe { run::<AddBags<'_, T, C>>((given, bags, table.get().cast_const(), out.get())) };
+    });
+}
+
+struct AddBags<'a, T, C>(PhantomData<&'a (T, C)>);
+
+impl<'a, T: Element, C: Float + Element> Kernel for AddBags<'a, T, C> {
+    /// What is given, the bags, the table and the whole output.
+    type Args = (&'a Bags<'a>, Range<usize>, *const T, *mut T);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((given, bags, table, out): Self::Args) {
+        /// Columns that are added up in registers.
+        const CHUNK: usize = 32;
+        let Bags { width, indices, starts, factors, sizes, padding } = *given;
+        for bag in bags {
+            let divisor = C::from_i64(sizes.map_or(1, |sizes| sizes[bag].max(1)));
+            for column in (0..width).step_by(CHUNK) {
+                let n = CHUNK.min(width - column);
+                let mut sum = [C::ZERO; CHUNK];
+                let range = starts[bag]..starts[bag + 1];
+                for (k, &index) in range.clone().zip(&indices[range]) {
+                    if Some(index) == padding {
+                        continue;
+                    }
+                    // SAFETY: a part of a row of the table, and a factor.
+                    unsafe {
+                        let row = table.add(index as usize * width + column);
+                        let factor = factors.map_or(C::ONE, |f| cast(f.cast::<T>().add(k).read_unaligned()));
+                        if n == CHUNK {
+                            let row = row.cast::<[T; CHUNK]>().read_unaligned();
+                            (0..CHUNK).for_each(|j| sum[j] = C::mul_add::<I>(cast(row[j]), factor, sum[j]));
+                        } else {
+                            (0..n).for_each(|j| {
+                                sum[j] = C::mul_add::<I>(cast(row.add(j).read_unaligned()), factor, sum[j]);
+                            });
+                        }
+                    }
+                }
+                for (j, s) in sum[..n].iter().enumerate() {
+                    // SAFETY: an element of this bag's row.
+                    unsafe { out.add(bag * width + column + j).write(cast(*s / divisor)) };
+                }
+            }
+        }
+    }
+}
+
+/// For every bag and column the row with the largest element, -1 for a bag without rows: `out` is as many contiguous rows
+/// of `width` as there are bags. See [`sum_bags`].
+///
+/// # Safety
+/// `table` must be contiguous rows of `width` real elements, one for each index.
+pub unsafe fn largest_of_bags(
+    out: &mut [i64],
+    width: usize,
+    (table, dtype): (*const u8, DType),
+    indices: &[i64],
+    starts: &[usize],
+    padding: Option<i64>,
+) {
+    out.fill(-1);
+    dispatch!(dtype, T in [floats] => {
+        let mut best = vec![T::default(); width];
+        for (bag, out) in starts.windows(2).zip(out.chunks_exact_mut(width.max(1))) {
+            for &i in indices[bag[0]..bag[1]].iter().filter(|i| Some(**i) != padding) {
+                // SAFETY: a row of the table, read where it may not be aligned.
+                let row = |d: usize| unsafe { table.cast::<T>().add(i as usize * width + d).read_unaligned() };
+                for (d, (best, out)) in best.iter_mut().zip(&mut *out).enumerate() {
+                    let x = row(d);
+                    if *out < 0 || x > *best {
+                        (*best, *out) = (x, i);
+                    }
+                }
+            }
+        }
+    }; else unreachable!("tables hold floats"))
 }

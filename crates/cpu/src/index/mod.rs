@@ -15,7 +15,7 @@ mod put;
 mod select;
 mod take;
 
-pub use embedding::embedding_backward;
+pub use embedding::{embedding_backward, largest_of_bags, sum_bags};
 pub use mask::{Mask, masked_fill};
 pub use put::{ReduceOp, index_copy, index_put, put_flat, scatter};
 pub use select::select;

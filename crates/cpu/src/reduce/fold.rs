@@ -395,6 +395,9 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     }
 }
 
+/// A run of so many elements is not worth merging many accumulators for.
+const SHORT: usize = 256;
+
 /// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]). Gives
 /// up if it is to be `QUICK` and there are rare elements.
 ///
@@ -402,13 +405,12 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
 /// `x` must be valid for `n` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
-unsafe fn fold_run<I: Isa, F: Fold, const QUICK: bool>(
+unsafe fn fold_run<I: Isa, F: Fold, const QUICK: bool, const N: usize>(
     f: F,
     x: *const F::In,
     n: usize,
     param: F::Param,
 ) -> Option<F::State> {
-    const N: usize = 64;
     let mut lanes = const { [F::IDENTITY; N] };
     let mut rare = const { [0u32; N] };
     let mut at = 0;
@@ -494,11 +496,15 @@ pub(super) unsafe fn fold_block<I: Isa, F: Fold>(
     if cols == 1 && row_stride == 1 {
         // SAFETY: `rows` contiguous elements. (No closures: they need not be inlined, and then lose the instruction set.)
         unsafe {
-            if F::QUICK
-                && let Some(all) = fold_run::<I, F, true>(f, x, rows, params[0])
-            {
-                states[0] = f.merge(states[0], all);
-            } else if let Some(all) = fold_run::<I, F, false>(f, x, rows, params[0]) {
+            let all = match rows < SHORT {
+                true if !F::QUICK => fold_run::<I, F, false, 16>(f, x, rows, params[0]),
+                _ if F::QUICK => match fold_run::<I, F, true, 64>(f, x, rows, params[0]) {
+                    None => fold_run::<I, F, false, 64>(f, x, rows, params[0]),
+                    all => all,
+                },
+                _ => fold_run::<I, F, false, 64>(f, x, rows, params[0]),
+            };
+            if let Some(all) = all {
                 states[0] = f.merge(states[0], all);
             }
         }

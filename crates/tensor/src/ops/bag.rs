@@ -1,6 +1,8 @@
 //! Bags of rows: sums, means and maxima of rows of a table by index.
 
-use crate::{Body, DType, Error, Op, Result, Tensor, ensure, sample};
+use crate::autograd::Geometry;
+use crate::{Body, DType, Error, Op, Result, Tensor, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
 
 /// How a bag's rows become one.
 #[derive(Clone, Copy, PartialEq)]
@@ -10,18 +12,21 @@ enum Mode {
     Max,
 }
 
-/// Which bag each index is in.
+/// Which bag each index is in, -1 for none.
 struct Bags {
     of_index: Vec<i64>,
+    /// Where each bag's indices begin, and where those of the last end.
+    starts: Vec<usize>,
     count: usize,
 }
 
-fn bags(offsets: &Tensor, indices: i64, last_included: bool) -> Result<Bags> {
+fn bags(offsets: &Tensor, indices: i64, last_included: bool, mode: Mode) -> Result<Bags> {
     ensure!(offsets.dim() == 1, "embedding_bag: offsets has to be a 1D Tensor, but got {} dims", offsets.dim());
     let offsets = offsets.to_vec::<i64>()?;
     ensure!(!last_included || !offsets.is_empty(), "include_last_offset: number of offset should be at least 1");
     let count = offsets.len() - usize::from(last_included);
-    let mut of_index = vec![0; indices as usize];
+    let mut of_index = vec![-1; indices as usize];
+    let mut starts = Vec::with_capacity(count + 1);
     if let (Some(first), Some(last)) = (offsets.first(), offsets.last()) {
         ensure!(
             *first == 0,
@@ -33,22 +38,30 @@ fn bags(offsets: &Tensor, indices: i64, last_included: bool) -> Result<Bags> {
         );
     }
     for bag in 0..count {
-        let end = offsets.get(bag + 1).copied().unwrap_or(indices);
+        let end = match offsets.get(bag + 1) {
+            // What follows the last offset is in the last bag of means and maxima, but in none of sums, as in PyTorch.
+            Some(end) if bag + 1 < count || mode == Mode::Sum => *end,
+            _ => indices,
+        };
         ensure!(
             (0..=indices).contains(&offsets[bag]) && (offsets[bag]..=indices).contains(&end),
             "embedding_bag: offsets have to rise from 0 to {indices}, but {} is followed by {end}",
             offsets[bag]
         );
         of_index[offsets[bag] as usize..end as usize].fill(bag as i64);
+        starts.push(offsets[bag] as usize);
+        if bag + 1 == count {
+            starts.push(end as usize);
+        }
     }
-    Ok(Bags { of_index, count })
+    Ok(Bags { of_index, starts, count })
 }
 
 fn bag_any(
     weight: &Tensor,
     indices: &Tensor,
     offsets: &Tensor,
-    by_frequency: bool,
+    _by_frequency: bool,
     mode: i64,
     sparse: bool,
     factors: Option<&Tensor>,
@@ -72,14 +85,14 @@ fn bag_any(
         );
     }
     ensure!(weight.dim() == 2, "embedding_bag: weight has to be 2-dimensional, but got {} dims", weight.dim());
+    ensure!(
+        weight.dtype().is_floating_point(),
+        "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got \
+         torch.{}Tensor instead (while checking arguments for embedding_bag)",
+        weight.dtype().scalar_type_name()
+    );
     let (rows, width) = (weight.sizes()[0], weight.sizes()[1]);
-    let padding = match padding {
-        Some(p) => {
-            ensure!((-rows..rows).contains(&p), "padding_idx must be within the number of embeddings, -{rows} through {}, but got {p}", rows - 1);
-            Some(if p < 0 { p + rows } else { p })
-        }
-        None => None,
-    };
+    let padding = padding.map(|p| padding_row(p, weight)).transpose()?;
     if let Some(f) = factors {
         ensure!(
             mode == Mode::Sum,
@@ -116,14 +129,10 @@ fn bag_any(
     if let Some(i) = known.iter().find(|i| !(0..rows).contains(*i)) {
         return Err(Error::runtime(format!("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {i}")));
     }
-    let bags = bags(offsets, known.len() as i64, last_included)?;
+    let bags = bags(offsets, known.len() as i64, last_included, mode)?;
     let counted = |i: &i64| Some(*i) != padding;
-    let mut sizes = vec![0i64; bags.count];
-    for (i, bag) in known.iter().zip(&bags.of_index) {
-        if counted(i) && bags.count > 0 {
-            sizes[*bag as usize] += 1;
-        }
-    }
+    let sizes: Vec<i64> =
+        bags.starts.windows(2).map(|w| known[w[0]..w[1]].iter().filter(|i| counted(i)).count() as i64).collect();
     let to = |v: &[i64]| Tensor::from_slice(v)?.to_options(Some(offsets.dtype()), Some(offsets.device()));
     let (of_index, bag_size) = (to(&bags.of_index)?, to(&sizes)?);
     let count = bags.count as i64;
@@ -138,54 +147,47 @@ fn bag_any(
         let places = chosen.clamp_min(0)?.to_dtype(offsets.dtype())?;
         return Ok([output, of_index, bag_size, places]);
     }
-    // Sums of halves are kept in single precision.
-    let mut parts = weight.embedding_with(&flat, padding.unwrap_or(-1), by_frequency)?.to_dtype(weight.dtype().compute())?;
-    if let Some(f) = factors {
-        parts = parts.mul(&f.unsqueeze(1)?)?;
+    let output = Tensor::empty(&[count, width], (weight.dtype(), crate::Device::CPU))?;
+    if output.numel() > 0 {
+        let here = |t: &Tensor| t.detach_all()?.to_device(crate::Device::CPU)?.contiguous();
+        let (table, factors) = (here(weight)?, factors.map(here).transpose()?);
+        let read = [Some(&table), factors.as_ref()].into_iter().flatten();
+        let _locks = LockSet::new(read.map(|t| (t.storage(), false)).chain([(output.storage(), true)]))?;
+        // SAFETY: all are locked, contiguous and of one dtype; the indices were checked.
+        unsafe {
+            flambeau_cpu::index::sum_bags(
+                output.data_ptr(),
+                width as usize,
+                (table.data_ptr(), table.dtype()),
+                &known,
+                &bags.starts,
+                factors.as_ref().map(|f| f.data_ptr().cast_const()),
+                (mode == Mode::Mean).then_some(&sizes[..]),
+                padding,
+            );
+        }
     }
-    if let Some(p) = padding {
-        parts = parts.masked_fill(&flat.eq(p)?.unsqueeze(1)?, 0)?;
-    }
-    let zeros = Tensor::zeros(&[count, width], (parts.dtype(), weight.device()))?;
-    let mut output = if count == 0 { zeros } else { zeros.index_add(0, &of_index.to_dtype(DType::I64)?, &parts)? };
-    if mode == Mode::Mean {
-        output = output.div(&bag_size.clamp_min(1)?.to_dtype(output.dtype())?.unsqueeze(1)?)?;
-    }
+    let output = output.to_device(weight.device())?;
     let nowhere = bag_size.zeros_like()?;
-    Ok([output.to_dtype(weight.dtype())?, of_index, bag_size, nowhere])
+    Ok([output, of_index, bag_size, nowhere])
 }
 
 /// The row of each bag's largest element, by column; -1 for a bag without rows.
 fn largest(weight: &Tensor, indices: &[i64], bags: &Bags, padding: Option<i64>) -> Result<Tensor> {
-    let (width, values) = (weight.sizes()[1] as usize, weight.to_vec::<f64>()?);
-    let mut chosen = vec![-1i64; bags.count * width];
-    for (&i, &bag) in indices.iter().zip(&bags.of_index) {
-        if Some(i) == padding || bags.count == 0 {
-            continue;
-        }
-        let best = &mut chosen[bag as usize * width..][..width];
-        for (d, best) in best.iter_mut().enumerate() {
-            if *best < 0 || values[i as usize * width + d] > values[*best as usize * width + d] {
-                *best = i;
-            }
+    let width = weight.sizes()[1];
+    let table = weight.detach_all()?.to_device(crate::Device::CPU)?.contiguous()?;
+    let mut chosen = vec![-1i64; bags.count * width as usize];
+    if !chosen.is_empty() {
+        let _lock = LockSet::new([(table.storage(), false)])?;
+        // SAFETY: locked and contiguous; the indices were checked.
+        unsafe {
+            let table = (table.data_ptr().cast_const(), table.dtype());
+            flambeau_cpu::index::largest_of_bags(&mut chosen, width as usize, table, indices, &bags.starts, padding);
         }
     }
-    Tensor::from_slice_of(&chosen, &[bags.count as i64, width as i64])
+    Tensor::from_slice_of(&chosen, &[bags.count as i64, width])
 }
 
-fn embedding_bag_any(
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    by_frequency: bool,
-    mode: i64,
-    sparse: bool,
-    factors: Option<&Tensor>,
-    last_included: bool,
-    padding: Option<i64>,
-) -> Result<Vec<Tensor>> {
-    bag_any(weight, indices, offsets, by_frequency, mode, sparse, factors, last_included, padding).map(Vec::from)
-}
 fn without_padding(
     weight: &Tensor,
     indices: &Tensor,
@@ -197,6 +199,25 @@ fn without_padding(
     last_included: bool,
 ) -> Result<Vec<Tensor>> {
     embedding_bag_any(weight, indices, offsets, by_frequency, mode, sparse, factors, last_included, None)
+}
+fn embedding_bag_any(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    by_frequency: bool,
+    mode: i64,
+    sparse: bool,
+    factors: Option<&Tensor>,
+    last_included: bool,
+    padding: Option<i64>,
+) -> Result<Vec<Tensor>> {
+    let padding = padding.map(|p| padding_row(p, weight)).transpose()?.unwrap_or(-1);
+    embedding_bag_forward::OP
+        .call(&[
+            weight.into(), indices.into(), offsets.into(), by_frequency.into(), mode.into(), sparse.into(), factors.into(),
+            last_included.into(), padding.into(),
+        ])?
+        .list()
 }
 fn padding_or_none(
     weight: &Tensor,
@@ -210,7 +231,56 @@ fn padding_or_none(
     padding: i64,
 ) -> Result<Vec<Tensor>> {
     let padding = (padding >= 0).then_some(padding);
-    embedding_bag_any(weight, indices, offsets, by_frequency, mode, sparse, factors, last_included, padding)
+    bag_any(weight, indices, offsets, by_frequency, mode, sparse, factors, last_included, padding).map(Vec::from)
+}
+
+/// A `padding_idx`, counted from the end if it is negative.
+fn padding_row(padding: i64, weight: &Tensor) -> Result<i64> {
+    ensure!(weight.dim() == 2, "embedding_bag: weight has to be 2-dimensional, but got {} dims", weight.dim());
+    let rows = weight.sizes()[0];
+    ensure!(
+        (-rows..rows).contains(&padding),
+        "padding_idx must be within the number of embeddings, -{rows} through {}, but got {padding}",
+        rows - 1
+    );
+    Ok(if padding < 0 { padding + rows } else { padding })
+}
+
+/// For every index the row of its bag, zeros where it is in none.
+fn of_bags(rows: &Tensor, of_index: &Tensor) -> Result<Tensor> {
+    if of_index.device().is_meta() || of_index.numel() == 0 || of_index.amin(&[0], false)?.item()?.to_i64() >= 0 {
+        return rows.index_select(0, of_index);
+    }
+    rows.index_select(0, &of_index.clamp_min(0)?)?.masked_fill(&of_index.lt(0)?.unsqueeze(1)?, 0)
+}
+
+/// The gradient of the table: `of_index`, `sizes` and `places` are the further results.
+fn table_gradient(
+    g: &Tensor, rows: i64, indices: &Tensor, by_frequency: bool, mode: i64, factors: Option<&Tensor>, padding: i64,
+    [of_index, sizes, places]: [&Tensor; 3],
+) -> Result<Tensor> {
+    if mode == 2 {
+        let filled = g.mul(&sizes.gt(0)?.unsqueeze(1)?)?;
+        let zeros = Tensor::zeros(&[rows, g.sizes()[1]], (g.dtype(), g.device()))?;
+        return if rows == 0 { Ok(zeros) } else { zeros.scatter_add(0, &places.to_dtype(DType::I64)?, &filled) };
+    }
+    let share = if mode == 1 { g.div(&sizes.clamp_min(1)?.to_dtype(g.dtype())?.unsqueeze(1)?)? } else { g.clone() };
+    let flat = indices.reshape(&[-1])?;
+    let mut parts = match g.sizes()[0] {
+        0 => Tensor::zeros(&[flat.numel(), g.sizes()[1]], (g.dtype(), g.device()))?,
+        _ => of_bags(&share, of_index)?,
+    };
+    if let Some(f) = factors {
+        parts = parts.mul(&f.unsqueeze(1)?)?;
+    }
+    Tensor::embedding_dense_backward(&parts, &flat, rows, padding, by_frequency)
+}
+
+/// The gradient of the factors.
+fn factors_gradient(g: &Tensor, weight: &Tensor, indices: &Tensor, padding: i64, of_index: &Tensor) -> Result<Tensor> {
+    let flat = indices.reshape(&[-1])?;
+    let products = weight.index_select(0, &flat)?.mul(&of_bags(g, of_index)?)?.sum_dim(&[1], false)?;
+    if padding < 0 { Ok(products) } else { products.masked_fill(&flat.eq(padding)?, 0) }
 }
 
 fn samples(m: &mut crate::samples::Maker, padding: Option<crate::OwnedValue>) -> Vec<crate::samples::Sample> {
@@ -248,7 +318,13 @@ op! {
     /// The same; a `padding_idx` below 0 is none.
     embedding_bag_forward: "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
         Out OUT: "_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))";
-    Body::Composite(kernel!(padding_or_none; weight, indices, offsets, by_frequency, mode, sparse, factors, last, padding));
+    Body::Explicit(kernel!(padding_or_none; weight, indices, offsets, by_frequency, mode, sparse, factors, last, padding));
+    derivative: backward! {
+        weight([c], weight: Geometry, indices: Tensor, scale_grad_by_freq: bool, mode: i64, per_sample_weights: Option<Tensor>, padding_idx: i64, result1: Tensor, result2: Tensor, result3: Tensor) =>
+            table_gradient(&c.gradient()?, weight.sizes[0], &indices, scale_grad_by_freq, mode, per_sample_weights.as_ref(), padding_idx, [&result1, &result2, &result3])?,
+        per_sample_weights([c], weight: Tensor, indices: Tensor, padding_idx: i64, result1: Tensor) =>
+            factors_gradient(&c.gradient()?, &weight, &indices, padding_idx, &result1)?,
+    };
     samples: |m| samples(m, Some((-1i64).into()));
     ulp: 16.0;
 }

@@ -9,7 +9,7 @@ use crate::access::{elements, elements_mut};
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
 use crate::value::{OwnedValue, take};
-use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use crate::{Body, DType, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use std::ops::Range;
 
@@ -138,10 +138,8 @@ fn weighted_select_run(x: &Tensor, dim: i64, starts: &[i64], places: &[i64], wei
         false => TensorSpec::like(Dims::from_slice(outs[0].sizes()), &x).strided(strides).allocate()?,
     };
     if out.numel() > 0 {
-        let inner = match format {
-            MemoryFormat::Contiguous => x.sizes()[d + 1..].iter().product(),
-            _ => x.strides()[d],
-        };
+        // Not what the tensor says, where a dim of size 1 may have any stride.
+        let inner = dims::strides_for(x.sizes(), format)?[d];
         let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
         let shape = (x.sizes()[d] as usize, inner as usize);
         crate::dispatch_dtype!(dtype, T in [reals] => {
