@@ -234,10 +234,12 @@ mod tests {
         assert_eq!(all, [0.0, 5.0, 3.0, 5.0, 0.0, 4.0]);
         let mut slope = [9.0; 4];
         distances_backward(Pairs::All(1, 2, 3), 2, 2.0, &x[..4], &x, (&[1.0; 6], &all), &mut slope);
-        assert_eq!(slope, [-1.6, -0.8, 0.6, 1.8]);
+        // Each is a quotient times a difference: the last digit may be another.
+        let near = |got: &[f64], want: &[f64]| got.iter().zip(want).all(|(a, b)| (a - b).abs() <= 2.0 * f64::EPSILON);
+        assert!(near(&slope, &[-1.6, -0.8, 0.6, 1.8]), "{slope:?}");
         let (mut by_half, mut dist) = ([0.0; 6], [0.0; 3]);
         distances(Pairs::Upper(3), 2, 2.0, &x, &x, &mut dist);
         distances_backward(Pairs::Upper(3), 2, 2.0, &x, &x, (&[1.0; 3], &dist), &mut by_half);
-        assert_eq!(by_half, [-1.6, -0.8, 0.6, 1.8, 1.0, -1.0]);
+        assert!(near(&by_half, &[-1.6, -0.8, 0.6, 1.8, 1.0, -1.0]), "{by_half:?}");
     }
 }

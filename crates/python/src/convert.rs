@@ -196,7 +196,7 @@ pub fn convert(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> PyResult
         Base::Bool => OwnedValue::Bool(number_of(py, object)?.to_bool()),
         Base::Str => OwnedValue::Str(text(object)),
         Base::ScalarType => OwnedValue::DType(dtype_of(&bound)?.ok_or_else(stranger)?),
-        Base::Layout => OwnedValue::Layout(bound.cast::<LayoutObject>().map_err(|_| stranger())?.get().0),
+        Base::Layout => OwnedValue::Layout(bound.cast::<LayoutObject>().map_err(|_| stranger())?.get().known()?),
         Base::Device => OwnedValue::Device(device_of(&bound)?),
         Base::MemoryFormat => {
             OwnedValue::MemoryFormat(bound.cast::<MemoryFormatObject>().map_err(|_| stranger())?.get().0)

@@ -146,24 +146,52 @@ pub fn dtype(py: Python<'_>, d: DType) -> Py<DTypeObject> {
     all[at].clone_ref(py)
 }
 
-/// `flambeau.layout`.
+/// `flambeau.layout`: any of PyTorch's layouts can be named; one that no tensor has is an error where it is asked for.
 #[pyclass(frozen, eq, hash, name = "layout", module = "flambeau")]
-#[derive(PartialEq, Clone, Copy)]
-pub struct LayoutObject(pub Layout);
+#[derive(PartialEq, Eq, Hash, Clone, Copy)]
+pub struct LayoutObject(LayoutKind);
 
-impl Hash for LayoutObject {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.0 as u8).hash(state);
+/// What a layout object stands for.
+#[derive(PartialEq, Eq, Hash, Clone, Copy)]
+enum LayoutKind {
+    /// A layout that tensors can have.
+    Known(Layout),
+    /// A name only.
+    Named(&'static str),
+}
+
+/// Layouts that no tensor has.
+const OTHER_LAYOUTS: &[&str] = &["sparse_csc", "sparse_bsr", "sparse_bsc", "jagged", "_mkldnn"];
+
+impl LayoutObject {
+    /// The layout.
+    ///
+    /// # Errors
+    /// When it exists as a name only.
+    pub fn known(&self) -> PyResult<Layout> {
+        match self.0 {
+            LayoutKind::Known(layout) => Ok(layout),
+            LayoutKind::Named(name) => Err(pyo3::exceptions::PyNotImplementedError::new_err(format!(
+                "Flambeau has no tensors of layout torch.{name} yet"
+            ))),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self.0 {
+            LayoutKind::Known(layout) => layout.to_string().trim_start_matches("torch.").to_string(),
+            LayoutKind::Named(name) => name.to_string(),
+        }
     }
 }
 
 #[pymethods]
 impl LayoutObject {
     fn __repr__(&self) -> String {
-        self.0.to_string()
+        format!("torch.{}", self.name())
     }
     fn __reduce__(&self) -> String {
-        self.0.to_string().trim_start_matches("torch.").to_string()
+        self.name()
     }
 }
 
@@ -206,8 +234,9 @@ static FORMATS: PyOnceLock<Vec<Py<MemoryFormatObject>>> = PyOnceLock::new();
 /// The object of a layout.
 pub fn layout(py: Python<'_>, l: Layout) -> Py<LayoutObject> {
     let all = [Layout::Strided, Layout::SparseCoo, Layout::SparseCsr];
-    let objects =
-        LAYOUTS.get_or_init(py, || all.into_iter().filter_map(|l| Py::new(py, LayoutObject(l)).ok()).collect());
+    let objects = LAYOUTS.get_or_init(py, || {
+        all.into_iter().filter_map(|l| Py::new(py, LayoutObject(LayoutKind::Known(l))).ok()).collect()
+    });
     objects[l as usize].clone_ref(py)
 }
 
@@ -554,6 +583,9 @@ pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     for l in [Layout::Strided, Layout::SparseCoo, Layout::SparseCsr] {
         m.add(l.to_string().trim_start_matches("torch."), layout(py, l))?;
+    }
+    for name in OTHER_LAYOUTS {
+        m.add(*name, Py::new(py, LayoutObject(LayoutKind::Named(name)))?)?;
     }
     use MemoryFormat::{ChannelsLast, ChannelsLast3d, Contiguous, Preserve};
     for f in [Contiguous, Preserve, ChannelsLast, ChannelsLast3d] {
