@@ -1034,6 +1034,7 @@ class Tensor:
     def xpu(self, device: _Device | None = None, non_blocking: _bool = False, memory_format: _memory_format | None = None) -> Any: ...
     def zero_(self) -> Self: ...
 
+_mkldnn: layout
 bfloat16: dtype
 bits16: dtype
 bits1x8: dtype
@@ -1074,6 +1075,7 @@ int6: dtype
 int64: dtype
 int7: dtype
 int8: dtype
+jagged: layout
 long: dtype
 preserve_format: memory_format
 qint32: dtype
@@ -1082,7 +1084,10 @@ quint2x4: dtype
 quint4x2: dtype
 quint8: dtype
 short: dtype
+sparse_bsc: layout
+sparse_bsr: layout
 sparse_coo: layout
+sparse_csc: layout
 sparse_csr: layout
 strided: layout
 uint1: dtype

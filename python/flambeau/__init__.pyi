@@ -283,6 +283,7 @@ int6: Any
 int64: Any
 int7: Any
 int8: Any
+jagged: Any
 legacy_contiguous_format: Any
 long: Any
 nan: _float
@@ -295,7 +296,10 @@ quint2x4: Any
 quint4x2: Any
 quint8: Any
 short: Any
+sparse_bsc: Any
+sparse_bsr: Any
 sparse_coo: Any
+sparse_csc: Any
 sparse_csr: Any
 strided: Any
 uint1: Any

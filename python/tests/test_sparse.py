@@ -259,3 +259,9 @@ def test_compressed_rows():
     w = fl.tensor(DENSE, requires_grad=True)
     fl.sparse.mm(x, w.t()).pow(2).sum().backward()
     assert x.grad.values().tolist() == [360, 272] and w.grad.tolist() == [[128, 0, 96], [512, 0, 192]]
+
+
+def test_layouts_that_are_names_only():
+    assert isinstance(fl.jagged, fl.layout) and repr(fl.sparse_bsc) == "torch.sparse_bsc" and fl.ones(2).layout is not fl.jagged
+    with pytest.raises(NotImplementedError, match="Flambeau has no tensors of layout torch.sparse_csc yet"):
+        fl.zeros(2, layout=fl.sparse_csc)
