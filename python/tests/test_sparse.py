@@ -265,3 +265,9 @@ def test_layouts_that_are_names_only():
     assert isinstance(fl.jagged, fl.layout) and repr(fl.sparse_bsc) == "torch.sparse_bsc" and fl.ones(2).layout is not fl.jagged
     with pytest.raises(NotImplementedError, match="Flambeau has no tensors of layout torch.sparse_csc yet"):
         fl.zeros(2, layout=fl.sparse_csc)
+
+
+def test_a_selection_out_of_range_is_refused_as_for_dense_tensors():
+    for x in (fl.ones(2, 3), fl.ones(2, 3).to_sparse()):
+        with pytest.raises(IndexError, match=r"select\(\): index 3 out of range for tensor of size \[2, 3\] at dimension 1"):
+            x.select(-1, 3)

@@ -271,6 +271,11 @@ pub fn storage_extent(sizes: &[i64], strides: &[i64]) -> Result<i64> {
     Ok(extent)
 }
 
+/// Whether two sets of strides find the same elements of a tensor of these sizes: that of a dim of one element means nothing.
+pub fn same_strides(sizes: &[i64], a: &[i64], b: &[i64]) -> bool {
+    sizes.iter().zip(a).zip(b).all(|((n, a), b)| *n < 2 || a == b)
+}
+
 /// `dim` as an index below `ndim`, counting from the end when negative. A 0-d tensor counts as having one dim.
 ///
 /// # Errors

@@ -3,7 +3,7 @@ import copy
 
 from flambeau import nn
 
-from ..func._modules import _stack_leaf
+from ..func._modules import _check_alike, _stack_leaf
 
 __all__ = ["FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "extract_buffers",
            "extract_weights", "load_buffers", "load_state", "load_weights", "make_functional",
@@ -143,15 +143,7 @@ def make_functional_with_buffers(model, disable_autograd_tracking=False):
 
 def combine_state_for_ensemble(models):
     """One function for several equal modules, and their parameters and buffers stacked along a new first dimension."""
-    complaint = None
-    if not models:
-        complaint = "at least one model, got 0."
-    elif len({bool(model.training) for model in models}) > 1:
-        complaint = "all models to have the same training/eval mode."
-    elif len({type(model) for model in models}) > 1:
-        complaint = "all models to be of the same class."
-    if complaint is not None:
-        raise RuntimeError(f"combine_state_for_ensemble: Expected {complaint}")
+    _check_alike("combine_state_for_ensemble", models)
     functions, params, buffers = zip(*(make_functional_with_buffers(model, True) for model in models))
     stacked = [tuple(_stack_leaf(list(column)) for column in zip(*rows)) for rows in (params, buffers)]
     return functions[0], *stacked

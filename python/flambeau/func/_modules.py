@@ -70,8 +70,8 @@ class _swapped:
             table[name] = value
 
 
-def stack_module_state(models):
-    """The parameters and buffers of several equal models, stacked along a new first dimension."""
+def _check_alike(name, models):
+    """Refuses models that cannot stand for one with stacked parameters."""
     complaint = None
     if not models:
         complaint = "at least one model, got 0."
@@ -80,7 +80,12 @@ def stack_module_state(models):
     elif len({type(model) for model in models}) > 1:
         complaint = "all models to be of the same class."
     if complaint is not None:
-        raise RuntimeError(f"stack_module_state: Expected {complaint}")
+        raise RuntimeError(f"{name}: Expected {complaint}")
+
+
+def stack_module_state(models):
+    """The parameters and buffers of several equal models, stacked along a new first dimension."""
+    _check_alike("stack_module_state", models)
 
     def stacked(tables):
         return {name: _stack_leaf([table[name] for table in tables]) for name in tables[0]}

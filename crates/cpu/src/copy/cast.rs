@@ -40,8 +40,8 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
     match (from, to) {
         (DType::F16, DType::F32) => return Some(f16_to_f32),
         (DType::F32, DType::F16) => return Some(f32_to_f16),
-        (DType::BF16, DType::F32) => return Some(bf16_to_f32),
-        (DType::F32, DType::BF16) => return Some(f32_to_bf16),
+        (DType::BF16, DType::F32) => return Some(by_bits::<Widen, bf16, f32>),
+        (DType::F32, DType::BF16) => return Some(by_bits::<Narrow, f32, bf16>),
         // Every other conversion of a half goes through f32, which is how `cast` defines it too.
         (DType::F16 | DType::BF16, _) | (_, DType::F16 | DType::BF16) => return None,
         _ => {}
@@ -256,22 +256,19 @@ impl<B: Bits> Kernel for Contiguous<B> {
     }
 }
 
-unsafe fn bf16_to_f32(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+/// A conversion by bits where elements are contiguous, else one by one.
+unsafe fn by_bits<B: Bits, S: Element, D: Element>(
+    src: *const u8,
+    src_stride: isize,
+    dst: *mut u8,
+    dst_stride: isize,
+    n: usize,
+) {
     // SAFETY: the caller's contract; the machine has its level.
     unsafe {
-        match src_stride == 2 && dst_stride == 4 {
-            true => entry::<Contiguous<Widen>>(level())((src.cast(), dst.cast(), n)),
-            false => convert::<bf16, f32>(src, src_stride, dst, dst_stride, n),
-        }
-    }
-}
-
-unsafe fn f32_to_bf16(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
-    // SAFETY: the caller's contract; the machine has its level.
-    unsafe {
-        match src_stride == 4 && dst_stride == 2 {
-            true => entry::<Contiguous<Narrow>>(level())((src.cast(), dst.cast(), n)),
-            false => convert::<f32, bf16>(src, src_stride, dst, dst_stride, n),
+        match src_stride == size_of::<S>() as isize && dst_stride == size_of::<D>() as isize {
+            true => entry::<Contiguous<B>>(level())((src.cast(), dst.cast(), n)),
+            false => convert::<S, D>(src, src_stride, dst, dst_stride, n),
         }
     }
 }

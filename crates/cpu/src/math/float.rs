@@ -197,8 +197,7 @@ pub trait Float:
     /// The normal distribution function.
     fn ndtr<I: Isa>(self) -> Self;
 
-    // The rest branches, and is computed in `f64`: loops over these vectorise where `f32` has a form of its own
-    // (`special::single`).
+    // The rest branches, in `f64`; where loops vectorise, `f32` has a form of its own (`special::single`).
 
     /// The inverse of the error function.
     #[inline]
@@ -350,8 +349,7 @@ pub trait Float:
     fn is_common_modified(self) -> bool {
         false
     }
-    /// The modified Bessel function of the second kind of order 0 or 1 where
-    /// [`is_common_modified`](Float::is_common_modified) holds, times `exp(self)` if asked for.
+    /// The modified Bessel function of the second kind, order 0 or 1, times `exp(self)` if `scaled`; for common arguments.
     #[inline]
     fn bessel_k_common<I: Isa>(self, order_1: bool, scaled: bool) -> Self {
         let x = self.to_f64();

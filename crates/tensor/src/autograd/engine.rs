@@ -402,9 +402,8 @@ fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
 /// Adds a gradient to a leaf's `grad`.
 /// Whether a gradient lies in memory as its leaf does, or row-major if that has gaps: programs view gradients so.
 fn lies_like(g: &Tensor, leaf: &Tensor) -> bool {
-    let same = |((n, a), b): ((&i64, &i64), &i64)| *n < 2 || a == b;
     match leaf.is_non_overlapping_and_dense() {
-        true => g.sizes() == leaf.sizes() && g.sizes().iter().zip(g.strides()).zip(leaf.strides()).all(same),
+        true => g.sizes() == leaf.sizes() && crate::dims::same_strides(g.sizes(), g.strides(), leaf.strides()),
         false => g.is_contiguous(),
     }
 }

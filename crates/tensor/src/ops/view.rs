@@ -77,7 +77,9 @@ fn as_strided_backward(
 
 // ---- one dim ------------------------------------------------------------------------------------
 
-pub(super) fn select_any(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+/// The dim and the index in it that a selection means.
+#[inline]
+pub(crate) fn selected(x: &Tensor, dim: i64, index: i64) -> Result<(usize, i64)> {
     if x.dim() == 0 {
         return Err(Error::index("select() cannot be applied to a 0-dim tensor."));
     }
@@ -89,7 +91,11 @@ pub(super) fn select_any(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
             x.sizes()
         )));
     }
-    let index = if index < 0 { index + size } else { index };
+    Ok((d, if index < 0 { index + size } else { index }))
+}
+
+pub(super) fn select_any(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    let (d, index) = selected(x, dim, index)?;
     let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
     sizes.remove(d);
     let step = strides.remove(d);

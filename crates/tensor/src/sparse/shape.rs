@@ -178,16 +178,7 @@ fn without(indices: &Tensor, dim: usize) -> Result<Tensor> {
 }
 
 fn select(x: &Tensor, dim: i64, at: i64) -> Result<Tensor> {
-    ensure!(x.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
-    let d = wrap_dim(dim, x.dim())?;
-    let size = x.sizes()[d];
-    if at < -size || at >= size {
-        return Err(Error::index(format!(
-            "select(): index {at} out of range for tensor of size {:?} at dimension {dim}",
-            x.sizes()
-        )));
-    }
-    let at = if at < 0 { at + size } else { at };
+    let (d, at) = view::selected(x, dim, at)?;
     let c = coo(x)?;
     let n = c.sparse_dim();
     let mut sizes = Dims::from_slice(x.sizes());
