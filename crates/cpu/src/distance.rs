@@ -44,11 +44,23 @@ fn place(n: usize, i: usize, j: usize) -> usize {
 
 /// The distances between rows of `width` elements of `x` and `y` (the same for [`Pairs::Upper`]).
 pub fn distances<T: Float + Element>(pairs: Pairs, width: usize, p: f64, x: &[T], y: &[T], out: &mut [T]) {
+    if out.is_empty() {
+        return;
+    }
     let out = Shared(out.as_mut_ptr());
+    let others = pairs.others();
+    // Short rows are turned, so that their elements lie beside those of the next rows.
+    let turned = if width <= SHORT { turned(y, others, width) } else { Vec::new() };
     let one = |i: usize, j: usize, to: usize, rows: usize| {
-        let (a, b) = (&x[i * width..(i + 1) * width], &y[j * width..(j + rows) * width]);
-        // SAFETY: every pair of rows has its own place in the output, which has room for all.
-        unsafe { run::<Distances<T>>((p, a, b, std::ptr::slice_from_raw_parts_mut(out.get().add(to), rows))) };
+        let (a, first) = (&x[i * width..(i + 1) * width], j % others);
+        // SAFETY: every pair of rows has its own place in the output, which has room for all; slices.
+        unsafe {
+            let out = std::ptr::slice_from_raw_parts_mut(out.get().add(to), rows);
+            match width <= SHORT {
+                true => run::<Beside<T>>((p, a, &turned[(j - first) * width..], (others, first), out)),
+                false => run::<Distances<T>>((p, a, &y[j * width..(j + rows) * width], out)),
+            }
+        }
     };
     match pairs {
         Pairs::All(batches, m, n) => parallel_for(batches * m, GRAIN / (n * width).max(1) + 1, &|range| {
@@ -64,6 +76,88 @@ pub fn distances<T: Float + Element>(pairs: Pairs, width: usize, p: f64, x: &[T]
     }
 }
 
+/// Rows up to this wide are measured from many others at a time, and not piece by piece.
+const SHORT: usize = 64;
+
+/// Every `rows` rows of `width` elements as `width` rows of `rows` elements.
+fn turned<T: Copy>(y: &[T], rows: usize, width: usize) -> Vec<T> {
+    let matrices = y.chunks_exact((rows * width).max(1));
+    matrices.flat_map(|m| (0..width).flat_map(move |k| m[k..].iter().step_by(width).copied())).collect()
+}
+
+/// Calls a macro with the steps of a norm: what a difference adds to a sum, how sums are joined, and the distance.
+macro_rules! by_norm {
+    ($p:expr, $I:ty, $T:ty, $call:ident) => {{
+        let q = <$T>::from_f64($p);
+        match $p {
+            0.0 => {
+                $call!(|s: $T, d: $T| s + if d != <$T>::ZERO { <$T>::ONE } else { <$T>::ZERO }, |a, b| a + b, |s: $T| s)
+            }
+            1.0 => $call!(|s: $T, d: $T| s + Float::abs::<$I>(d), |a, b| a + b, |s: $T| s),
+            2.0 => $call!(|s: $T, d: $T| s + d * d, |a, b| a + b, |s: $T| Float::sqrt::<$I>(s)),
+            f64::INFINITY => {
+                let larger = |s: $T, d: $T| if (d > s) | d.is_nan() { d } else { s };
+                $call!(|s: $T, d: $T| larger(s, Float::abs::<$I>(d)), larger, |s: $T| s)
+            }
+            _ => {
+                $call!(|s: $T, d: $T| s + Float::pow::<$I>(Float::abs::<$I>(d), q), |a, b| a + b, |s: $T| Float::pow::<
+                    $I,
+                >(
+                    s,
+                    <$T>::ONE / q
+                ))
+            }
+        }
+    }};
+}
+
+/// The distances of one row from rows that lie turned.
+struct Beside<T>(PhantomData<T>);
+
+impl<T: Float + Element> Kernel for Beside<T> {
+    /// The norm, a row, the turned rows, how many they are and the first of them to measure from, and the distances.
+    type Args = (f64, *const [T], *const [T], (usize, usize), *mut [T]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((p, a, turned, (rows, first), out): Self::Args) {
+        // SAFETY: slices of `distances`.
+        let (a, turned, out) = unsafe { (&*a, &*turned, &mut *out) };
+        macro_rules! measure {
+            ($step:expr, $join:expr, $finish:expr) => {{
+                let _ = $join as fn(T, T) -> T;
+                beside(a, turned, rows, first, out, $step, $finish)
+            }};
+        }
+        by_norm!(p, I, T, measure)
+    }
+}
+
+#[inline(always)]
+fn beside<T: Float + Element>(
+    a: &[T],
+    turned: &[T],
+    rows: usize,
+    first: usize,
+    out: &mut [T],
+    step: impl Fn(T, T) -> T,
+    finish: impl Fn(T) -> T,
+) {
+    const CHUNK: usize = 64;
+    for (c, out) in out.chunks_mut(CHUNK).enumerate() {
+        let mut sums = [T::ZERO; CHUNK];
+        for (k, a) in a.iter().enumerate() {
+            let b = &turned[k * rows + first + c * CHUNK..][..out.len()];
+            match <&[T; CHUNK]>::try_from(b) {
+                Ok(b) => (0..CHUNK).for_each(|j| sums[j] = step(sums[j], *a - b[j])),
+                Err(_) => sums.iter_mut().zip(b).for_each(|(s, b)| *s = step(*s, *a - *b)),
+            }
+        }
+        out.iter_mut().zip(sums).for_each(|(out, s)| *out = finish(s));
+    }
+}
+
+/// The distances of one row from rows that lie one after the other.
 struct Distances<T>(PhantomData<T>);
 
 impl<T: Float + Element> Kernel for Distances<T> {
@@ -75,26 +169,15 @@ impl<T: Float + Element> Kernel for Distances<T> {
     unsafe fn run<I: Isa>((p, a, b, out): Self::Args) {
         // SAFETY: slices of `distances`.
         let (a, b, out) = unsafe { (&*a, &*b, &mut *out) };
-        let q = T::from_f64(p);
         let width = a.len();
         for (j, o) in out.iter_mut().enumerate() {
             let b = &b[j * width..(j + 1) * width];
-            *o = match p {
-                0.0 => fold::<T>(a, b, |s, d| s + if d != T::ZERO { T::ONE } else { T::ZERO }, |a, b| a + b),
-                1.0 => fold::<T>(a, b, |s, d| s + Float::abs::<I>(d), |a, b| a + b),
-                2.0 => {
-                    let squares = fold::<T>(a, b, |s, d| s + d * d, |a, b| a + b);
-                    Float::sqrt::<I>(squares)
-                }
-                f64::INFINITY => {
-                    let larger = |s: T, d: T| if d > s || d.is_nan() { d } else { s };
-                    fold::<T>(a, b, |s, d| larger(s, Float::abs::<I>(d)), larger)
-                }
-                _ => {
-                    let powers = fold::<T>(a, b, |s, d| s + Float::pow::<I>(Float::abs::<I>(d), q), |a, b| a + b);
-                    Float::pow::<I>(powers, T::ONE / q)
-                }
-            };
+            macro_rules! measure {
+                ($step:expr, $join:expr, $finish:expr) => {
+                    ($finish)(fold::<T>(a, b, $step, $join))
+                };
+            }
+            *o = by_norm!(p, I, T, measure);
         }
     }
 }

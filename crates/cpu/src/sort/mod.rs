@@ -14,7 +14,7 @@ mod unique;
 
 pub use search::{bincount, bincount_weighted, bins, histogram, searchsorted};
 pub use select::{Rank, select_rank, topk};
-pub use unique::{Unique, unique, unique_consecutive, unique_rows};
+pub use unique::{Unique, runs, unique, unique_consecutive, unique_rows};
 
 use crate::copy::Shared;
 use crate::scan::Lines;

@@ -30,34 +30,43 @@ impl Unique {
         }
         out
     }
+}
 
-    /// Of `n` elements in the order they have, without branches: which of them differ cannot be predicted.
-    ///
-    /// # Safety
-    /// `data` must be valid for `n` elements.
-    unsafe fn of_neighbours<T: PartialEq + Copy>(data: *const T, n: usize) -> Unique {
-        if n == 0 {
-            return Unique::default();
-        }
-        // Each element is written down as the start of the next run, until one is.
-        let (mut positions, mut inverse) = (vec![0i64; n + 1], vec![0i64; n]);
-        let mut last = 0;
-        // SAFETY: elements of the caller's; there are at most as many runs as elements.
-        unsafe {
-            let mut before = data.read_unaligned();
-            for i in 1..n {
-                let x = data.add(i).read_unaligned();
-                *positions.get_unchecked_mut(last + 1) = i as i64;
-                last += usize::from(x != before);
-                *inverse.get_unchecked_mut(i) = last as i64;
-                before = x;
+/// The runs of equal elements among `n` contiguous ones: writes where each begins to `starts` and, if asked for, which one
+/// every element is in; says how many there are. Without branches: which elements differ cannot be predicted.
+///
+/// # Safety
+/// `src` must be valid for `n` elements of `dtype`.
+pub unsafe fn runs(src: *const u8, n: usize, dtype: DType, starts: &mut [i64], inverse: Option<&mut [i64]>) -> usize {
+    assert!(starts.len() == n && inverse.as_ref().is_none_or(|i| i.len() == n), "a place for every element");
+    if n == 0 {
+        return 0;
+    }
+    dispatch!(dtype, T => {
+        let data = src.cast::<T>();
+        // SAFETY: the caller's elements.
+        let differs = |i: usize| unsafe { data.add(i).read_unaligned() != data.add(i - 1).read_unaligned() };
+        let mut count = 1;
+        starts[0] = 0;
+        match inverse {
+            None => {
+                for i in 1..n {
+                    // Written down as the start of the next run, until it is one; there are fewer than `i + 1` before it.
+                    starts[count] = i as i64;
+                    count += usize::from(differs(i));
+                }
+            }
+            Some(inverse) => {
+                inverse[0] = 0;
+                for (i, inverse) in inverse.iter_mut().enumerate().skip(1) {
+                    starts[count] = i as i64;
+                    count += usize::from(differs(i));
+                    *inverse = count as i64 - 1;
+                }
             }
         }
-        positions.truncate(last + 1);
-        let ends = positions[1..].iter().copied().chain([n as i64]);
-        let counts = positions.iter().zip(ends).map(|(start, end)| end - start).collect();
-        Unique { positions, inverse, counts }
-    }
+        count
+    })
 }
 
 /// The distinct elements of `n` contiguous ones, ascending. Every NaN is distinct.
@@ -88,12 +97,6 @@ pub unsafe fn unique(src: *const u8, n: usize, dtype: DType) -> Unique {
 /// # Safety
 /// `src` must be valid for `rows * width` elements of `dtype`.
 pub unsafe fn unique_consecutive(src: *const u8, rows: usize, width: usize, dtype: DType) -> Unique {
-    if width == 1 {
-        return dispatch!(dtype, T => {
-            // SAFETY: the caller's elements; whatever their address, they are read one by one.
-            unsafe { Unique::of_neighbours(src.cast::<T>(), rows) }
-        });
-    }
     // SAFETY: two rows of the source.
     Unique::from_order(0..rows as i64, rows, |i| unsafe { !rows_equal(src, i, i - 1, width, dtype) })
 }

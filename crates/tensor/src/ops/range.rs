@@ -39,6 +39,23 @@ fn tabulate<T: Element>(n: i64, f: impl Fn(usize) -> T + Sync) -> Result<Tensor>
     Ok(out)
 }
 
+/// A new vector of integers on the CPU, from `first` on and `step` apart, modulo 2^64.
+fn count_up<T: Element>(n: i64, first: i64, step: i64) -> Result<Tensor> {
+    let out = Tensor::fresh(Device::CPU, T::DTYPE, Dims::from_slice(&[n]))?;
+    let lock = LockSet::new([(out.storage(), true)])?;
+    let address = Address(out.data_ptr());
+    parallel_for(n as usize, GRAIN, &|range| {
+        let mut value = first.wrapping_add((range.start as i64).wrapping_mul(step));
+        for i in range {
+            // SAFETY: element `i` of the new tensor, written by this task only.
+            unsafe { address.get().cast::<T>().add(i).write(T::from_i64(value)) };
+            value = value.wrapping_add(step);
+        }
+    });
+    drop(lock);
+    Ok(out)
+}
+
 /// A part of a vector of `f32` or `f64`.
 pub(super) enum Part<'a> {
     Single(&'a mut [f32]),
@@ -164,7 +181,7 @@ fn arange_any(
     place(options.device, TensorSpec::new([n].as_slice(), dtype, Device::CPU), || {
         let (a, s) = (start.to_i64(), step.to_i64());
         crate::dispatch_dtype!(dtype, T in [ints] => {
-            tabulate::<T>(n, |i| T::from_i64(a.wrapping_add((i as i64).wrapping_mul(s))))
+            count_up::<T>(n, a, s)
         }; else {
             let line = |from: usize| Line { base: first, step: by, from: from as f64, direction: 1.0 };
             tabulate_floats(n, dtype, &|start, out| out.fill_line(line(start), Of::Itself))

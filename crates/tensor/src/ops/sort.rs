@@ -590,11 +590,24 @@ fn unique_consecutive_any(
     let data = check_unique(x)?;
     let (inverse, counts) = (inverse.unwrap_or(false), counts.unwrap_or(false));
     let Some(dim) = dim else {
-        // SAFETY: `numel` contiguous elements, locked.
-        let found =
-            locked(&data, |p| unsafe { kernels::unique_consecutive(p, data.numel() as usize, 1, data.dtype()) })?;
-        let (positions, inverse, counts) = unique_parts(&found, inverse, counts, x.sizes())?;
-        return on_devices(x, (data.view(&[-1])?.index_select(0, &positions)?, inverse, counts));
+        let n = data.numel();
+        let fresh = |sizes: &[i64]| Tensor::empty(sizes, (DType::I64, crate::Device::CPU));
+        let (starts, inverse) = (fresh(&[n])?, fresh(if inverse { x.sizes() } else { &[0] })?);
+        let count = if n == 0 { 0 } else {
+            let _locks = LockSet::new([(data.storage(), false), (starts.storage(), true), (inverse.storage(), true)])?;
+            // SAFETY: all are locked, contiguous and of their types, and the outputs fresh.
+            unsafe {
+                let places = (inverse.numel() == n).then(|| elements_mut(&inverse));
+                kernels::runs(data.data_ptr(), n as usize, data.dtype(), elements_mut(&starts), places) as i64
+            }
+        };
+        let starts = starts.narrow(0, 0, count)?;
+        let values = data.view(&[-1])?.index_select(0, &starts)?;
+        let counts = match counts && count > 0 {
+            true => Tensor::cat(&[starts.narrow(0, 1, count - 1)?, Tensor::from_slice(&[n])?], 0)?.sub(&starts)?,
+            false => fresh(&[0])?,
+        };
+        return on_devices(x, (values, inverse, counts));
     };
     distinct_rows(x, &data, dim, inverse, counts, false)
 }
