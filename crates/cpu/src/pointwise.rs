@@ -1,7 +1,7 @@
 //! Pointwise kernels: 1-d strips, and the driver that walks, splits and converts around them.
 //!
 //! A pointwise operator is a type that implements [`Map`] for each element type it supports: a function from `N`
-//! elements to one. [`strip`] turns it into a loop over the rows of a strip for one instruction set. That loop is all that is compiled per
+//! elements to one. [`strip`] turns it into a loop for one instruction set. That loop is all that is compiled per
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
 use crate::copy::{CastStrip, cast_strip, stream};
@@ -19,6 +19,7 @@ const BLOCK: usize = 512;
 
 /// What a strip is given: addresses and byte strides of the output and the inputs, the number of elements and of rows of
 /// them, and the scalar parameters.
+#[derive(Clone, Copy)]
 pub struct StripArgs {
     /// Output first.
     pub data: [*mut u8; MAX_OPERANDS],
@@ -26,7 +27,7 @@ pub struct StripArgs {
     pub strides: [isize; MAX_OPERANDS],
     /// Elements of a row.
     pub n: usize,
-    /// How many rows, mostly one.
+    /// How many rows: one, unless [`Strip::rows`].
     pub rows: usize,
     /// From one row to the next, in bytes.
     pub row_strides: [isize; MAX_OPERANDS],
@@ -36,8 +37,8 @@ pub struct StripArgs {
     pub params: [Scalar; MAX_PARAMS],
 }
 
-/// A loop over rows. The operands are of the strip's dtypes, valid for `rows` times `n` elements at their strides; the output
-/// may be one of the inputs exactly but not overlap one partly.
+/// A loop over rows. The operands are of the strip's dtypes, valid for `rows` times `n` elements at their strides; the
+/// output may be one of the inputs exactly but not overlap one partly.
 pub type StripFn = unsafe fn(StripArgs);
 
 /// A strip and the dtype it writes.
@@ -47,6 +48,8 @@ pub struct Strip {
     pub run: StripFn,
     /// What it writes; its inputs are all of the dtype it was asked for.
     pub out: DType,
+    /// Whether it takes more than one row.
+    pub rows: bool,
 }
 
 /// A function from `N` elements of type `T` to one of type `Out`.
@@ -73,7 +76,7 @@ pub trait Map<T: Element, const N: usize> {
 
 /// The strip of `M` over `T` for an instruction set.
 pub fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Strip {
-    Strip { run: entry::<MapStrip<M, T, N>>(level), out: M::Out::DTYPE }
+    Strip { run: entry::<MapStrip<M, T, N>>(level), out: M::Out::DTYPE, rows: MapStrip::<M, T, N>::ROWS }
 }
 
 struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
@@ -94,6 +97,34 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
             T::from_scalar(a.params[2]),
             T::from_scalar(a.params[3]),
         ];
+        let rows = if Self::ROWS { a.rows } else { 1 };
+        for row in 0..rows as isize {
+            let at = std::array::from_fn(|k| a.data[k].wrapping_offset(a.row_strides[k] * row));
+            // SAFETY: the caller's.
+            unsafe { Self::row::<I>(&a, at, &p) };
+        }
+        if a.streams {
+            stream::finish();
+        }
+    }
+}
+
+impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
+    /// Short rows come from broadcasting, so from two operands, and mostly of these dtypes. Other strips are called row by
+    /// row: in all of them, the loop over rows would be a tenth of their code.
+    const ROWS: bool = N == 2 && !M::CHOICE && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+
+    #[inline(always)]
+    fn one<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> M::Out {
+        if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
+    }
+
+    /// One row, whose operands start at `at`.
+    ///
+    /// # Safety
+    /// As [`StripFn`].
+    #[inline(always)]
+    unsafe fn row<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS]) {
         let (input, output) = (size_of::<T>() as isize, size_of::<M::Out>() as isize);
         let contiguous = |k: usize| a.strides[k + 1] == input;
         let n = a.n;
@@ -102,78 +133,47 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
             if a.strides[0] == output && n > 1 {
                 let all = (0..N).all(contiguous);
                 if all {
-                    return Self::dense::<I>(&a, &p, [false; N]);
+                    return Self::dense::<I>(a, at, p, [false; N]);
                 }
                 // One input is a single number: the commonest case of broadcasting.
                 if N == 2 && contiguous(0) && a.strides[2] == 0 {
                     let mut fixed = [false; N];
                     fixed[1] = true;
-                    return Self::dense::<I>(&a, &p, fixed);
+                    return Self::dense::<I>(a, at, p, fixed);
                 }
                 if N == 2 && contiguous(1) && a.strides[1] == 0 {
                     let mut fixed = [false; N];
                     fixed[0] = true;
-                    return Self::dense::<I>(&a, &p, fixed);
+                    return Self::dense::<I>(a, at, p, fixed);
                 }
                 // A weight, or two bounds.
                 if N == 3 && contiguous(0) && a.strides[3] == 0 && (contiguous(1) || a.strides[2] == 0) {
                     let mut fixed = [false; N];
                     fixed[2] = true;
                     fixed[1] = a.strides[2] == 0;
-                    return Self::dense::<I>(&a, &p, fixed);
+                    return Self::dense::<I>(a, at, p, fixed);
                 }
             }
-            for row in 0..a.rows as isize {
-                let at: [*mut u8; MAX_OPERANDS] =
-                    std::array::from_fn(|k| a.data[k].wrapping_offset(a.row_strides[k] * row));
-                for i in 0..n as isize {
-                    let x: [T; N] = std::array::from_fn(|k| {
-                        (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
-                    });
-                    (at[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(Self::one::<I>(x, &p));
-                }
+            for i in 0..n as isize {
+                let x: [T; N] = std::array::from_fn(|k| {
+                    (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
+                });
+                (at[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(Self::one::<I>(x, p));
             }
         }
     }
-}
 
-impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
-    #[inline(always)]
-    fn one<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> M::Out {
-        if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
-    }
-
-    /// Rows of a contiguous output, inputs contiguous or (`fixed`) one number for each row.
+    /// Contiguous output, inputs contiguous or (`fixed`) one number each.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
-    unsafe fn dense<I: Isa>(a: &StripArgs, p: &[T; MAX_PARAMS], fixed: [bool; N]) {
-        for row in 0..a.rows as isize {
-            let out = a.data[0].wrapping_offset(a.row_strides[0] * row) as *mut M::Out;
-            let inputs: [*const T; N] =
-                std::array::from_fn(|k| a.data[k + 1].wrapping_offset(a.row_strides[k + 1] * row) as *const T);
-            let streams = a.streams && out.addr().is_multiple_of(64);
-            // SAFETY: each address is valid for the elements its stride reaches.
-            unsafe { Self::dense_row::<I>(out, inputs, a.n, streams, p, fixed) };
-        }
-        if a.streams {
-            stream::finish();
-        }
-    }
-
-    /// # Safety
-    /// As [`StripFn`], of one row.
-    #[inline(always)]
-    unsafe fn dense_row<I: Isa>(
-        out: *mut M::Out,
-        inputs: [*const T; N],
-        n: usize,
-        streams: bool,
-        p: &[T; MAX_PARAMS],
-        fixed: [bool; N],
-    ) {
-        // SAFETY: the caller's.
+    unsafe fn dense<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS], fixed: [bool; N]) {
+        let n = a.n;
+        let out = at[0] as *mut M::Out;
+        let inputs: [*const T; N] = std::array::from_fn(|k| at[k + 1] as *const T);
+        let streams = a.streams && out.addr().is_multiple_of(64);
+        // SAFETY: each address is valid for the elements its stride reaches.
         unsafe {
             let numbers: [T; N] =
                 std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
@@ -248,10 +248,19 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
         return iter.for_each_rows(&|data, [inner, outer], [count, rows]| {
             let mut args = strip_args(data, inner, count, params, streams);
-            args.rows = rows;
-            args.row_strides[..outer.len()].copy_from_slice(outer);
-            // SAFETY: the iterator hands out elements within the operands.
-            unsafe { (strip.run)(args) }
+            if strip.rows {
+                args.rows = rows;
+                args.row_strides[..outer.len()].copy_from_slice(outer);
+                // SAFETY: the iterator hands out elements within the operands.
+                return unsafe { (strip.run)(args) };
+            }
+            for row in 0..rows {
+                if row > 0 {
+                    args.data.iter_mut().zip(outer).for_each(|(p, s)| *p = p.wrapping_offset(*s));
+                }
+                // SAFETY: as above.
+                unsafe { (strip.run)(args) };
+            }
         });
     }
     iter.for_each(&|data, strides, count| {
