@@ -202,7 +202,11 @@ impl Tensor {
                     if *step <= 0 {
                         return Err(Error::value("step must be greater than zero"));
                     }
-                    if (*start, *end, *step) != (None, None, 1) {
+                    // All of a dim needs no view.
+                    let size = x.sizes()[d];
+                    let whole =
+                        start.is_none_or(|s| s == 0 || s <= -size) && end.is_none_or(|e| e >= size) && *step == 1;
+                    if !whole {
                         x = x.slice(d as i64, *start, *end, *step)?;
                     }
                     d += 1;

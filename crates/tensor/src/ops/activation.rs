@@ -556,7 +556,10 @@ op! {
     /// `self` where it is positive, `alpha * (exp(self / alpha) - 1)` elsewhere.
     celu: "celu(Tensor self, Scalar alpha=1.) -> Tensor",
         Out OUT: "celu.out(Tensor self, Scalar alpha=1., *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(celu_any; x, alpha));
+    Body::Explicit(kernel!(celu_any; x, alpha));
+    derivative: backward! {
+        self_(g, self_: Tensor, alpha: Scalar) => g.elu_gradient(&self_, alpha, 1, celu_scale(alpha)?, false)?
+    };
     samples: |m| match m.dtype.is_floating_point() {
         true => vec![sample![m.uniform(&[2, 3], 0.5, 3.0), 1.5], sample![m.uniform(&[2, 3], -3.0, -0.5), 1.5]],
         false => vec![],

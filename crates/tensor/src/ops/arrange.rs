@@ -2,7 +2,8 @@
 
 use super::view;
 use crate::dims::wrap_dim;
-use crate::{Body, DType, Error, Op, Result, Tensor, ensure, sample};
+use crate::autograd::Forward;
+use crate::{Body, DType, Error, Op, Result, Tensor, backward, ensure, sample};
 
 alias! {
     moveaxis: "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)" => view::movedim::OP;
@@ -241,7 +242,9 @@ fn pixel_shuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
 op! {
     /// Channels spread over the image: (..., c r r, h, w) to (..., c, h r, w r).
     pixel_shuffle: "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor";
-    Body::Composite(kernel!(pixel_shuffle_any; x, factor));
+    Body::Explicit(kernel!(pixel_shuffle_any; x, factor));
+    derivative: backward! { self_(g, upscale_factor: i64) => pixel_unshuffle_any(g, upscale_factor)? };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 4, 2, 3]), 2]];
 }
 
@@ -267,7 +270,9 @@ fn pixel_unshuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
 op! {
     /// The image gathered into channels: (..., c, h r, w r) to (..., c r r, h, w).
     pixel_unshuffle: "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor";
-    Body::Composite(kernel!(pixel_unshuffle_any; x, factor));
+    Body::Explicit(kernel!(pixel_unshuffle_any; x, factor));
+    derivative: backward! { self_(g, downscale_factor: i64) => pixel_shuffle_any(g, downscale_factor)? };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 1, 4, 6]), 2]];
 }
 

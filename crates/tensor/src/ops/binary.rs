@@ -193,10 +193,15 @@ op! {
         Out OUT: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
         Overload SCALAR: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         Out SCALAR_OUT: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(|_op, _keys, args| match args {
+    Body::Explicit(|_op, _keys, args| match args {
         [x, other, alpha @ ..] => sub::OP.call(&[*other, *x, alpha.first().copied().unwrap_or(Value::None)]),
         _ => Err(Error::type_("rsub() needs two operands")),
     });
+    derivative: backward! {
+        self_(g, alpha: Option<Scalar>) => scaled(g, alpha)?.neg()?,
+        other(g) => g.clone(),
+    };
+    forward: Forward::FromBackward;
     samples: |m| vec![
         sample![m.any(&[2, 3]), m.any(&[2, 3])],
         sample![m.any(&[2, 3]), m.any(&[3]), Scalar::Int(2)],

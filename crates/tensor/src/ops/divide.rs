@@ -268,7 +268,9 @@ op! {
     /// Turned by `k` right angles in the plane of two dims, from the first towards the second.
     rot90: "rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
         Out OUT: "rot90.out(Tensor self, int k=1, int[] dims=[0, 1], *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(rot90_any; x, k, over));
+    Body::Explicit(kernel!(rot90_any; x, k, over));
+    derivative: backward! { self_(g, k: i64, dims: Dims) => g.rot90(k.wrapping_neg(), &dims)? };
+    forward: Forward::Linear;
     samples: |m| (0..4).map(|k: i64| sample![m.any(&[2, 3]), k, vec![0i64, 1]]).collect();
     fn rot90(&self, k: i64, dims: &[i64]) -> Tensor [self, k, dims];
 }

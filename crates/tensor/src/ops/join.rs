@@ -195,7 +195,18 @@ op! {
     /// Tensors of equal sizes joined along a new dim.
     stack: "stack(Tensor[] tensors, int dim=0) -> Tensor",
         Out OUT: "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(stack_any; tensors, dim));
+    Body::Explicit(kernel!(stack_any; tensors, dim));
+    derivative: backward! {
+        tensors([c], tensors: Vec<Geometry>, dim: i64) => {
+            let g = c.gradient()?;
+            let part = |(i, t): (usize, &Geometry)| match c.needs_element("tensors", i) {
+                true => g.select(dim, i as i64)?.to_dtype(t.dtype).map(Some),
+                false => Ok(None),
+            };
+            tensors.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?
+        }
+    };
+    forward: Forward::Linear;
     samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[2, 3])], 1], sample![vec![m.any(&[])], 0]];
     out_rule: OutRule::dtype(cat_writes).apart(&[0]);
     fn stack(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
@@ -309,7 +320,19 @@ op! {
     /// The tensor laid side by side: `repeats[d]` times along each dim.
     repeat: "repeat(Tensor self, SymInt[] repeats) -> Tensor",
         Out OUT: "repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(repeat_any; x, repeats));
+    Body::Explicit(kernel!(repeat_any; x, repeats));
+    derivative: backward! {
+        self_(g, self_: Geometry, repeats: Dims) => {
+            // Each dim as (copies, elements), of which the copies are added up.
+            let lead = repeats.len() - self_.dim();
+            let sizes = |d: usize| if d < lead { 1 } else { self_.sizes[d - lead] };
+            let split: Dims = repeats.iter().enumerate().flat_map(|(d, &r)| [r, sizes(d)]).collect();
+            let copies: Vec<i64> = (0..repeats.len() as i64).map(|d| 2 * d).collect();
+            let g = if copies.is_empty() { g.clone() } else { g.reshape(&split)?.sum_dim(&copies, false)? };
+            g.reshape(&self_.sizes)?
+        }
+    };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 3]), vec![2i64, 1]], sample![m.any(&[3]), vec![2i64, 2]], sample![m.any(&[2]), vec![0i64]]];
     fn repeat(&self, repeats: &[i64]) -> Tensor [self, repeats];
 }

@@ -1,7 +1,13 @@
 //! Losses. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 
-use crate::dims::Dims;
-use crate::{Body, DType, Error, Op, Result, Tensor, ensure, sample};
+use super::loss_elements::{
+    _binary_cross_entropy, _binary_cross_entropy_slope, _binary_cross_entropy_with_logits,
+    _binary_cross_entropy_with_logits_slope, _huber_loss, _huber_loss_slope, _mse_loss, _mse_loss_slope, _smooth_l1_loss,
+    _smooth_l1_loss_slope,
+};
+use crate::autograd::Forward;
+use crate::dims::{self, Dims};
+use crate::{Body, Error, Op, Result, Tensor, Value, backward, ensure, sample};
 
 pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
@@ -12,38 +18,47 @@ pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     }
 }
 
-/// Inputs and targets broadcast, as PyTorch's losses do.
-fn float_pair(x: &Tensor, target: &Tensor) -> Result<Tensor> {
-    x.sub(target)
+/// A loss's elements, reduced.
+pub(super) fn reduced(elements: &'static Op, args: &[Value<'_>], reduction: i64) -> Result<Tensor> {
+    reduce(elements.call(args)?.one()?, reduction)
 }
 
-/// A loss's elements from the differences. Those of halves are worked out in single precision and rounded once.
-fn elements(x: &Tensor, target: &Tensor, loss: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let dtype = x.dtype().promote(target.dtype());
-    if !matches!(dtype, DType::F16 | DType::BF16) {
-        return loss(&float_pair(x, target)?);
+/// What the gradient of each element is multiplied by.
+pub(super) fn factor(x: &Tensor, target: &Tensor, reduction: i64) -> Result<f64> {
+    match reduction {
+        1 => Ok(1.0 / dims::broadcast(x.sizes(), target.sizes())?.iter().product::<i64>() as f64),
+        _ => Ok(1.0),
     }
-    loss(&float_pair(&x.to_dtype(DType::F32)?, &target.to_dtype(DType::F32)?)?)?.to_dtype(dtype)
 }
 
 // ---- regression ---------------------------------------------------------------------------------
 
 fn mse_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    reduce(elements(x, target, |d| d.mul(d))?, reduction)
+    reduced(&_mse_loss::OP, &[x.into(), target.into()], reduction)
+}
+
+fn mse_gradient(g: &Tensor, x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    let factor = 2.0 * factor(x, target, reduction)?;
+    _mse_loss_slope::OP.call(&[x.into(), target.into(), g.into(), factor.into()])?.one()
 }
 
 op! {
     /// The squared difference.
     mse_loss: "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
         Out OUT: "mse_loss.out(Tensor self, Tensor target, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(mse_any; x, target, reduction));
-    samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1], sample![m.any(&[2, 3]), m.any(&[3]), 0]];
+    Body::Explicit(kernel!(mse_any; x, target, reduction));
+    derivative: backward! {
+        self_(g, self_: Tensor, target: Tensor, reduction: i64) => mse_gradient(g, &self_, &target, reduction)?,
+        target(g, self_: Tensor, target: Tensor, reduction: i64) => mse_gradient(g, &target, &self_, reduction)?,
+    };
+    forward: Forward::FromBackward;
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1], sample![m.any(&[2, 3]), m.any(&[3]), 0]] } else { vec![] };
     ulp: 8.0;
     fn mse_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
 }
 
 fn l1_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    reduce(float_pair(x, target)?.abs()?, reduction)
+    reduce(x.sub(target)?.abs()?, reduction)
 }
 
 op! {
@@ -54,43 +69,64 @@ op! {
     fn l1_loss(&self, target: &Tensor, reduction: i64) -> Tensor [self, target, reduction];
 }
 
-/// Half the square up to `limit`, and on as a line: with `c` the difference within the limit, `c (d - c / 2)`.
-fn bent_square(d: &Tensor, limit: f64) -> Result<Tensor> {
-    let within = d.clamp(-limit, limit)?;
-    d.add_scaled(&within, -0.5)?.mul(&within)
-}
-
 fn smooth_l1_any(x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
     ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
     if beta == 0.0 {
         return l1_any(x, target, reduction);
     }
-    let element = |d: &Tensor| {
-        let loss = bent_square(d, beta)?;
-        if beta == 1.0 { Ok(loss) } else { loss.div(beta) }
-    };
-    reduce(elements(x, target, element)?, reduction)
+    reduced(&_smooth_l1_loss::OP, &[x.into(), target.into(), beta.into()], reduction)
+}
+
+fn smooth_l1_gradient(g: &Tensor, x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
+    let factor = factor(x, target, reduction)?;
+    if beta == 0.0 {
+        return x.sub(target)?.sign()?.mul(g)?.mul(factor);
+    }
+    _smooth_l1_loss_slope::OP.call(&[x.into(), target.into(), g.into(), beta.into(), factor.into()])?.one()
 }
 
 op! {
     /// Half the square (over `beta`) where the difference is below `beta`, linear beyond.
     smooth_l1_loss: "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
         Out OUT: "smooth_l1_loss.out(Tensor self, Tensor target, int reduction=1, float beta=1., *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(smooth_l1_any; x, target, reduction, beta));
+    Body::Explicit(kernel!(smooth_l1_any; x, target, reduction, beta));
+    derivative: backward! {
+        self_(g, self_: Tensor, target: Tensor, reduction: i64, beta: f64) => {
+            smooth_l1_gradient(g, &self_, &target, reduction, beta)?
+        },
+        target(g, self_: Tensor, target: Tensor, reduction: i64, beta: f64) => {
+            smooth_l1_gradient(g, &target, &self_, reduction, beta)?
+        },
+    };
+    forward: Forward::FromBackward;
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1, 1.0], sample![m.any(&[2, 3]), m.any(&[2, 3]), 0, 0.5]] } else { vec![] };
     fn smooth_l1_loss(&self, target: &Tensor, reduction: i64, beta: f64) -> Tensor [self, target, reduction, beta];
 }
 
 fn huber_any(x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
     ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-    reduce(elements(x, target, |d| bent_square(d, delta))?, reduction)
+    reduced(&_huber_loss::OP, &[x.into(), target.into(), delta.into()], reduction)
+}
+
+fn huber_gradient(g: &Tensor, x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
+    let factor = factor(x, target, reduction)?;
+    _huber_loss_slope::OP.call(&[x.into(), target.into(), g.into(), delta.into(), factor.into()])?.one()
 }
 
 op! {
     /// Half the square where the difference is at most `delta`, linear beyond.
     huber_loss: "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
         Out OUT: "huber_loss.out(Tensor self, Tensor target, int reduction=1, float delta=1., *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(huber_any; x, target, reduction, delta));
+    Body::Explicit(kernel!(huber_any; x, target, reduction, delta));
+    derivative: backward! {
+        self_(g, self_: Tensor, target: Tensor, reduction: i64, delta: f64) => {
+            huber_gradient(g, &self_, &target, reduction, delta)?
+        },
+        target(g, self_: Tensor, target: Tensor, reduction: i64, delta: f64) => {
+            huber_gradient(g, &target, &self_, reduction, delta)?
+        },
+    };
+    forward: Forward::FromBackward;
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1, 1.0], sample![m.any(&[2, 3]), m.any(&[2, 3]), 0, 1.5]] } else { vec![] };
     fn huber_loss(&self, target: &Tensor, reduction: i64, delta: f64) -> Tensor [self, target, reduction, delta];
 }
@@ -105,25 +141,38 @@ fn bce_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64)
         target.sizes(),
         x.sizes()
     );
-    if x.numel() > 0 && !x.device().is_meta() {
-        let inside = x.ge(0.0)?.logical_and(&x.le(1.0)?)?.all()?.item()?.to_bool();
-        ensure!(inside, "all elements of input should be between 0 and 1");
+    if x.numel() > 0 && !x.device().is_meta() && x.dtype().is_floating_point() {
+        let (least, most) = (x.amin(&[], false)?.item()?.to_f64(), x.amax(&[], false)?.item()?.to_f64());
+        ensure!(least >= 0.0 && most <= 1.0, "all elements of input should be between 0 and 1");
     }
-    // Logarithms are held above -100, so that a certain mistake has a finite loss.
-    let log = x.log()?.clamp_min(-100.0)?;
-    let log1m = x.neg()?.log1p()?.clamp_min(-100.0)?;
-    let mut loss = target.sub(1.0)?.mul(&log1m)?.sub(&target.mul(&log)?)?;
-    if let Some(w) = weight {
-        loss = loss.mul(w)?;
+    let loss = _binary_cross_entropy::OP.call(&[x.into(), target.into()])?.one()?;
+    reduce(weighed(loss, weight)?, reduction)
+}
+
+/// Times the weights, if there are any.
+fn weighed(x: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    match weight {
+        Some(w) => x.mul(w),
+        None => Ok(x),
     }
-    reduce(loss, reduction)
 }
 
 op! {
     /// Cross entropy of probabilities with targets between 0 and 1.
     binary_cross_entropy: "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
         Out OUT: "binary_cross_entropy.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(bce_any; x, target, weight, reduction));
+    Body::Explicit(kernel!(bce_any; x, target, weight, reduction));
+    derivative: backward! {
+        self_(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, reduction: i64) => {
+            let (g, factor) = (weighed(g.clone(), weight.as_ref())?, factor(&self_, &target, reduction)?);
+            _binary_cross_entropy_slope::OP.call(&[(&self_).into(), (&target).into(), (&g).into(), factor.into()])?.one()?
+        },
+        target(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, reduction: i64) => {
+            let slope = self_.neg()?.log1p()?.clamp_min(-100.0)?.sub(&self_.log()?.clamp_min(-100.0)?)?;
+            weighed(slope.mul(g)?, weight.as_ref())?.mul(factor(&self_, &target, reduction)?)?
+        },
+    };
+    forward: Forward::FromBackward;
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), (), 1], sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[3], 0.5, 2.0), 0]] } else { vec![] };
     fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Tensor [self, target, weight, reduction];
 }
@@ -136,23 +185,45 @@ fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weig
             x.sizes()
         )));
     }
-    let log_sigmoid = x.log_sigmoid()?;
-    let one_minus = target.rsub(1.0)?;
-    let mut loss = match pos_weight {
-        Some(p) => one_minus.mul(x)?.sub(&p.sub(1.0)?.mul(target)?.add(1.0)?.mul(&log_sigmoid)?)?,
-        None => one_minus.mul(x)?.sub(&log_sigmoid)?,
+    let loss = match pos_weight {
+        Some(p) => {
+            let positive = p.sub(1.0)?.mul(target)?.add(1.0)?;
+            target.rsub(1.0)?.mul(x)?.sub(&positive.mul(&x.log_sigmoid()?)?)?
+        }
+        None => _binary_cross_entropy_with_logits::OP.call(&[x.into(), target.into()])?.one()?,
     };
-    if let Some(w) = weight {
-        loss = loss.mul(w)?;
-    }
-    reduce(loss, reduction)
+    reduce(weighed(loss, weight)?, reduction)
 }
 
 op! {
     /// Cross entropy of logits with targets between 0 and 1; `pos_weight` weighs the positive part.
     binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
         Out OUT: "binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(bce_logits_any; x, target, weight, pos_weight, reduction));
+    Body::Explicit(kernel!(bce_logits_any; x, target, weight, pos_weight, reduction));
+    derivative: backward! {
+        self_(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, pos_weight: Option<Tensor>, reduction: i64) => {
+            let (g, factor) = (weighed(g.clone(), weight.as_ref())?, factor(&self_, &target, reduction)?);
+            match pos_weight {
+                None => {
+                    let slope = &_binary_cross_entropy_with_logits_slope::OP;
+                    slope.call(&[(&self_).into(), (&target).into(), (&g).into(), factor.into()])?.one()?
+                }
+                Some(p) => {
+                    let positive = p.mul(&target)?;
+                    let all = positive.add(1.0)?.sub(&target)?;
+                    all.mul(&self_.sigmoid()?)?.sub(&positive)?.mul(&g)?.mul(factor)?
+                }
+            }
+        },
+        target(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, pos_weight: Option<Tensor>, reduction: i64) => {
+            let slope = match pos_weight {
+                None => self_.neg()?,
+                Some(p) => self_.neg()?.log_sigmoid()?.sub(&p.mul(&self_.log_sigmoid()?)?)?,
+            };
+            weighed(slope.mul(g)?, weight.as_ref())?.mul(factor(&self_, &target, reduction)?)?
+        },
+    };
+    forward: Forward::FromBackward;
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), (), (), 1], sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[3], 0.5, 2.0), m.uniform(&[3], 0.5, 2.0), 0]] } else { vec![] };
     fn binary_cross_entropy_with_logits(&self, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Tensor
         [self, target, weight, pos_weight, reduction];

@@ -473,10 +473,10 @@ fn matmul_any(a: &Tensor, b: &Tensor) -> Result<Tensor> {
             }
             let flat = a.reshape(&[-1, a.sizes()[n - 1]])?;
             match b.dim() {
-                1 => flat.mv(b)?.reshape(&sizes),
+                1 => flat.mv(b)?._unsafe_view(&sizes),
                 _ => {
                     sizes.push(b.sizes()[1]);
-                    flat.mm(b)?.reshape(&sizes)
+                    flat.mm(b)?._unsafe_view(&sizes)
                 }
             }
         }
@@ -515,7 +515,7 @@ fn batched(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if b.dim() > 1 {
         sizes.push(right.sizes()[n - 1]);
     }
-    product.reshape(&sizes)
+    product._unsafe_view(&sizes)
 }
 
 op! {

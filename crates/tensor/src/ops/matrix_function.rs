@@ -3,7 +3,7 @@
 
 use super::lu::{inverse_named, regular};
 use super::matrices::{check_square, identity, shape, sizes_of};
-use crate::autograd::Forward;
+use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 
@@ -343,7 +343,14 @@ fn trace_any(x: &Tensor) -> Result<Tensor> {
 op! {
     /// The sum of a matrix's diagonal.
     trace: "trace(Tensor self) -> Tensor", Out OUT: "trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(trace_any; x));
+    Body::Explicit(kernel!(trace_any; x));
+    derivative: backward! {
+        self_(g, self_: Geometry) => {
+            let n = self_.sizes[0].min(self_.sizes[1]);
+            Tensor::diagonal_backward(&g.expand(&[n])?, &self_.sizes, 0, 0, 1)?
+        }
+    };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[3, 4])], sample![m.any(&[0, 2])]];
     fn trace(&self) -> Tensor [self];
 }

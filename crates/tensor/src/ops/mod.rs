@@ -58,6 +58,7 @@ families! {
     least_squares
     like
     loss
+    loss_elements
     lu
     margin
     masked

@@ -171,13 +171,22 @@ fn split_any(x: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
         0 => Dims::from_elem(0, 1),
         n => (0..n).step_by(size as usize).map(|s| size.min(n - s)).collect(),
     };
-    x.split_with_sizes(&sizes, dim)
+    split_with_sizes_any(x, &sizes, dim)
 }
 
 op! {
     /// Parts of one size along a dim; the last may be smaller.
     split: "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]";
-    Body::Composite(kernel!(split_any; x, size, dim));
+    Body::AnyBackend(kernel!(split_any; x, size, dim));
+    derivative: backward! {
+        self_([c], self_: Geometry, split_size: i64, dim: i64) => {
+            let length = self_.sizes[wrap_dim(dim, self_.dim())?];
+            let parts = (length + split_size - 1).checked_div(split_size).unwrap_or(0).max(1);
+            let parts = (0..parts as usize).map(|i| c.grad_or_zeros(i)).collect::<Result<Vec<_>>>()?;
+            Tensor::cat(&parts, dim)?
+        }
+    };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[5, 2]), 2, 0]];
     fn split(&self, size: i64, dim: i64) -> Vec<Tensor> [self, size, dim];
 }

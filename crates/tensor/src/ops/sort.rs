@@ -94,7 +94,12 @@ op! {
     /// The elements in order along a dim, and where each came from.
     sort: "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         Out OUT: "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)";
-    Body::Composite(kernel!(sort_any; x, dim, descending));
+    Body::Explicit(kernel!(sort_any; x, dim, descending));
+    derivative: backward! {
+        self_(g, self_: Geometry, indices: Tensor, dim: Option<i64>) => {
+            picked_backward(g, &self_, &indices, dim.unwrap_or(-1), true)?
+        }
+    };
     samples: |m| sort_samples(m).into_iter().map(|(x, dim)| sample![x, dim, dim == 0]).collect();
     out_rule: OutRule::EXACT;
 }
@@ -122,7 +127,8 @@ op! {
 }
 
 fn msort_any(x: &Tensor) -> Result<Tensor> {
-    Ok(x.sort(0, false)?.0)
+    let sorted = sort::OP.call(&[x.into(), 0i64.into(), false.into()])?;
+    Ok(sorted.list()?.swap_remove(0))
 }
 
 op! {

@@ -370,12 +370,26 @@ op! {
     fn view(&self, size: &[i64]) -> Tensor [self, size];
 }
 
+fn unsafe_view_any(x: &Tensor, size: &[i64]) -> Result<Tensor> {
+    x.view(size)
+}
+
 fn reshape_any(x: &Tensor, size: &[i64]) -> Result<Tensor> {
     let size = dims::infer_size(size, x.numel())?;
     match dims::view_strides(x.sizes(), x.strides(), &size) {
         Some(_) => x.view(&size),
-        None => x.clone_in(crate::MemoryFormat::Contiguous)?.view(&size),
+        None => x.clone_in(crate::MemoryFormat::Contiguous)?._unsafe_view(&size),
     }
+}
+
+op! {
+    /// The elements of a tensor that nobody else holds in another shape: as `view`, but the result counts as no view.
+    _unsafe_view: "_unsafe_view(Tensor self, SymInt[] size) -> Tensor";
+    Body::Explicit(kernel!(unsafe_view_any; x, size));
+    derivative: backward! { self_(g, self_: Geometry) => g.reshape(&self_.sizes)? };
+    forward: Forward::Linear;
+    samples: |m| vec![sample![m.any(&[2, 6]), vec![3i64, -1]]];
+    fn _unsafe_view(&self, size: &[i64]) -> Tensor [self, size];
 }
 
 op! {
@@ -723,6 +737,7 @@ op! {
 
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
+    _unsafe_view::ALL,
     alias::ALL,
     as_strided::ALL,
     expand::ALL,
