@@ -395,13 +395,21 @@ pub fn cast<S: Element, D: Element>(s: S) -> D {
 /// `x` truncated as the x86 instruction does it: out of range and NaN give `i64::MIN`.
 #[inline(always)]
 fn truncate_i64(x: f64) -> i64 {
-    if (-9223372036854775808.0..9223372036854775808.0).contains(&x) { x as i64 } else { i64::MIN }
+    match (-9223372036854775808.0..9223372036854775808.0).contains(&x) {
+        // SAFETY: in range, and not NaN. (`as` would check again.)
+        true => unsafe { x.to_int_unchecked() },
+        false => i64::MIN,
+    }
 }
 
 /// `x` truncated to 32 bits as the x86 instruction does it: out of range and NaN give `i32::MIN`.
 #[inline(always)]
 fn truncate_i32(x: f64) -> i32 {
-    if x > -2147483649.0 && x < 2147483648.0 { x as i32 } else { i32::MIN }
+    match x > -2147483649.0 && x < 2147483648.0 {
+        // SAFETY: as above.
+        true => unsafe { x.to_int_unchecked() },
+        false => i32::MIN,
+    }
 }
 
 macro_rules! integer_element {

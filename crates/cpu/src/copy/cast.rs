@@ -40,8 +40,13 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
     match (from, to) {
         (DType::F16, DType::F32) => return Some(f16_to_f32),
         (DType::F32, DType::F16) => return Some(f32_to_f16),
-        (DType::BF16, DType::F32) => return Some(by_bits::<Widen, bf16, f32>),
-        (DType::F32, DType::BF16) => return Some(by_bits::<Narrow, f32, bf16>),
+        (DType::BF16, DType::F32) => return Some(at_level::<Widen, bf16, f32>),
+        (DType::F32, DType::BF16) => return Some(at_level::<Narrow, f32, bf16>),
+        (DType::F32, DType::I64) => return Some(at_level::<Cast<f32, i64>, f32, i64>),
+        (DType::F64, DType::I64) => return Some(at_level::<Cast<f64, i64>, f64, i64>),
+        (DType::I64, DType::F32) => return Some(at_level::<Cast<i64, f32>, i64, f32>),
+        (DType::I64, DType::F64) => return Some(at_level::<Cast<i64, f64>, i64, f64>),
+        (DType::U8, DType::F32) => return Some(at_level::<Cast<u8, f32>, u8, f32>),
         // Every other conversion of a half goes through f32, which is how `cast` defines it too.
         (DType::F16 | DType::BF16, _) | (_, DType::F16 | DType::BF16) => return None,
         _ => {}
@@ -197,16 +202,27 @@ unsafe fn convert<S: Element, D: Element>(
 /// Elements that are converted between loads and stores: whole vectors of every instruction set.
 const CHUNK: usize = 64;
 
-/// A conversion of contiguous elements by their bits.
-trait Bits: 'static {
+/// A conversion of contiguous elements, perhaps by their bits.
+trait Conversion: 'static {
     type From: Copy + Default;
     type To: Copy + Default;
-    fn convert(bits: Self::From) -> Self::To;
+    fn convert(x: Self::From) -> Self::To;
+}
+
+/// What [`cast`] does, for pairs that have an instruction in larger sets only.
+struct Cast<S, D>(std::marker::PhantomData<(S, D)>);
+impl<S: Element, D: Element> Conversion for Cast<S, D> {
+    type From = S;
+    type To = D;
+    #[inline(always)]
+    fn convert(x: S) -> D {
+        cast::<S, D>(x)
+    }
 }
 
 /// Rounds to nearest even by adding just under half a unit; a NaN keeps its top bits and turns quiet.
 struct Narrow;
-impl Bits for Narrow {
+impl Conversion for Narrow {
     type From = u32;
     type To = u16;
     #[inline(always)]
@@ -220,7 +236,7 @@ impl Bits for Narrow {
 
 /// Exact; a NaN turns quiet.
 struct Widen;
-impl Bits for Widen {
+impl Conversion for Widen {
     type From = u16;
     type To = u32;
     #[inline(always)]
@@ -230,10 +246,10 @@ impl Bits for Widen {
     }
 }
 
-struct Contiguous<B>(std::marker::PhantomData<B>);
+struct Contiguous<C>(std::marker::PhantomData<C>);
 
-impl<B: Bits> Kernel for Contiguous<B> {
-    type Args = (*const B::From, *mut B::To, usize);
+impl<C: Conversion> Kernel for Contiguous<C> {
+    type Args = (*const C::From, *mut C::To, usize);
     type Output = ();
 
     #[inline(always)]
@@ -242,22 +258,22 @@ impl<B: Bits> Kernel for Contiguous<B> {
         // SAFETY: both are valid for `n` elements by the caller's contract.
         unsafe {
             for start in (0..whole).step_by(CHUNK) {
-                let block = src.add(start).cast::<[B::From; CHUNK]>().read_unaligned();
-                let mut out = [B::To::default(); CHUNK];
+                let block = src.add(start).cast::<[C::From; CHUNK]>().read_unaligned();
+                let mut out = [C::To::default(); CHUNK];
                 for (out, bits) in out.iter_mut().zip(block) {
-                    *out = B::convert(bits);
+                    *out = C::convert(bits);
                 }
-                dst.add(start).cast::<[B::To; CHUNK]>().write_unaligned(out);
+                dst.add(start).cast::<[C::To; CHUNK]>().write_unaligned(out);
             }
             for i in whole..n {
-                dst.add(i).write_unaligned(B::convert(src.add(i).read_unaligned()));
+                dst.add(i).write_unaligned(C::convert(src.add(i).read_unaligned()));
             }
         }
     }
 }
 
-/// A conversion by bits where elements are contiguous, else one by one.
-unsafe fn by_bits<B: Bits, S: Element, D: Element>(
+/// A conversion by the machine's widest vectors where elements are contiguous, else one by one.
+unsafe fn at_level<C: Conversion, S: Element, D: Element>(
     src: *const u8,
     src_stride: isize,
     dst: *mut u8,
@@ -267,7 +283,7 @@ unsafe fn by_bits<B: Bits, S: Element, D: Element>(
     // SAFETY: the caller's contract; the machine has its level.
     unsafe {
         match src_stride == size_of::<S>() as isize && dst_stride == size_of::<D>() as isize {
-            true => entry::<Contiguous<B>>(level())((src.cast(), dst.cast(), n)),
+            true => entry::<Contiguous<C>>(level())((src.cast(), dst.cast(), n)),
             false => convert::<S, D>(src, src_stride, dst, dst_stride, n),
         }
     }

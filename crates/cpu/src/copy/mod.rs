@@ -93,13 +93,16 @@ pub unsafe fn fill_strided(sizes: &[i64], dst: (*mut u8, &[isize]), size: usize,
     });
 }
 
-/// The strip that moves elements of `size` bytes (1, 2, 4, 8 or 16).
+/// The strip that moves elements of `size` bytes, a power of two up to 128.
 pub(crate) fn cast_strip_of_size(size: usize) -> CastStrip {
     match size {
         1 => cast::move_strip::<u8>,
         2 => cast::move_strip::<u16>,
         4 => cast::move_strip::<u32>,
         8 => cast::move_strip::<u64>,
+        32 => cast::move_strip::<[u64; 4]>,
+        64 => cast::move_strip::<[u64; 8]>,
+        128 => cast::move_strip::<[u64; 16]>,
         _ => cast::move_strip::<[u64; 2]>,
     }
 }
@@ -146,7 +149,7 @@ impl Plan {
         // A short row that is contiguous on both sides is one wider element.
         while self.shape.len() > 1 {
             let row = self.shape[0] * size;
-            if self.strides[0] != (size as isize, size as isize) || !matches!(row, 2 | 4 | 8 | 16) {
+            if self.strides[0] != (size as isize, size as isize) || !matches!(row, 2 | 4 | 8 | 16 | 32 | 64 | 128) {
                 break;
             }
             size = row;
@@ -154,7 +157,8 @@ impl Plan {
             self.strides.remove(0);
         }
         let strip = cast_strip_of_size(size);
-        if let Some(fast) = self.source_dim() {
+        // Wide elements fill cache lines in any order.
+        if let Some(fast) = self.source_dim().filter(|_| size <= 16) {
             // SAFETY: the blocks partition the plan.
             return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose::transpose(size, m) });
         }

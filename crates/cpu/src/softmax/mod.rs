@@ -4,6 +4,7 @@
 //! is innermost, loops run along the row; else along neighbouring rows, side by side. Rows too long for a cache are cut
 //! into pieces, in parallel. Halves are computed in `f32`.
 
+mod short;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Element};
 use half::{bf16, f16};
+use short::{SHORT, ShortRows};
 use std::marker::PhantomData;
 
 /// The sizes before, of, and after the dimension.
@@ -41,8 +43,9 @@ const LEAST_TILE: usize = 64;
 
 /// Fewer neighbouring rows than this are not worth vectorising across.
 const NARROW: usize = 16;
-/// Up to this long, rows are worked on beside each other.
-const SHORT: usize = 32;
+
+/// Elements of a block of short rows: they stay in L1.
+const SHORT_BLOCK: usize = 2048;
 
 /// Elements of a tile of rows side by side: 256 KiB of `f32`, for L2.
 const TILE_ELEMENTS: usize = 1 << 16;
@@ -126,6 +129,11 @@ trait RowFunction: 'static {
     fn apply<I: Isa, T: Float>(a: T, b: T, max: T, scale: T) -> T;
     /// What the results need of the sum.
     fn scale(sum: f64) -> f64;
+    /// [`RowFunction::scale`] in the dtype of the sum, for short rows, of which there are many.
+    #[inline(always)]
+    fn scale_short<I: Isa, T: Float>(sum: T) -> T {
+        T::from_f64(Self::scale(sum.to_f64()))
+    }
     /// Whether the result is the term times the scale.
     const SCALED_TERM: bool = false;
 }
@@ -180,6 +188,10 @@ impl RowFunction for LogSoftmax {
     #[inline(always)]
     fn scale(sum: f64) -> f64 {
         sum.ln()
+    }
+    #[inline(always)]
+    fn scale_short<I: Isa, T: Float>(sum: T) -> T {
+        sum.log::<I>()
     }
 }
 
@@ -491,29 +503,24 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if inner == 1 && dim <= SHORT && outer >= NARROW {
-        // Rows that do not fill vectors lie beside each other as columns meanwhile.
-        let tiles = outer.div_ceil(LEAST_TILE);
-        let columns = entry::<Columns<T, F>>(level());
-        parallel_for(tiles, (TASK / (dim * LEAST_TILE)).max(1), &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * dim * LEAST_TILE);
-            let first = scratch.as_mut_ptr();
-            for i in range {
-                let start = i * LEAST_TILE;
-                let rows = LEAST_TILE.min(outer - start);
-                // SAFETY: `rows` rows of `dim` elements; the scratch memory holds them twice.
+    } else if inner == 1 && dim <= SHORT {
+        let short = match dim {
+            0..=16 => entry::<ShortRows<T, F, 16>>(level()),
+            17..=32 => entry::<ShortRows<T, F, 32>>(level()),
+            _ => entry::<ShortRows<T, F, SHORT>>(level()),
+        };
+        let rows_per_block = SHORT_BLOCK / dim;
+        parallel_for(outer.div_ceil(rows_per_block), TASK / SHORT_BLOCK, &|range| {
+            let mut scratch = Vec::<T>::with_capacity(2 * SHORT_BLOCK);
+            for block in range {
+                let start = block * rows_per_block;
+                let rows = rows_per_block.min(outer - start);
+                let (a, b) = read(start * dim, rows * dim, scratch.as_mut_ptr());
+                let to = out.target(start * dim, scratch.as_mut_ptr());
+                // SAFETY: `rows` rows of `dim` elements each.
                 unsafe {
-                    let second = if one_input { first } else { first.add(dim * rows) };
-                    for d in 0..dim {
-                        a.read_strided(start * dim + d, dim, rows, first.add(d * rows));
-                        if !one_input {
-                            b.read_strided(start * dim + d, dim, rows, second.add(d * rows));
-                        }
-                    }
-                    columns(([first, second], first, dim, [rows, rows], rows));
-                    for d in 0..dim {
-                        out.write_strided(start * dim + d, dim, rows, first.add(d * rows));
-                    }
+                    short(([a, b], to, dim, rows));
+                    out.written(start * dim, rows * dim, to);
                 }
             }
         });

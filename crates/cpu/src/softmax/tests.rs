@@ -2,9 +2,14 @@ use super::*;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
-const SHAPES: [SoftmaxShape; 9] = [
+const SHAPES: [SoftmaxShape; 14] = [
     SoftmaxShape { outer: 3, dim: 7, inner: 1 },
     SoftmaxShape { outer: 2, dim: 333, inner: 1 },
+    SoftmaxShape { outer: 700, dim: 3, inner: 1 },
+    SoftmaxShape { outer: 65, dim: 16, inner: 1 },
+    SoftmaxShape { outer: 65, dim: 31, inner: 1 },
+    SoftmaxShape { outer: 65, dim: 64, inner: 1 },
+    SoftmaxShape { outer: 65, dim: 65, inner: 1 },
     SoftmaxShape { outer: 2, dim: 5, inner: 3 },
     SoftmaxShape { outer: 2, dim: 9, inner: 16 },
     SoftmaxShape { outer: 2, dim: 4, inner: 301 },

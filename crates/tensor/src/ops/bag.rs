@@ -74,7 +74,7 @@ fn bag_any(
         2 => Mode::Max,
         other => return Err(Error::runtime(format!("embedding_bag: unknown mode {other}"))),
     };
-    ensure!(!sparse, "embedding_bag: sparse gradients are not supported");
+    ensure!(!sparse || mode != Mode::Max, "max mode does not support sparse weights");
     ensure!(indices.dim() == 1 || indices.dim() == 2, "input has to be a 1D or 2D Tensor, but got Tensor of dimension {}", indices.dim());
     for (k, name, t) in [(2, "indices", indices), (3, "offsets", offsets)] {
         ensure!(
@@ -256,7 +256,7 @@ fn of_bags(rows: &Tensor, of_index: &Tensor) -> Result<Tensor> {
 
 /// The gradient of the table: `of_index`, `sizes` and `places` are the further results.
 fn table_gradient(
-    g: &Tensor, rows: i64, indices: &Tensor, by_frequency: bool, mode: i64, factors: Option<&Tensor>, padding: i64,
+    g: &Tensor, rows: i64, indices: &Tensor, by_frequency: bool, mode: i64, sparse: bool, factors: Option<&Tensor>, padding: i64,
     [of_index, sizes, places]: [&Tensor; 3],
 ) -> Result<Tensor> {
     if mode == 2 {
@@ -273,7 +273,10 @@ fn table_gradient(
     if let Some(f) = factors {
         parts = parts.mul(&f.unsqueeze(1)?)?;
     }
-    Tensor::embedding_dense_backward(&parts, &flat, rows, padding, by_frequency)
+    match sparse {
+        true => Tensor::embedding_sparse_backward(&parts, &flat, rows, padding, by_frequency),
+        false => Tensor::embedding_dense_backward(&parts, &flat, rows, padding, by_frequency),
+    }
 }
 
 /// The gradient of the factors.
@@ -320,8 +323,8 @@ op! {
         Out OUT: "_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))";
     Body::Explicit(kernel!(padding_or_none; weight, indices, offsets, by_frequency, mode, sparse, factors, last, padding));
     derivative: backward! {
-        weight([c], weight: Geometry, indices: Tensor, scale_grad_by_freq: bool, mode: i64, per_sample_weights: Option<Tensor>, padding_idx: i64, result1: Tensor, result2: Tensor, result3: Tensor) =>
-            table_gradient(&c.gradient()?, weight.sizes[0], &indices, scale_grad_by_freq, mode, per_sample_weights.as_ref(), padding_idx, [&result1, &result2, &result3])?,
+        weight([c], weight: Geometry, indices: Tensor, scale_grad_by_freq: bool, mode: i64, sparse: bool, per_sample_weights: Option<Tensor>, padding_idx: i64, result1: Tensor, result2: Tensor, result3: Tensor) =>
+            table_gradient(&c.gradient()?, weight.sizes[0], &indices, scale_grad_by_freq, mode, sparse, per_sample_weights.as_ref(), padding_idx, [&result1, &result2, &result3])?,
         per_sample_weights([c], weight: Tensor, indices: Tensor, padding_idx: i64, result1: Tensor) =>
             factors_gradient(&c.gradient()?, &weight, &indices, padding_idx, &result1)?,
     };
