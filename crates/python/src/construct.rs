@@ -9,6 +9,8 @@ use flambeau::{DType, Device, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use smallvec::SmallVec;
 
 /// Numbers gathered from nested sequences, with their sizes.
 struct Gathered {
@@ -375,6 +377,42 @@ pub fn legacy(py: Python<'_>, args: &[*mut PyObject], dtype: DType) -> PyResult<
     }
 }
 
+/// That the old constructor takes no such arguments.
+#[cold]
+fn no_legacy(call: &Call<'_>) -> PyErr {
+    let wrong: Vec<String> = call.named.iter().map(|(n, _)| crate::parse::text(*n)).filter(|n| n != "device").collect();
+    let why = match wrong.is_empty() {
+        true => String::new(),
+        false => format!("      didn't match because some of the keywords were incorrect: {}\n", wrong.join(", ")),
+    };
+    PyTypeError::new_err(format!(
+        "new() received an invalid combination of arguments - got ({}), but expected one of:\n * (*, torch.device device = \
+         None)\n{why} * (torch.Storage storage)\n * (Tensor other)\n * (tuple of ints size, *, torch.device device = None)\n * \
+         (object data, *, torch.device device = None)\n",
+        crate::explain::describe(call)
+    ))
+}
+
+/// The old constructor takes a device beside its arguments, which has to be the host.
+fn check_legacy_names(py: Python<'_>, args: &[*mut PyObject], named: &Bound<'_, PyDict>) -> PyResult<()> {
+    let pairs: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = named.iter().collect();
+    let pairs: SmallVec<_> = pairs.iter().map(|(n, v)| (n.as_ptr(), v.as_ptr())).collect();
+    let call = Call { py, this: std::ptr::null_mut(), args, named: pairs };
+    for (name, value) in named {
+        if name.extract::<String>()? != "device" {
+            return Err(no_legacy(&call));
+        }
+        let device = if value.is_none() { Device::CPU } else { device_of(&value)? };
+        if !device.is_cpu() {
+            return Err(PyRuntimeError::new_err(format!(
+                "legacy constructor expects device type: cpu but device type: {} was passed",
+                device.kind.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Another handle of a tensor's data.
 fn as_it_is(object: *mut PyObject) -> PyResult<Tensor> {
     let t = tensor_of(object).ok_or_else(|| PyTypeError::new_err("new(): data must be a tensor"))?;
@@ -405,11 +443,13 @@ pub unsafe extern "C" fn new(
     args: *mut PyObject,
     kwargs: *mut PyObject,
 ) -> *mut PyObject {
-    let _ = kwargs;
-    // SAFETY: a live tuple of arguments.
+    // SAFETY: a live tuple of arguments, and a dictionary or null.
     unsafe {
         crate::function::guarded(|py| {
             let items: Vec<*mut PyObject> = Items::of(args).map(|i| i.iter().copied().collect()).unwrap_or_default();
+            if let Some(named) = Bound::from_borrowed_ptr_or_opt(py, kwargs) {
+                check_legacy_names(py, &items, named.cast::<PyDict>()?)?;
+            }
             let t = match &items[..] {
                 // Of any dtype here, unlike in the typed classes.
                 [one] if crate::object::is_tensor(*one) => as_it_is(*one)?,

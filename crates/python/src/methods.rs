@@ -285,58 +285,78 @@ fn no_target(call: &Call<'_>) -> PyErr {
     ))
 }
 
+/// The dtype and device of a tensor, or of a number in its place.
+fn like(py: Python<'_>, object: *mut PyObject) -> Option<(DType, Device)> {
+    let of_number = |s: Scalar| {
+        let widest = if s.is_complex() { DType::Complex128 } else { DType::F64 };
+        (DType::of_scalar(&s, widest), Device::CPU)
+    };
+    let of_tensor = |t: Tensor| (t.dtype(), t.device());
+    tensor_of(object).map(of_tensor).or_else(|| crate::number::number(py, object).map(of_number))
+}
+
 /// `x.to(...)`: dtype, device and memory format in every order that PyTorch takes.
 fn target(call: &Call<'_>) -> PyResult<Target> {
+    let py = call.py;
     let mut target = Target::default();
     let positional = &call.args[usize::from(call.this.is_null()).min(call.args.len())..];
-    let mut flags = 0;
-    let py = call.py;
-    for (i, &object) in positional.iter().enumerate() {
+    // The parameters in order: after a device may come a dtype, after a dtype or a tensor only the flags.
+    let mut names: &[&str] = &["device", "dtype", "non_blocking", "copy"];
+    if let Some(&first) = positional.first() {
         // SAFETY: a live object.
-        let o = unsafe { Bound::from_borrowed_ptr(py, object) };
-        if let Some(other) = tensor_of(object) {
-            (target.dtype, target.device) = (Some(other.dtype()), Some(other.device()));
-        } else if o.is_none() {
-        } else if let Some(d) = dtype_of(&o)? {
-            target.dtype = Some(d);
-        } else if let Some(Scalar::Bool(b)) = crate::number::number(py, object) {
-            // `non_blocking`, then `copy`.
-            flags += 1;
-            target.copy = flags == 2 && b;
-        } else if i == 0 {
-            if crate::number::number(py, object).is_some_and(|n| matches!(n, Scalar::Float(_))) {
-                return Err(no_target(call));
-            }
-            target.device = Some(device_of(&o)?);
-        } else if let Ok(f) = o.cast::<MemoryFormatObject>() {
-            target.format = Some(f.get().0);
-        } else {
-            return Err(no_target(call));
+        let o = unsafe { Bound::from_borrowed_ptr(py, first) };
+        if dtype_of(&o)?.is_some() {
+            names = &["dtype", "non_blocking", "copy"];
+        } else if !o.is_none() && !is_device(py, &o) {
+            names = &["tensor", "non_blocking", "copy"];
         }
     }
-    for &(name, value) in &call.named {
+    if positional.len() > names.len() {
+        return match positional.len() {
+            5 => Err(PyTypeError::new_err("to() takes from 0 to 4 positional arguments but 5 were given")),
+            _ => Err(no_target(call)),
+        };
+    }
+    let mut set = |name: &str, object: *mut PyObject| -> PyResult<()> {
         // SAFETY: a live object.
-        let o = unsafe { Bound::from_borrowed_ptr(py, value) };
-        if o.is_none() {
-            continue;
-        }
-        match crate::parse::text(name).as_str() {
-            "dtype" => {
-                target.dtype = Some(dtype_of(&o)?.ok_or_else(|| no_target(call))?);
+        let o = unsafe { Bound::from_borrowed_ptr(py, object) };
+        let flag = || matches!(crate::number::number(py, object), Some(Scalar::Bool(_)));
+        match name {
+            "device" | "dtype" | "memory_format" if o.is_none() => {}
+            "device" if is_device(py, &o) => target.device = Some(device_of(&o)?),
+            "dtype" => target.dtype = Some(dtype_of(&o)?.ok_or_else(|| no_target(call))?),
+            "tensor" => {
+                let (dtype, device) = like(py, object).ok_or_else(|| no_target(call))?;
+                (target.dtype, target.device) = (Some(dtype), Some(device));
             }
-            "device" => target.device = Some(device_of(&o)?),
-            "copy" => target.copy = crate::number::number(py, value).is_some_and(Scalar::to_bool),
-            "non_blocking" => {}
-            "memory_format" => target.format = o.cast::<MemoryFormatObject>().ok().map(|f| f.get().0),
-            "other" | "tensor" => {
-                if let Some(t) = tensor_of(value) {
-                    (target.dtype, target.device) = (Some(t.dtype()), Some(t.device()));
-                }
+            "non_blocking" if flag() => {}
+            // SAFETY: a comparison of addresses.
+            "copy" if flag() => target.copy = object == unsafe { ffi::Py_True() },
+            "memory_format" => {
+                target.format = Some(o.cast::<MemoryFormatObject>().map_err(|_| no_target(call))?.get().0);
             }
             _ => return Err(no_target(call)),
         }
+        Ok(())
+    };
+    for (name, object) in names.iter().zip(positional) {
+        set(name, *object)?;
+    }
+    for &(name, value) in &call.named {
+        let name = crate::parse::text(name);
+        if names[..positional.len()].contains(&name.as_str()) {
+            return Err(no_target(call));
+        }
+        set(&name, value)?;
     }
     Ok(target)
+}
+
+/// Whether the object names a device: a string, or the number of an accelerator.
+fn is_device(py: Python<'_>, o: &Bound<'_, PyAny>) -> bool {
+    o.is_instance_of::<crate::types::DeviceObject>()
+        || o.is_instance_of::<pyo3::types::PyString>()
+        || matches!(crate::number::number(py, o.as_ptr()), Some(Scalar::Int(_)))
 }
 
 fn to(call: &Call<'_>) -> PyResult<*mut PyObject> {
@@ -370,24 +390,50 @@ fn convert(call: &Call<'_>, t: Tensor, target: Target) -> PyResult<*mut PyObject
     wrap(call.py, result.map_err(raise)?)
 }
 
+/// The one argument of `x.float()`, `x.cpu()` and the like.
+fn only_format(call: &Call<'_>, name: &str) -> PyResult<Target> {
+    at_most(call, name, 0)?;
+    let mut target = Target::default();
+    for &(key, value) in &call.named {
+        // SAFETY: a live object.
+        let o = unsafe { Bound::from_borrowed_ptr(call.py, value) };
+        match crate::parse::text(key).as_str() {
+            "memory_format" if o.is_none() => {}
+            "memory_format" => {
+                let format = o.cast::<MemoryFormatObject>().map_err(|_| {
+                    let got = type_name(value);
+                    PyTypeError::new_err(format!(
+                        "{name}(): argument 'memory_format' must be torch.memory_format, not {got}"
+                    ))
+                })?;
+                target.format = Some(format.get().0);
+            }
+            other => {
+                return Err(PyTypeError::new_err(format!("{name}() got an unexpected keyword argument '{other}'")));
+            }
+        }
+    }
+    Ok(target)
+}
+
 macro_rules! casts {
-    ($($name:ident => $dtype:expr;)*) => {
-        $(fn $name(call: &Call<'_>) -> PyResult<*mut PyObject> {
-            let mut target = target(call)?;
-            target.dtype = Some($dtype);
+    ($($function:ident $name:literal => $dtype:expr;)*) => {
+        $(fn $function(call: &Call<'_>) -> PyResult<*mut PyObject> {
+            let target = Target { dtype: Some($dtype), ..only_format(call, $name)? };
             convert(call, this(call)?, target)
         })*
-        const CASTS: &[(&str, Native)] = &[$((stringify!($name), $name)),*];
+        const CASTS: &[(&str, Native)] = &[$(($name, $function)),*];
     };
 }
 casts! {
-    double => DType::F64; float => DType::F32; half => DType::F16; bfloat16 => DType::BF16;
-    long => DType::I64; int_cast => DType::I32; short => DType::I16; char_cast => DType::I8; byte => DType::U8;
-    bool_cast => DType::Bool; cfloat => DType::Complex64; cdouble => DType::Complex128;
+    double "double" => DType::F64; float "float" => DType::F32; half "half" => DType::F16; bfloat16 "bfloat16" => DType::BF16;
+    long "long" => DType::I64; int_cast "int" => DType::I32; short "short" => DType::I16; char_cast "char" => DType::I8;
+    byte "byte" => DType::U8; bool_cast "bool" => DType::Bool; cfloat "cfloat" => DType::Complex64;
+    cdouble "cdouble" => DType::Complex128;
 }
 
 fn cpu(call: &Call<'_>) -> PyResult<*mut PyObject> {
-    convert(call, this(call)?, Target { device: Some(Device::CPU), ..Target::default() })
+    convert(call, this(call)?, Target { device: Some(Device::CPU), ..only_format(call, "cpu")? })
 }
 
 /// `Tensor.__rsub__` and the like: the function `name` with the operands turned round.
@@ -609,9 +655,6 @@ pub fn add_all() -> PyResult<()> {
         ("element_size", element_size),
         ("to", to),
         ("cpu", cpu),
-        ("int", int_cast),
-        ("char", char_cast),
-        ("bool", bool_cast),
         ("__radd__", radd),
         ("__rmul__", rmul),
         ("__rsub__", rsub),
@@ -632,9 +675,7 @@ pub fn add_all() -> PyResult<()> {
         ("__setitem__", crate::indexing::set_item),
     ];
     for (name, f) in special.iter().chain(CASTS).chain(QUERIES) {
-        if !name.ends_with("_cast") {
-            function::add(name, Kind::Native(*f))?;
-        }
+        function::add(name, Kind::Native(*f))?;
     }
     Ok(())
 }

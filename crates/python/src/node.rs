@@ -185,7 +185,13 @@ pub fn edge_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Edge>> {
     if let Some(t) = tensor_of(object.as_ptr()) {
         return Ok(t.gradient_edge());
     }
-    let node = node_of(&object.getattr("node")?)?;
+    let Ok(node) = object.getattr("node") else {
+        return Err(pyo3::exceptions::PyRuntimeError::new_err(format!(
+            "all inputs have to be Tensors or GradientEdges, but got {}",
+            crate::number::type_name(object.as_ptr())
+        )));
+    };
+    let node = node_of(&node)?;
     Edge::to(node, object.getattr("output_nr")?.extract()?).map(Some).map_err(raise)
 }
 

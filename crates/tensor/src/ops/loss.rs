@@ -141,9 +141,20 @@ fn bce_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64)
         target.sizes(),
         x.sizes()
     );
-    if x.numel() > 0 && !x.device().is_meta() && x.dtype().is_floating_point() {
-        let (least, most) = (x.amin(&[], false)?.item()?.to_f64(), x.amax(&[], false)?.item()?.to_f64());
-        ensure!(least >= 0.0 && most <= 1.0, "all elements of input should be between 0 and 1");
+    ensure!(
+        x.dtype() == target.dtype(),
+        "Found dtype {} but expected {}",
+        target.dtype().scalar_type_name(),
+        x.dtype().scalar_type_name()
+    );
+    if !x.dtype().is_floating_point() {
+        return Err(super::reduce::not_for("binary_cross_entropy", x.dtype()));
+    }
+    if x.numel() > 0 && !x.device().is_meta() {
+        for (name, t) in [("input", x), ("target", target)] {
+            let (least, most) = (t.amin(&[], false)?.item()?.to_f64(), t.amax(&[], false)?.item()?.to_f64());
+            ensure!(least >= 0.0 && most <= 1.0, "all elements of {name} should be between 0 and 1");
+        }
     }
     let loss = _binary_cross_entropy::OP.call(&[x.into(), target.into()])?.one()?;
     reduce(weighed(loss, weight)?, reduction)
@@ -184,6 +195,9 @@ fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weig
             target.sizes(),
             x.sizes()
         )));
+    }
+    if target.dtype().is_integral(false) {
+        (crate::OutRule::CASTABLE.dtype)(x.dtype(), target.dtype())?;
     }
     let loss = match pos_weight {
         Some(p) => {
