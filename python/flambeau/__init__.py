@@ -81,6 +81,7 @@ _FROM_MODULE = {
         "unique unique_consecutive unravel_index"
     ),
     "jit": "Future fork wait CompilationUnit ScriptModule ScriptFunction",
+    "_ranges": "range",
     "random": "manual_seed seed initial_seed get_rng_state set_rng_state thread_safe_generator",
     "serialization": "save load",
     "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_compressed_tensor",

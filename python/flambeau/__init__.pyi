@@ -160,6 +160,7 @@ from ._names import (
     is_distributed as is_distributed, is_nonzero as is_nonzero, is_tensor as is_tensor, typename as typename,
 )
 from ._ops import ops as ops
+from ._ranges import range as range
 from ._removed import eig as eig, lstsq as lstsq, matrix_rank as matrix_rank, solve as solve, symeig as symeig
 from ._settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,

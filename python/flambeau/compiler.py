@@ -9,18 +9,28 @@ __all__ = ["compile", "config", "get_default_backend", "set_default_backend", "a
            "skip_guard_on_all_nn_modules_unsafe", "keep_tensor_guards_unsafe", "skip_guard_on_globals_unsafe",
            "skip_all_guards_unsafe", "nested_compile_region"]  # fmt: skip
 
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None,
             disable=False, recompile_limit=None, isolate_recompiles=False, shapes_spec=None):  # fmt: skip
-    """The model or function itself; without one, a decorator. A callable `backend` is not called."""
+    """A module or function that runs the given one eagerly; without one, a decorator. A callable `backend` is not called."""
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if model is None:
         return lambda model: compile(model, backend=backend, disable=disable)
     if not callable(model):
-        raise AssertionError(f"torch.compile expects a callable, got {type(model)}")
-    if disable or isinstance(model, type) or hasattr(model, "forward"):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if disable or isinstance(model, type):
         return model
+    from .nn import Module
+
+    if isinstance(model, Module):
+        from ._dynamo.eval_frame import OptimizedModule
+
+        return model if isinstance(model, OptimizedModule) else OptimizedModule(model)
 
     @functools.wraps(model)
     def run(*args, **kwargs):

@@ -123,7 +123,7 @@ def _repo_folder(github: str, force_reload: bool, trust_repo, calling_fn: str, v
 
     cached = os.path.join(folder, ref.replace("/", "_") + ".zip")
     url = f"https://github.com/{owner}/{name}/zipball/{ref}"
-    sys.stderr.write(f'Downloading: "{url}" to {cached}\n')
+    sys.stdout.write(f'Downloading: "{url}" to {cached}\n')
     download_url_to_file(url, cached, progress=False)
     with zipfile.ZipFile(cached) as archive:
         base = Path(folder).resolve()
@@ -252,7 +252,7 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
     name = file_name if file_name is not None else os.path.basename(urlparse(url).path)
     cached = os.path.join(model_dir, name)
     if not os.path.exists(cached):
-        sys.stderr.write(f'Downloading: "{url}" to {cached}\n')
+        sys.stdout.write(f'Downloading: "{url}" to {cached}\n')
         prefix = None
         if check_hash:
             found = HASH_REGEX.search(name)

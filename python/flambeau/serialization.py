@@ -384,23 +384,31 @@ def save(obj: object, f, pickle_module: Any = pickle, pickle_protocol: int = DEF
         if not archive or archive.startswith(".") and archive == os.path.basename(os.fspath(f)):
             raise RuntimeError(f"[enforce fail at inline_container.cc] . invalid file name: {os.fspath(f)}")
     with _atomic(f) if _is_path(f) else contextlib.nullcontext(f) as file:
-        writer = ZipWriter(file, archive)
-        data = io.BytesIO()
-        pickler = _Pickler(data, pickle_protocol)
-        pickler.dump(obj)
-        writer.write_record("data.pkl", data.getbuffer())
-        writer.write_record(".format_version", b"1")
-        writer.write_record(".storage_alignment", b"64")
-        if not _disable_byteorder_record:
-            writer.write_record("byteorder", sys.byteorder.encode())
-        for name, storage, _ in pickler.storages.values():
-            if getattr(_local, "skip", False):
-                writer.write_record(f"data/{name}", bytes(storage.nbytes()))
-                continue
-            storage = _cpu(storage)
-            writer.write_record(f"data/{name}", _memory(storage))
-        writer.write_record("version", b"3\n")
-        writer.close()
+        _save_zip(obj, file, archive, pickle_protocol, not _disable_byteorder_record)
+
+
+def _save_zip(obj, file, archive: str, protocol: int = DEFAULT_PROTOCOL, byteorder: bool = True,
+              records: dict[str, bytes] | None = None) -> None:
+    """The format of today: an archive of a pickle, the storages, and `records` of other things."""
+    writer = ZipWriter(file, archive)
+    data = io.BytesIO()
+    pickler = _Pickler(data, protocol)
+    pickler.dump(obj)
+    writer.write_record("data.pkl", data.getbuffer())
+    writer.write_record(".format_version", b"1")
+    writer.write_record(".storage_alignment", b"64")
+    if byteorder:
+        writer.write_record("byteorder", sys.byteorder.encode())
+    for name, storage, _ in pickler.storages.values():
+        if getattr(_local, "skip", False):
+            writer.write_record(f"data/{name}", bytes(storage.nbytes()))
+            continue
+        storage = _cpu(storage)
+        writer.write_record(f"data/{name}", _memory(storage))
+    for name, record in (records or {}).items():
+        writer.write_record(name, record)
+    writer.write_record("version", b"3\n")
+    writer.close()
 
 
 def _legacy_save(obj, file, protocol: int) -> None:
@@ -485,7 +493,7 @@ def _make_unpickler(pickle_module, file, persistent_load, args):
 
 def _unpickle(file, pickle_module, persistent_load, args):
     if pickle_module is None:
-        machine = _safe.Unpickler(file, encoding=args.get("encoding", "utf-8"))
+        machine = args.get("machine", _safe.Unpickler)(file, encoding=args.get("encoding", "utf-8"))
         machine.persistent_load = persistent_load
         return machine.load()
     return _make_unpickler(pickle_module, file, persistent_load, args).load()

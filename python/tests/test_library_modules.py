@@ -1,4 +1,6 @@
 """What libraries import beside the documented interface: `_grouped_mm`, `_check`, `export`, `cpp_extension`, settings."""
+import pickle
+
 import pytest
 
 import flambeau as fl
@@ -185,3 +187,27 @@ def test_sizes_as_tensors_and_names():
 def test_types_of_graphs_can_be_named():
     assert fl.TensorType.get() == fl._C.TensorType.get() and str(fl.TensorType.get()) == "Tensor"
     assert all(isinstance(getattr(fl._C, name), type) for name in ("Graph", "Node", "Value", "Block"))
+
+
+def test_compiled_modules_show_their_module():
+    module = fl.nn.Sequential(fl.nn.Linear(2, 2), fl.nn.ReLU())
+    compiled = fl.compile(module, mode="reduce-overhead")
+    assert type(compiled).__name__ == "OptimizedModule" and compiled._orig_mod is module
+    assert list(compiled.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+    assert len(compiled) == 2 and not isinstance(compiled, fl.nn.Sequential)
+    x = fl.ones(1, 2)
+    assert fl.equal(compiled(x), module(x)) and compiled.to(fl.float64) is compiled and module[0].weight.dtype == fl.float64
+    compiled.eval()
+    assert not module.training and not compiled.training
+    compiled.note = 3
+    assert module.note == 3 and compiled.note == 3
+    del compiled.note
+    assert not hasattr(module, "note")
+    copied = pickle.loads(pickle.dumps(compiled))
+    assert copied._orig_mod is not module and fl.equal(copied(x.double()), module(x.double()))
+    with pytest.raises(AttributeError, match="'Sequential' object has no attribute 'none'"):
+        compiled.none
+    with pytest.raises(TypeError, match=r"Linear does not support len\(\)"):
+        len(fl.compile(module[0]))
+    with pytest.raises(RuntimeError, match="Unrecognized mode=x, should be one of: default, lite"):
+        fl.compile(module, mode="x")

@@ -161,3 +161,18 @@ def test_unravel_index_takes_places_apart():
     ]
     assert all(p.stride() == (9, 3) for p in parts)
     assert torch.unravel_index(flat, ()) == ()
+
+
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+def test_ranges_with_their_end():
+    assert torch.range(0, 3).tolist() == [0, 1, 2, 3] and torch.range(0, 3).dtype == torch.float32
+    assert torch.range(5, 1, -2, dtype=torch.int64).tolist() == [5, 3, 1] and len(torch.range(0, 0.3, 0.1)) == 3
+    assert torch.range(0, 2, out=torch.empty(1, dtype=torch.float64)).tolist() == [0, 1, 2] and torch.range(2, 2).tolist() == [2]
+    for args, message in (((1, 4, 0), "step must be nonzero"), ((4, 1), "upper bound and lower bound inconsistent"),
+                          ((1.0, float("inf")), "unsupported range: 1 -> inf")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.range(*args)
+    with pytest.raises(TypeError, match='missing 1 required positional arguments: "end"'):
+        torch.range(3)
+    with pytest.raises(NotImplementedError, match="\"range_cpu\" not implemented for 'Bool'"):
+        torch.range(0, 3, dtype=torch.bool)

@@ -2,10 +2,12 @@
 bad ones are refused."""
 
 import copy
+import enum
 import io
 import json
 import math
 import pathlib
+import types
 import warnings
 import zipfile
 
@@ -380,8 +382,6 @@ def test_text_is_bytes():
 def test_nothing_to_save():
     with pytest.raises(AttributeError, match="'Linear' object has no attribute 'save_to_buffer'"):
         torch.jit.save(torch.nn.Linear(2, 2), io.BytesIO())
-    with pytest.raises(RuntimeError, match="run eagerly in Flambeau and make no TorchScript"):
-        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), io.BytesIO())
     with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
         load("hooks").save("/nowhere/at/all.pt")
 
@@ -449,6 +449,60 @@ def test_modules_run_eagerly():
     own = Own()
     assert isinstance(own, Own) and isinstance(own, torch.nn.Module) and own(x).sum() == 2
     assert [n for n, _ in own.named_parameters()] == ["w"]
+
+
+class Scaled(torch.nn.Module):
+    """A module whose attributes are of several kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.act, self.kind = torch.nn.Linear(2, 2), torch.nn.functional.relu, Kind.TWO
+        self.register_buffer("scale", torch.full((2,), 2.0))
+        self.config = types.SimpleNamespace(more=1)
+
+    def forward(self, x):
+        return self.act(self.linear(x)) * self.scale * self.kind.value + self.config.more
+
+
+class Kind(enum.Enum):
+    ONE, TWO = 1, 2
+
+
+@torch.jit.script
+def halved(a):
+    return a / 2
+
+
+def test_eager_archives(tmp_path):
+    module, x = torch.jit.trace(Scaled(), torch.ones(1, 2)), torch.randn(3, 2)
+    module.save(tmp_path / "m.pt", _extra_files={"note": "text"})
+    extra = {"note": ""}
+    again = torch.jit.load(tmp_path / "m.pt", _extra_files=extra)
+    assert extra == {"note": b"text"} and isinstance(again, torch.jit.ScriptModule)
+    assert torch.equal(again(x), module(x)) and again.linear.weight is not module.linear.weight
+    assert torch.equal(torch.jit.load(io.BytesIO(again.save_to_buffer()), map_location="cpu")(x), module(x))
+    assert torch.jit.load(io.BytesIO(halved.save_to_buffer()))(torch.ones(1)) == 0.5
+    with pytest.raises(RuntimeError, match="The module cannot be saved: .*<lambda>"):
+        module.act = lambda x: x
+        module.save(tmp_path / "m.pt")
+    assert torch.equal(torch.jit.load(tmp_path / "m.pt")(x), again(x))  # the old file is whole
+
+
+@pytest.mark.parametrize("pickled, message", [
+    (b"cos\nsystem\nX\x02\x00\x00\x00ls\x85R.", "'os.system' is not something that an archive of modules may hold"),
+    (b"ctorch\nload\n.", "'torch.load' is not something"), (b"cshutil\nrmtree\n.", "'shutil.rmtree' is not something"),
+    (b"cgone.away\nNet\n.", "an object of 'gone.away.Net', which this program does not have"),
+    (b"ctorch.nn\nLinear\nK\x01K\x01\x86R.", "'Linear' cannot be called while an archive is read"),
+    (b"K\x01.", "The archive holds no module"),
+])  # fmt: skip
+def test_refused_in_eager_archives(pickled, message):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, data in (("data.pkl", pickled), ("version", b"3"), ("eager", b"1")):
+            file.writestr("archive/" + name, data)
+    buffer.seek(0)
+    with pytest.raises(RuntimeError, match=message):
+        torch.jit.load(buffer)
 
 
 def test_markers():

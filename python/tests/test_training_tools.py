@@ -99,6 +99,36 @@ def test_autocast():
     assert (a @ a.t()).dtype == fl.float32
 
 
+def test_older_names_of_mixed_precision():
+    with pytest.warns(FutureWarning, match=r"`torch.cuda.amp.autocast\(args...\)` is deprecated. .*autocast\('cuda', args...\)"):
+        with pytest.warns(UserWarning, match="CUDA is not available"):
+            block = fl.cuda.amp.autocast()
+    with block:
+        assert fl.mm(fl.ones(2, 2), fl.ones(2, 2)).dtype == fl.float32
+    with pytest.warns(FutureWarning, match=r"torch.amp.GradScaler\('cuda', args...\)"):
+        assert not fl.cuda.amp.GradScaler(enabled=False).is_enabled()
+    with pytest.warns(FutureWarning, match=r"torch.cpu.amp.autocast"), fl.cpu.amp.autocast():
+        assert fl.mm(fl.ones(2, 2), fl.ones(2, 2)).dtype == fl.bfloat16
+    with pytest.warns(FutureWarning, match=r"torch.cpu.amp.GradScaler"):
+        assert fl.cpu.amp.GradScaler(init_scale=4.0).get_scale() == 4
+    with pytest.warns(FutureWarning, match=r"torch.amp.custom_[fb]wd\(args..., device_type='cuda'\)"):
+
+        class Double(fl.autograd.Function):
+            @staticmethod
+            @fl.cuda.amp.custom_fwd
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            @fl.cuda.amp.custom_bwd
+            def backward(ctx, g):
+                return g * 2
+
+    x = fl.ones(2, requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
 def test_random_states():
     random.manual_seed(3)
     state = random.get_rng_state()

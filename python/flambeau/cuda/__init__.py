@@ -212,8 +212,5 @@ def __getattr__(name):
     if name == "amp":
         from importlib import import_module
 
-        try:
-            return import_module(__name__ + ".amp")
-        except ImportError:
-            return import_module("flambeau.amp")
+        return import_module(__name__ + ".amp")
     raise AttributeError(f"module 'flambeau.cuda' has no attribute '{name}'")

@@ -6,6 +6,7 @@ from .._C import _Device
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+from . import amp as amp
 from .._core_names import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 class BFloat16Storage:
     def __init__(*args: Any, **kwargs: Any) -> None: ...

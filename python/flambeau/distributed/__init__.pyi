@@ -4,7 +4,7 @@ from typing import Any
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-from . import device_mesh as device_mesh, fsdp as fsdp, optim as optim, rpc as rpc, tensor as tensor
+from . import device_mesh as device_mesh, fsdp as fsdp, nn as nn, optim as optim, rpc as rpc, tensor as tensor
 from .device_mesh import DeviceMesh as DeviceMesh, init_device_mesh as init_device_mesh
 class Backend(str):
     UNDEFINED: str

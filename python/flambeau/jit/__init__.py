@@ -1,4 +1,6 @@
-"""TorchScript: archives are read and run (`load`); scripting and tracing give back what they are given, to run eagerly."""
+"""TorchScript: archives are read and run (`load`); scripting and tracing give back what they are given, to run eagerly.
+
+`save` writes what was scripted or traced as an archive of Flambeau's own (`_eager`), and what was loaded as TorchScript."""
 import contextlib
 import functools
 import os
@@ -107,7 +109,12 @@ class ScriptFunction:
         save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files=None):
-        save(self, None, _extra_files)
+        """The archive that `save` writes."""
+        import io
+
+        file = io.BytesIO()
+        save(self, file, _extra_files)
+        return file.getvalue()
 
     def __reduce_ex__(self, protocol):
         import pickle
@@ -467,17 +474,15 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
 
 
 def save(m, f, _extra_files=None):
-    """Writes a module that `load` has read back as an archive, its tensors as they are now."""
-    if not _is_loaded(m):
-        if _isinstance(m, (ScriptFunction, _classes().ScriptModule)):
-            raise RuntimeError(
-                "torch.jit.save: script and trace run eagerly in Flambeau and make no TorchScript, so there is no archive "
-                "to write. Save the state_dict with torch.save; modules that torch.jit.load has read can be saved."
-            )
+    """Writes an archive: a module that `load` has read as TorchScript with its tensors as they are now; scripted and traced
+    ones, which run eagerly, as their state and the names of their classes (read by Flambeau alone)."""
+    if _is_loaded(m):
+        from . import _archive as writer
+    elif _isinstance(m, (ScriptFunction, _classes().ScriptModule)):
+        from . import _eager as writer
+    else:
         raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save_to_buffer'")
-    from . import _archive
-
-    _archive.write(m, f, _extra_files)
+    writer.write(m, f, _extra_files)
 
 
 def _is_loaded(obj):

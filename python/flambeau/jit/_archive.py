@@ -216,6 +216,10 @@ def _read(file, map_location, extra_files):
         raise RuntimeError("This archive is in the format of PyTorch 1.3 and before (model.json). Load it with PyTorch "
                            "and save it again")
     version = _version(reader)
+    if reader.has_record("eager"):
+        from . import _eager
+
+        return _eager.read(reader, map_location, extra_files)
     for name in extra_files or ():
         extra_files[name] = reader.read("extra/" + name) if reader.has_record("extra/" + name) else b""
     constants = reader.read("constants.pkl")

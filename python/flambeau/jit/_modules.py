@@ -61,7 +61,7 @@ class ScriptModule(Module, metaclass=_Kind):
         return getattr(self, method_name)(*args, **kwargs)
 
     def save(self, f, **kwargs):
-        """Writes an archive with the tensors as they are now, if the module comes from one."""
+        """Writes an archive with the tensors as they are now."""
         from . import save
 
         save(self, f, **kwargs)

@@ -218,6 +218,11 @@ class Module(StateMixin):
             table = fields.get(table)
             if table is not None and name in table:
                 return table[name]
+        if "_is_scripted" in fields:  # what was given to torch.jit.script or trace has the members of scripted modules
+            from ...jit import ScriptModule
+
+            if name in ScriptModule.__dict__:
+                return ScriptModule.__dict__[name].__get__(self, type(self))
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _forget(self, name, *tables):

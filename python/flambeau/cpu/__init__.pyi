@@ -1,8 +1,9 @@
 # Made by scripts/stubs.
 from builtins import bool as _bool, int as _int
 from typing import Any
-from ._C import _Device
+from .._C import _Device
 
+from . import amp as amp
 class Event:
     def query(self) -> Any: ...
     def record(self, stream: Any = None) -> Any: ...

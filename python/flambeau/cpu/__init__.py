@@ -1,7 +1,7 @@
 """The processor as a device: queries and streams that do nothing."""
 import contextlib
 
-from . import _C
+from .. import _C
 
 
 class Stream:
@@ -74,3 +74,11 @@ StreamContext = stream
 def get_capabilities():
     """What the processor can do."""
     return {"name": _C._cpu_capability()}
+
+
+def __getattr__(name):
+    if name == "amp":
+        from importlib import import_module
+
+        return import_module(__name__ + ".amp")
+    raise AttributeError(f"module 'flambeau.cpu' has no attribute '{name}'")

@@ -1,0 +1,4 @@
+"""Whether mixed precision can be had."""
+from ...amp._by_device import amp_definitely_not_available
+
+__all__ = ["amp_definitely_not_available"]
