@@ -26,8 +26,10 @@ pub fn cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
         MemStack::new(&mut memory),
         Default::default(),
     );
-    for j in 1..n {
+    for j in 0..n {
         a[j * n..j * n + j].fill(T::zero());
+        // Rounding does not leave the factor's diagonal real, where LAPACK's is.
+        a[j * n + j] = T::from_real(a[j * n + j].re());
     }
     match result {
         Ok(_) => 0,

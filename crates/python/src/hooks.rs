@@ -190,8 +190,17 @@ fn run_accumulated_hooks(attached: &Attached, leaf: &Tensor) -> Result<(), Error
         let Some(dictionary) = dictionary else { return Ok(()) };
         for hook in functions(&dictionary)? {
             let result = hook.call1((bound(py, leaf.clone())?,))?;
-            if !result.is_none() {
-                return Err(PyRuntimeError::new_err("Tensor post accumulate grad hooks should return None."));
+            // A hook that ends with an operation in place returns the tensor itself.
+            match tensor_of(result.as_ptr()) {
+                _ if result.is_none() => {}
+                Some(t) if t.is_same(leaf) => {}
+                Some(_) => {
+                    return Err(PyRuntimeError::new_err("Tensor post accumulate grad hooks should return None."));
+                }
+                None => {
+                    let got = type_name(result.as_ptr());
+                    return Err(PyTypeError::new_err(format!("expected Variable, but hook returned '{got}'")));
+                }
             }
         }
         Ok(())

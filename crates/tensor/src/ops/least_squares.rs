@@ -242,6 +242,10 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
     ensure!(a.dim() >= 2, "{LSTSQ}: input must have at least 2 dimensions.");
     ensure!(b.dim() >= 1, "{LSTSQ}: other must have at least 1 dimension.");
     ensure!(
+        a.dim() >= b.dim() && a.dim() - b.dim() <= 1,
+        "{LSTSQ}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
+    );
+    ensure!(
         a.dtype() == b.dtype(),
         "{LSTSQ}: Expected input and other to have the same dtype, but got input's dtype {} and other's dtype {}",
         a.dtype().scalar_type_name(),
@@ -254,13 +258,13 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
         "{LSTSQ}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
     );
     let (m, n) = shape(a);
-    let vectors = b.dim() == 1 || a.dim() == b.dim() + 1 && a.sizes()[..a.dim() - 1] == *b.sizes();
+    let vectors = a.dim() == b.dim() + 1;
     let b = if vectors { b.unsqueeze(-1)? } else { b.clone() };
-    ensure!(shape(&b).0 == m, "{LSTSQ}: input.size(-2) should match other.size(-2)");
+    ensure!(shape(&b).0 == m, "{LSTSQ}: input.size(-2) should match other.size({})", if vectors { -1 } else { -2 });
     let over = dims::broadcast(batch(a), batch(&b))?;
     let (r, k) = (m.min(n), shape(&b).1);
     let b = b.expand(&sizes_of(&over, &[m, k]))?;
-    let a = a.expand(&sizes_of(&over, &[m, n]))?;
+    let (own, a) = (a.clone(), a.expand(&sizes_of(&over, &[m, n]))?);
     let real = (a.dtype().to_real(), a.device());
     let empty = |dtype: DType| Tensor::zeros(&[0], (dtype, a.device()));
     let (mut ranks, mut values) = (empty(DType::I64)?, empty(real.0)?);
@@ -268,10 +272,10 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
     let limit = rcond.map_or(usual, |x| if x < 0.0 { epsilon(&a) } else { x });
     let solution = if r == 0 || a.numel() == 0 {
         if driver != "gels" {
-            ranks = Tensor::zeros(&over, (DType::I64, a.device()))?;
+            ranks = Tensor::zeros(batch(&own), (DType::I64, a.device()))?;
         }
         if matches!(driver, "gelsd" | "gelss") {
-            values = Tensor::zeros(&sizes_of(&over, &[r]), real)?;
+            values = Tensor::zeros(&sizes_of(batch(&own), &[r]), real)?;
         }
         Tensor::zeros(&sizes_of(&over, &[n, k]), (a.dtype(), a.device()))?
     } else if driver == "gels" {
@@ -286,10 +290,10 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
             }
         }
     } else if let Some(solution) = if driver == "gelsy" && m >= n { well_conditioned(&a, &b, limit)? } else { None } {
-        ranks = Tensor::full(&over, n, (DType::I64, a.device()))?;
+        ranks = Tensor::full(batch(&own), n, (DType::I64, a.device()))?;
         solution
     } else {
-        let (u, s, vh) = a.svd_thin()?;
+        let (u, s, vh) = own.svd_thin()?;
         let counts = s.gt(&s.amax(&[-1], true)?.mul(limit)?)?;
         ranks = counts.sum_dim(&[-1], false)?;
         let factors = s.reciprocal()?.masked_fill(&counts.logical_not()?, 0)?.to_dtype(a.dtype())?;
@@ -316,7 +320,7 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
 
 /// The gradients of the solution `A^+ B` and of the residuals.
 fn lstsq_backward(grads: &crate::autograd::GradContext<'_>, a: &Tensor, b: &Tensor) -> Result<[Option<Tensor>; 2]> {
-    let vectors = b.dim() == 1 || a.dim() == b.dim() + 1 && a.sizes()[..a.dim() - 1] == *b.sizes();
+    let vectors = a.dim() == b.dim() + 1;
     let column = |t: &Tensor| if vectors { t.unsqueeze(-1) } else { Ok(t.clone()) };
     let b = column(b)?;
     let inverse = a.pinv()?;

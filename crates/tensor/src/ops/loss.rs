@@ -7,7 +7,7 @@ use super::loss_elements::{
 };
 use crate::autograd::Forward;
 use crate::dims::{self, Dims};
-use crate::{Body, Error, Op, Result, Tensor, Value, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, Result, Tensor, Value, backward, ensure, sample};
 
 pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
@@ -184,7 +184,7 @@ op! {
         },
     };
     forward: Forward::FromBackward;
-    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), (), 1], sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[3], 0.5, 2.0), 0]] } else { vec![] };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), (), 1], sample![m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[2, 3], 0.1, 0.9), m.uniform_of(DType::I64, &[3], 1.0, 4.0), 0]] } else { vec![] };
     fn binary_cross_entropy(&self, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Tensor [self, target, weight, reduction];
 }
 
@@ -238,7 +238,7 @@ op! {
         },
     };
     forward: Forward::FromBackward;
-    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), (), (), 1], sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), m.uniform(&[3], 0.5, 2.0), m.uniform(&[3], 0.5, 2.0), 0]] } else { vec![] };
+    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), (), (), 1], sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), m.uniform_of(DType::I64, &[3], 1.0, 4.0), m.uniform_of(DType::I64, &[3], 1.0, 4.0), 0]] } else { vec![] };
     fn binary_cross_entropy_with_logits(&self, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Tensor
         [self, target, weight, pos_weight, reduction];
 }
@@ -319,7 +319,7 @@ op! {
     cross_entropy_loss: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor";
     Body::Composite(kernel!(cross_entropy_any; x, target, weight, reduction, ignore_index, label_smoothing));
     samples: |m| match m.dtype.is_floating_point() {
-        true => vec![sample![m.any(&[3, 4]), m.indices(&[3], 4), (), 1, -100, 0.0], sample![m.any(&[2, 4, 3]), m.indices(&[2, 3], 4), m.uniform_of(crate::DType::I64, &[4], 1.0, 4.0), 2, 1, 0.1]],
+        true => vec![sample![m.any(&[3, 4]), m.indices(&[3], 4), (), 1, -100, 0.0], sample![m.any(&[2, 4, 3]), m.indices(&[2, 3], 4), m.uniform_of(DType::I64, &[4], 1.0, 4.0), 2, 1, 0.1]],
         false => vec![],
     };
     ulp: 32.0;

@@ -30,11 +30,6 @@ macro_rules! elements {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self, Tensor target", $numbers, ") -> Tensor");
             pointwise!(2, Promotion::Common, compute_params, $cpu_name; floats |$x, $t; $p| $value;);
-            derivative: backward! {
-                self_(g, self_: Tensor, target: Tensor $(, $number: f64)?) => {
-                    $slope::OP.call(&[(&self_).into(), (&target).into(), g.into(), $($number.into(),)? 1.0.into()])?.one()?
-                }
-            };
             samples: |m| pairs(m).into_iter().map(|(x, t)| sample![x, t $(, $example)?]).collect();
             ulp: 16.0;
         }

@@ -329,11 +329,6 @@ kernels! {
 }
 
 fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
-    ensure!(
-        !(crate::autograd::is_grad_enabled() && weight.is_some_and(Tensor::requires_grad)),
-        "The function 'nll_loss_forward' is not differentiable with respect to argument 'weight'. This input cannot have \
-         requires_grad True."
-    );
     let forward = if x.dim() < 3 { &nll_loss_forward::OP } else { &nll_loss2d_forward::OP };
     forward.call(&[x.into(), target.into(), weight.into(), reduction.into(), ignore_index.into()])?.list().map(|mut l| l.swap_remove(0))
 }
