@@ -23,5 +23,6 @@ pub mod resize;
 pub mod rnn;
 pub mod sample;
 pub mod scan;
+pub mod segment;
 pub mod softmax;
 pub mod sort;
