@@ -14,6 +14,7 @@ pub mod gemm;
 pub mod index;
 pub mod math;
 pub mod norm;
+pub mod padding;
 pub mod pointwise;
 pub mod pool;
 pub mod progression;

@@ -70,6 +70,7 @@ families! {
     norm_forms
     normal
     orthogonal
+    padding
     parts
     patches
     placed
