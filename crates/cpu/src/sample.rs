@@ -171,10 +171,9 @@ impl Sampler {
     #[inline(always)]
     fn position<T: Sampled>(self, g: T::Wide, size: T::Wide) -> T::Wide {
         let (one, two) = (T::Wide::ONE, T::Wide::TWO);
-        match self.align_corners {
-            true => T::round(T::round(T::round(g + one) / two) * (size - one)),
-            false => T::round(T::round(T::round(T::round(g + one) * size) - one) / two),
-        }
+        let centres = T::round(T::round(T::round(g + one) / two) * (size - one));
+        let edges = T::round(T::round(T::round(T::round(g + one) * size) - one) / two);
+        select(self.align_corners, centres, edges)
     }
 
     /// Moved into the image, as the padding says. At the borders the slope is zero, and NaN is at 0.
@@ -218,17 +217,19 @@ impl Sampler {
         // Also what is not finite is outside, far enough that no neighbour is inside.
         let near = |x: T::Wide| select(x.abs::<I>() < limit, x, far);
         let index = |x: T::Wide| T::index(select((x >= zero) & (x <= last), x, -one));
-        for (p, &at) in at.iter().enumerate() {
-            let position = (self.position::<T>(at, size), slope);
-            match self.interpolation {
-                Interpolation::Nearest => {
-                    let (x, _) = self.padded::<T, I>(position, size);
+        let position = |at: T::Wide| (self.position::<T>(at, size), slope);
+        match self.interpolation {
+            Interpolation::Nearest => {
+                for p in 0..BLOCK {
+                    let (x, _) = self.padded::<T, I>(position(at[p]), size);
                     axis.place[0][p] = index(near(x).round::<I>());
                     axis.weight[0][p] = one;
                     axis.slope[0][p] = zero;
                 }
-                Interpolation::Linear => {
-                    let (x, slope) = self.padded::<T, I>(position, size);
+            }
+            Interpolation::Linear => {
+                for p in 0..BLOCK {
+                    let (x, slope) = self.padded::<T, I>(position(at[p]), size);
                     let x = near(x);
                     let low = x.floor::<I>();
                     let share = T::round(x - low);
@@ -239,8 +240,11 @@ impl Sampler {
                     axis.slope[0][p] = -slope;
                     axis.slope[1][p] = slope;
                 }
-                Interpolation::Cubic => {
-                    let x = near(position.0);
+            }
+            Interpolation::Cubic => {
+                for p in 0..BLOCK {
+                    let (x, slope) = position(at[p]);
+                    let x = near(x);
                     let low = x.floor::<I>();
                     let t = T::round(x - low);
                     let u = T::round(one - t);
@@ -255,6 +259,23 @@ impl Sampler {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The neighbours along an axis, in loops for each padding.
+struct Neighbours<'a, T>(PhantomData<&'a T>);
+impl<'a, T: Sampled> Kernel for Neighbours<'a, T> {
+    /// With the axis' size, the block's numbers along it, and where the neighbours go.
+    type Args = (Sampler, usize, &'a [T::Wide; BLOCK], &'a mut Axis<T::Wide>);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((s, size, at, axis): Self::Args) {
+        match s.padding {
+            Padding::Zeros => Sampler { padding: Padding::Zeros, ..s }.axis::<T, I>(size, at, axis),
+            Padding::Border => Sampler { padding: Padding::Border, ..s }.axis::<T, I>(size, at, axis),
+            Padding::Reflection => Sampler { padding: Padding::Reflection, ..s }.axis::<T, I>(size, at, axis),
         }
     }
 }
@@ -292,6 +313,9 @@ struct Corners<W> {
     axes: [Axis<W>; 3],
     /// Where in a plane; -1: outside.
     at: [[i32; BLOCK]; CORNERS],
+    /// What can be read in its stead: the first element where it is outside. (Kept, because an index that is known not to
+    /// be negative is widened at a cost.)
+    from: [[i32; BLOCK]; CORNERS],
     weight: [[W; BLOCK]; CORNERS],
 }
 
@@ -307,13 +331,14 @@ impl<W: Float + Element> Corners<W> {
             taps,
             axes: [axis(), axis(), axis()],
             at: [[-1; BLOCK]; CORNERS],
+            from: [[0; BLOCK]; CORNERS],
             weight: [[W::ZERO; BLOCK]; CORNERS],
         }
     }
 
     /// Those of the places from `start` on.
     #[inline(always)]
-    fn find<T: Sampled<Wide = W>, I: Isa>(&mut self, s: Sampler, images: &Images<'_, W>, image: usize, start: usize) {
+    fn find<T: Sampled<Wide = W>>(&mut self, s: Sampler, images: &Images<'_, W>, image: usize, start: usize) {
         let (c, n) = (self, images.plane.len());
         c.len = BLOCK.min(images.places - start);
         let grid = &images.grid[(image * images.places + start) * n..][..c.len * n];
@@ -322,7 +347,8 @@ impl<W: Float + Element> Corners<W> {
             for (number, place) in numbers.iter_mut().zip(grid.chunks_exact(n)) {
                 *number = place[a];
             }
-            s.axis::<T, I>(images.plane[n - 1 - a], &numbers, axis);
+            // SAFETY: slices; compiled apart, so that the callers' code holds none of it.
+            unsafe { run::<Neighbours<T>>((s, images.plane[n - 1 - a], &numbers, axis)) };
         }
         let width = images.plane[n - 1] as i32;
         let height = images.plane[n - 2] as i32;
@@ -336,6 +362,9 @@ impl<W: Float + Element> Corners<W> {
                 c.weight[k][p] = flat * c.axes[2].weight[z][p];
             }
             c.at[k][c.len..].fill(-1);
+            for (from, at) in c.from[k].iter_mut().zip(&c.at[k]) {
+                *from = (*at).max(0);
+            }
         }
     }
 
@@ -346,15 +375,17 @@ impl<W: Float + Element> Corners<W> {
     }
 }
 
-/// What is at a corner: zero where that is outside, whatever stands in the plane.
-///
-/// # Safety
-/// `at` is below 0 or in the plane.
-#[inline(always)]
-unsafe fn read<W: Float>(plane: *const W, at: i32) -> W {
-    // SAFETY: a plane has at least one element.
-    let value = unsafe { *plane.add(select(at < 0, 0, at) as usize) };
-    select(at < 0, W::ZERO, value)
+impl<W: Float> Corners<W> {
+    /// What is at a corner of a place: zero where that is outside, whatever stands in the plane.
+    ///
+    /// # Safety
+    /// The corners were found in planes of this size.
+    #[inline(always)]
+    unsafe fn read(&self, plane: *const W, corner: usize, place: usize) -> W {
+        // SAFETY: a plane has at least one element.
+        let value = unsafe { *plane.offset(self.from[corner][place] as isize) };
+        select(self.at[corner][place] < 0, W::ZERO, value)
+    }
 }
 
 struct Forward<'a, T>(PhantomData<&'a T>);
@@ -368,7 +399,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
         let mut c = Corners::new(s, images.plane.len());
         for block in blocks {
             let (image, start) = images.block(block);
-            c.find::<T, I>(s, images, image, start);
+            c.find::<T>(s, images, image, start);
             for channel in 0..images.channels {
                 let plane = image * images.channels + channel;
                 let x = images.x[plane * images.elements()..].as_ptr();
@@ -378,13 +409,13 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
                     match s.interpolation {
                         Interpolation::Nearest => {
                             for (p, sum) in sum.iter_mut().enumerate() {
-                                *sum = read(x, c.at[0][p]);
+                                *sum = c.read(x, 0, p);
                             }
                         }
                         Interpolation::Linear => {
                             for k in 0..c.count {
                                 for (p, sum) in sum.iter_mut().enumerate() {
-                                    *sum = T::round(*sum + T::round(read(x, c.at[k][p]) * c.weight[k][p]));
+                                    *sum = T::round(*sum + T::round(c.read(x, k, p) * c.weight[k][p]));
                                 }
                             }
                         }
@@ -393,7 +424,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
                                 let mut part = [T::Wide::ZERO; BLOCK];
                                 for tap in 0..c.taps {
                                     for (p, part) in part.iter_mut().enumerate() {
-                                        let value = read(x, c.at[row * c.taps + tap][p]);
+                                        let value = c.read(x, row * c.taps + tap, p);
                                         *part = T::round(*part + T::round(value * c.axes[0].weight[tap][p]));
                                     }
                                 }
@@ -421,7 +452,7 @@ impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     unsafe fn run<I: Isa>((s, images, image, channels, g, out): Self::Args) {
         let mut c = Corners::new(s, images.plane.len());
         for start in (0..images.places).step_by(BLOCK) {
-            c.find::<T, I>(s, images, image, start);
+            c.find::<T>(s, images, image, start);
             for channel in channels.clone() {
                 let plane = image * images.channels + channel;
                 let g = &g[plane * images.places + start..][..c.len];
@@ -453,7 +484,7 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
         let mut c = Corners::new(s, n);
         for block in blocks {
             let (image, start) = images.block(block);
-            c.find::<T, I>(s, images, image, start);
+            c.find::<T>(s, images, image, start);
             // How a corner's weight changes along each axis.
             let mut slopes = [[[T::Wide::ZERO; BLOCK]; CORNERS]; 3];
             for (a, slopes) in slopes[..n].iter_mut().enumerate() {
@@ -477,7 +508,7 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
                 for k in 0..c.count {
                     for p in 0..BLOCK {
                         // SAFETY: a corner is in the plane, or outside.
-                        let value = unsafe { read(x, c.at[k][p]) } * given[p];
+                        let value = unsafe { c.read(x, k, p) } * given[p];
                         for (sum, slopes) in sums[..n].iter_mut().zip(&slopes) {
                             sum[p] += value * slopes[k][p];
                         }
