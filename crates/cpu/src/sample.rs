@@ -9,6 +9,7 @@ use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, bf16, f16};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Where places outside the image lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,23 +101,26 @@ impl<W> Images<'_, W> {
         self.plane.iter().product()
     }
 
-    /// Calls `f` with an image and the first place of every block, the blocks in pieces worth a thread.
-    fn blocks(&self, f: &(dyn Fn(usize, usize) + Sync)) {
+    /// Calls `f` with all blocks, counted image by image, in pieces worth a thread.
+    fn blocks(&self, f: &(dyn Fn(Range<usize>) + Sync)) {
+        let blocks = self.batch * self.places.div_ceil(BLOCK);
+        parallel_for(blocks, GRAIN.div_ceil(4 * BLOCK * self.channels.max(1)), f);
+    }
+
+    /// The image and the first place of a block.
+    #[inline(always)]
+    fn block(&self, number: usize) -> (usize, usize) {
         let blocks = self.places.div_ceil(BLOCK);
-        parallel_for(self.batch * blocks, GRAIN.div_ceil(4 * BLOCK * self.channels.max(1)), &|range| {
-            for unit in range {
-                f(unit / blocks, unit % blocks * BLOCK);
-            }
-        });
+        (number / blocks, number % blocks * BLOCK)
     }
 }
 
 /// The samples (batch, channels, places).
 pub fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T::Wide]) {
     let out = Shared(out.as_mut_ptr());
-    images.blocks(&|image, start| {
+    images.blocks(&|blocks| {
         // SAFETY: every block writes its own places.
-        unsafe { run::<Forward<T>>((s, images, image, start, out.get())) }
+        unsafe { run::<Forward<T>>((s, images, blocks, out.get())) }
     });
 }
 
@@ -137,9 +141,9 @@ pub fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &
 /// The gradient with respect to the places.
 pub fn grid_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
     let out = Shared(out.as_mut_ptr());
-    images.blocks(&|image, start| {
+    images.blocks(&|blocks| {
         // SAFETY: every block writes its own places.
-        unsafe { run::<GridGradient<T>>((s, images, image, start, g, out.get())) }
+        unsafe { run::<GridGradient<T>>((s, images, blocks, g, out.get())) }
     });
 }
 
@@ -167,10 +171,9 @@ impl Sampler {
     #[inline(always)]
     fn position<T: Sampled>(self, g: T::Wide, size: T::Wide) -> T::Wide {
         let (one, two) = (T::Wide::ONE, T::Wide::TWO);
-        match self.align_corners {
-            true => T::round(T::round(T::round(g + one) / two) * (size - one)),
-            false => T::round(T::round(T::round(T::round(g + one) * size) - one) / two),
-        }
+        let centres = T::round(T::round(T::round(g + one) / two) * (size - one));
+        let edges = T::round(T::round(T::round(T::round(g + one) * size) - one) / two);
+        select(self.align_corners, centres, edges)
     }
 
     /// Moved into the image, as the padding says. At the borders the slope is zero, and NaN is at 0.
@@ -214,17 +217,19 @@ impl Sampler {
         // Also what is not finite is outside, far enough that no neighbour is inside.
         let near = |x: T::Wide| select(x.abs::<I>() < limit, x, far);
         let index = |x: T::Wide| T::index(select((x >= zero) & (x <= last), x, -one));
-        for (p, &at) in at.iter().enumerate() {
-            let position = (self.position::<T>(at, size), slope);
-            match self.interpolation {
-                Interpolation::Nearest => {
-                    let (x, _) = self.padded::<T, I>(position, size);
+        let position = |at: T::Wide| (self.position::<T>(at, size), slope);
+        match self.interpolation {
+            Interpolation::Nearest => {
+                for p in 0..BLOCK {
+                    let (x, _) = self.padded::<T, I>(position(at[p]), size);
                     axis.place[0][p] = index(near(x).round::<I>());
                     axis.weight[0][p] = one;
                     axis.slope[0][p] = zero;
                 }
-                Interpolation::Linear => {
-                    let (x, slope) = self.padded::<T, I>(position, size);
+            }
+            Interpolation::Linear => {
+                for p in 0..BLOCK {
+                    let (x, slope) = self.padded::<T, I>(position(at[p]), size);
                     let x = near(x);
                     let low = x.floor::<I>();
                     let share = T::round(x - low);
@@ -235,8 +240,11 @@ impl Sampler {
                     axis.slope[0][p] = -slope;
                     axis.slope[1][p] = slope;
                 }
-                Interpolation::Cubic => {
-                    let x = near(position.0);
+            }
+            Interpolation::Cubic => {
+                for p in 0..BLOCK {
+                    let (x, slope) = position(at[p]);
+                    let x = near(x);
                     let low = x.floor::<I>();
                     let t = T::round(x - low);
                     let u = T::round(one - t);
@@ -251,6 +259,23 @@ impl Sampler {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The neighbours along an axis, in loops for each padding.
+struct Neighbours<'a, T>(PhantomData<&'a T>);
+impl<'a, T: Sampled> Kernel for Neighbours<'a, T> {
+    /// With the axis' size, the block's numbers along it, and where the neighbours go.
+    type Args = (Sampler, usize, &'a [T::Wide; BLOCK], &'a mut Axis<T::Wide>);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((s, size, at, axis): Self::Args) {
+        match s.padding {
+            Padding::Zeros => Sampler { padding: Padding::Zeros, ..s }.axis::<T, I>(size, at, axis),
+            Padding::Border => Sampler { padding: Padding::Border, ..s }.axis::<T, I>(size, at, axis),
+            Padding::Reflection => Sampler { padding: Padding::Reflection, ..s }.axis::<T, I>(size, at, axis),
         }
     }
 }
@@ -288,44 +313,59 @@ struct Corners<W> {
     axes: [Axis<W>; 3],
     /// Where in a plane; -1: outside.
     at: [[i32; BLOCK]; CORNERS],
+    /// What can be read in its stead: the first element where it is outside. (Kept, because an index that is known not to
+    /// be negative is widened at a cost.)
+    from: [[i32; BLOCK]; CORNERS],
     weight: [[W; BLOCK]; CORNERS],
 }
 
 impl<W: Float + Element> Corners<W> {
+    /// Room for those in planes of `n` dims; where there is no third, it changes nothing.
     #[inline(always)]
-    fn of<T: Sampled<Wide = W>, I: Isa>(s: Sampler, images: &Images<'_, W>, image: usize, start: usize) -> Corners<W> {
-        let n = images.plane.len();
+    fn new(s: Sampler, n: usize) -> Corners<W> {
         let axis = || Axis { place: [[0; BLOCK]; 4], weight: [[W::ONE; BLOCK]; 4], slope: [[W::ZERO; BLOCK]; 4] };
         let taps = s.taps();
-        let mut c = Corners {
-            len: BLOCK.min(images.places - start),
+        Corners {
+            len: 0,
             count: taps.pow(n as u32),
             taps,
             axes: [axis(), axis(), axis()],
             at: [[-1; BLOCK]; CORNERS],
+            from: [[0; BLOCK]; CORNERS],
             weight: [[W::ZERO; BLOCK]; CORNERS],
-        };
+        }
+    }
+
+    /// Those of the places from `start` on.
+    #[inline(always)]
+    fn find<T: Sampled<Wide = W>>(&mut self, s: Sampler, images: &Images<'_, W>, image: usize, start: usize) {
+        let (c, n) = (self, images.plane.len());
+        c.len = BLOCK.min(images.places - start);
         let grid = &images.grid[(image * images.places + start) * n..][..c.len * n];
         for (a, axis) in c.axes[..n].iter_mut().enumerate() {
             let mut numbers = [W::ZERO; BLOCK];
             for (number, place) in numbers.iter_mut().zip(grid.chunks_exact(n)) {
                 *number = place[a];
             }
-            s.axis::<T, I>(images.plane[n - 1 - a], &numbers, axis);
+            // SAFETY: slices; compiled apart, so that the callers' code holds none of it.
+            unsafe { run::<Neighbours<T>>((s, images.plane[n - 1 - a], &numbers, axis)) };
         }
         let width = images.plane[n - 1] as i32;
         let height = images.plane[n - 2] as i32;
         for k in 0..c.count {
             let [x, y, z] = c.places(k);
-            for p in 0..c.len {
+            for p in 0..BLOCK {
                 let (i, j, l) = (c.axes[0].place[x][p], c.axes[1].place[y][p], c.axes[2].place[z][p]);
                 let outside = (i | j | l) < 0;
                 c.at[k][p] = select(outside, -1, ((l * height + j) * width) + i);
                 let flat = T::round(c.axes[0].weight[x][p] * c.axes[1].weight[y][p]);
                 c.weight[k][p] = flat * c.axes[2].weight[z][p];
             }
+            c.at[k][c.len..].fill(-1);
+            for (from, at) in c.from[k].iter_mut().zip(&c.at[k]) {
+                *from = (*at).max(0);
+            }
         }
-        c
     }
 
     /// Which neighbour along each axis corner `k` is.
@@ -335,56 +375,69 @@ impl<W: Float + Element> Corners<W> {
     }
 }
 
-/// What is at a corner: zero where that is outside, whatever stands in the plane.
-///
-/// # Safety
-/// `at` is below 0 or in the plane.
-#[inline(always)]
-unsafe fn read<W: Float>(plane: *const W, at: i32) -> W {
-    // SAFETY: a plane has at least one element.
-    let value = unsafe { *plane.add(select(at < 0, 0, at) as usize) };
-    select(at < 0, W::ZERO, value)
+impl<W: Float> Corners<W> {
+    /// What is at a corner of a place: zero where that is outside, whatever stands in the plane.
+    ///
+    /// # Safety
+    /// The corners were found in planes of this size.
+    #[inline(always)]
+    unsafe fn read(&self, plane: *const W, corner: usize, place: usize) -> W {
+        // SAFETY: a plane has at least one element.
+        let value = unsafe { *plane.offset(self.from[corner][place] as isize) };
+        select(self.at[corner][place] < 0, W::ZERO, value)
+    }
 }
 
 struct Forward<'a, T>(PhantomData<&'a T>);
 impl<'a, T: Sampled> Kernel for Forward<'a, T> {
-    /// With the image, the first place of the block, and where all samples go.
-    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, usize, *mut T::Wide);
+    /// With the blocks, and where all samples go.
+    type Args = (Sampler, &'a Images<'a, T::Wide>, Range<usize>, *mut T::Wide);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((s, images, image, start, out): Self::Args) {
-        let c = Corners::of::<T, I>(s, images, image, start);
-        let by_rows = s.interpolation == Interpolation::Cubic;
-        for channel in 0..images.channels {
-            let plane = image * images.channels + channel;
-            let x = images.x[plane * images.elements()..].as_ptr();
-            let mut sum = [T::Wide::ZERO; BLOCK];
-            if by_rows {
-                for row in 0..c.taps {
-                    let mut part = [T::Wide::ZERO; BLOCK];
-                    for tap in 0..c.taps {
-                        for (p, part) in part.iter_mut().enumerate() {
-                            // SAFETY: a corner is in the plane, or outside.
-                            let value = unsafe { read(x, c.at[row * c.taps + tap][p]) };
-                            *part = T::round(*part + T::round(value * c.axes[0].weight[tap][p]));
+    unsafe fn run<I: Isa>((s, images, blocks, out): Self::Args) {
+        let mut c = Corners::new(s, images.plane.len());
+        for block in blocks {
+            let (image, start) = images.block(block);
+            c.find::<T>(s, images, image, start);
+            for channel in 0..images.channels {
+                let plane = image * images.channels + channel;
+                let x = images.x[plane * images.elements()..].as_ptr();
+                let mut sum = [T::Wide::ZERO; BLOCK];
+                // SAFETY: a corner is in the plane, or outside.
+                unsafe {
+                    match s.interpolation {
+                        Interpolation::Nearest => {
+                            for (p, sum) in sum.iter_mut().enumerate() {
+                                *sum = c.read(x, 0, p);
+                            }
+                        }
+                        Interpolation::Linear => {
+                            for k in 0..c.count {
+                                for (p, sum) in sum.iter_mut().enumerate() {
+                                    *sum = T::round(*sum + T::round(c.read(x, k, p) * c.weight[k][p]));
+                                }
+                            }
+                        }
+                        Interpolation::Cubic => {
+                            for row in 0..c.taps {
+                                let mut part = [T::Wide::ZERO; BLOCK];
+                                for tap in 0..c.taps {
+                                    for (p, part) in part.iter_mut().enumerate() {
+                                        let value = c.read(x, row * c.taps + tap, p);
+                                        *part = T::round(*part + T::round(value * c.axes[0].weight[tap][p]));
+                                    }
+                                }
+                                for (p, sum) in sum.iter_mut().enumerate() {
+                                    *sum = T::round(*sum + T::round(part[p] * c.axes[1].weight[row][p]));
+                                }
+                            }
                         }
                     }
-                    for (p, sum) in sum.iter_mut().enumerate() {
-                        *sum = T::round(*sum + T::round(part[p] * c.axes[1].weight[row][p]));
-                    }
-                }
-            } else {
-                for k in 0..c.count {
-                    for (p, sum) in sum.iter_mut().enumerate() {
-                        // SAFETY: as above.
-                        let value = unsafe { read(x, c.at[k][p]) };
-                        *sum = T::round(*sum + T::round(value * c.weight[k][p]));
-                    }
+                    // The block's places of this plane of samples.
+                    std::ptr::copy_nonoverlapping(sum.as_ptr(), out.add(plane * images.places + start), c.len);
                 }
             }
-            // SAFETY: the block's places of this plane of samples.
-            unsafe { std::ptr::copy_nonoverlapping(sum.as_ptr(), out.add(plane * images.places + start), c.len) };
         }
     }
 }
@@ -392,13 +445,14 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
 struct ImageGradient<'a, T>(PhantomData<&'a T>);
 impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     /// With the image, its channels, the samples' gradient and where that of all images goes.
-    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, std::ops::Range<usize>, &'a [T::Wide], *mut T::Wide);
+    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, image, channels, g, out): Self::Args) {
+        let mut c = Corners::new(s, images.plane.len());
         for start in (0..images.places).step_by(BLOCK) {
-            let c = Corners::of::<T, I>(s, images, image, start);
+            c.find::<T>(s, images, image, start);
             for channel in channels.clone() {
                 let plane = image * images.channels + channel;
                 let g = &g[plane * images.places + start..][..c.len];
@@ -420,48 +474,52 @@ impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
 
 struct GridGradient<'a, T>(PhantomData<&'a T>);
 impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
-    /// With the image, the first place of the block, the samples' gradient and where that of all places goes.
-    type Args = (Sampler, &'a Images<'a, T::Wide>, usize, usize, &'a [T::Wide], *mut T::Wide);
+    /// With the blocks, the samples' gradient and where that of all places goes.
+    type Args = (Sampler, &'a Images<'a, T::Wide>, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((s, images, image, start, g, out): Self::Args) {
+    unsafe fn run<I: Isa>((s, images, blocks, g, out): Self::Args) {
         let n = images.plane.len();
-        let c = Corners::of::<T, I>(s, images, image, start);
-        // How a corner's weight changes along each axis.
-        let mut slopes = [[[T::Wide::ZERO; BLOCK]; CORNERS]; 3];
-        for (a, slopes) in slopes[..n].iter_mut().enumerate() {
-            for (k, slopes) in slopes[..c.count].iter_mut().enumerate() {
-                let places = c.places(k);
-                for (p, slope) in slopes.iter_mut().enumerate() {
-                    let factor = |b: usize| {
-                        let axis = &c.axes[b];
-                        if a == b { axis.slope[places[b]][p] } else { axis.weight[places[b]][p] }
-                    };
-                    *slope = factor(0) * factor(1) * factor(2);
-                }
-            }
-        }
-        let mut sums = [[T::Wide::ZERO; BLOCK]; 3];
-        for channel in 0..images.channels {
-            let plane = image * images.channels + channel;
-            let x = images.x[plane * images.elements()..].as_ptr();
-            let mut given = [T::Wide::ZERO; BLOCK];
-            given[..c.len].copy_from_slice(&g[plane * images.places + start..][..c.len]);
-            for k in 0..c.count {
-                for p in 0..BLOCK {
-                    // SAFETY: a corner is in the plane, or outside.
-                    let value = unsafe { read(x, c.at[k][p]) } * given[p];
-                    for (sum, slopes) in sums[..n].iter_mut().zip(&slopes) {
-                        sum[p] += value * slopes[k][p];
+        let mut c = Corners::new(s, n);
+        for block in blocks {
+            let (image, start) = images.block(block);
+            c.find::<T>(s, images, image, start);
+            // How a corner's weight changes along each axis.
+            let mut slopes = [[[T::Wide::ZERO; BLOCK]; CORNERS]; 3];
+            for (a, slopes) in slopes[..n].iter_mut().enumerate() {
+                for (k, slopes) in slopes[..c.count].iter_mut().enumerate() {
+                    let places = c.places(k);
+                    for (p, slope) in slopes.iter_mut().enumerate() {
+                        let factor = |b: usize| {
+                            let axis = &c.axes[b];
+                            if a == b { axis.slope[places[b]][p] } else { axis.weight[places[b]][p] }
+                        };
+                        *slope = factor(0) * factor(1) * factor(2);
                     }
                 }
             }
-        }
-        for p in 0..c.len {
-            for (a, sum) in sums[..n].iter().enumerate() {
-                // SAFETY: the block's places.
-                unsafe { *out.add((image * images.places + start + p) * n + a) = sum[p] };
+            let mut sums = [[T::Wide::ZERO; BLOCK]; 3];
+            for channel in 0..images.channels {
+                let plane = image * images.channels + channel;
+                let x = images.x[plane * images.elements()..].as_ptr();
+                let mut given = [T::Wide::ZERO; BLOCK];
+                given[..c.len].copy_from_slice(&g[plane * images.places + start..][..c.len]);
+                for k in 0..c.count {
+                    for p in 0..BLOCK {
+                        // SAFETY: a corner is in the plane, or outside.
+                        let value = unsafe { c.read(x, k, p) } * given[p];
+                        for (sum, slopes) in sums[..n].iter_mut().zip(&slopes) {
+                            sum[p] += value * slopes[k][p];
+                        }
+                    }
+                }
+            }
+            for p in 0..c.len {
+                for (a, sum) in sums[..n].iter().enumerate() {
+                    // SAFETY: the block's places.
+                    unsafe { *out.add((image * images.places + start + p) * n + a) = sum[p] };
+                }
             }
         }
     }

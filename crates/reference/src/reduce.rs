@@ -32,6 +32,7 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("std.correction", |op, args| moments(op, args, true, false)),
     ("var_mean.correction", |op, args| moments(op, args, false, true)),
     ("std_mean.correction", |op, args| moments(op, args, true, true)),
+    ("segment_reduce", segments),
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -185,4 +186,44 @@ fn moments(op: &'static Op, args: &[Value<'_>], root: bool, with_mean: bool) -> 
         true => Ok(vec![spreads, write(&outs[1], &means)?].into()),
         false => Ok(spreads.into()),
     }
+}
+
+fn segments(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let (x, how): (&Tensor, &str) = (take(op, args, 0)?, take(op, args, 1)?);
+    let (lengths, offsets): (Option<&Tensor>, Option<&Tensor>) = (take(op, args, 2)?, take(op, args, 4)?);
+    let initial: Option<Scalar> = take(op, args, 7)?;
+    let dim = wrap(take::<Option<i64>>(op, args, 5)?.unwrap_or(0), x)?;
+    let out = outline(op, args)?.remove(0);
+    let (x, lengths) = (Array::<f64>::read(x)?, lengths.map(Array::<i64>::read).transpose()?);
+    let offsets = offsets.map(Array::<i64>::read).transpose()?;
+    let sizes: Vec<usize> = out.sizes().iter().map(|n| *n as usize).collect();
+    let mut results = Vec::new();
+    for index in indices(&sizes) {
+        let read = |t: &Array<i64>, k: usize| t.data[place(&t.sizes, &[&index[..dim], &[k]].concat())] as usize;
+        let (from, to) = match (&offsets, &lengths) {
+            (Some(offsets), _) => (read(offsets, index[dim]), read(offsets, index[dim] + 1)),
+            (None, Some(lengths)) => {
+                let from: usize = (0..index[dim]).map(|k| read(lengths, k)).sum();
+                (from, from + read(lengths, index[dim]))
+            }
+            (None, None) => (0, 0),
+        };
+        let members = (from..to).map(|k| {
+            let mut at = index.clone();
+            at[dim] = k;
+            x.data[place(&x.sizes, &at)]
+        });
+        let folded = |start: f64, step: fn(f64, f64) -> f64| members.fold(initial.map_or(start, Scalar::to_f64), step);
+        let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+        let smaller = |a: f64, b: f64| if a.is_nan() || a < b { a } else { b };
+        results.push(match how {
+            "sum" => folded(0.0, |a, b| a + b),
+            "mean" if to == from => initial.map_or(f64::NAN, Scalar::to_f64),
+            "mean" => folded(0.0, |a, b| a + b) / (to - from) as f64,
+            "prod" => folded(1.0, |a, b| a * b),
+            "max" | "amax" => folded(f64::NEG_INFINITY, larger),
+            _ => folded(f64::INFINITY, smaller),
+        });
+    }
+    write(&out, &results).map(Outputs::from)
 }

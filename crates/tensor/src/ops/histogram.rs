@@ -1,48 +1,88 @@
 //! Histograms of one and several dims.
 
 use super::reduce::not_for;
+use crate::access::elements;
 use crate::samples::{Maker, Sample};
-use crate::{Body, DType, Op, Result, Scalar, Tensor, bf16, ensure, f16, sample};
+use crate::{Body, DType, Element, Op, Result, Scalar, Tensor, bf16, ensure, f16, sample};
+use flambeau_base::storage::LockSet;
 
-/// How values are put into bins.
-enum Bins<'a> {
-    /// Of one width, by arithmetic alone: what `histc` does.
-    Even,
-    /// Of one width, checked against the edges.
-    Checked(&'a [f64]),
-    /// Between any edges.
-    Edges(&'a [f64]),
+/// The arithmetic that finds a bin, with each step in the precision of the data, as the edges are.
+trait Precision: Element {
+    /// How many of the `n` widths from `low` to `high` are below `x`.
+    fn widths(x: f64, low: f64, high: f64, n: usize) -> f64;
+}
+impl Precision for f64 {
+    #[inline(always)]
+    fn widths(x: f64, low: f64, high: f64, n: usize) -> f64 {
+        (x - low) * n as f64 / (high - low)
+    }
+}
+impl Precision for f32 {
+    #[inline(always)]
+    fn widths(x: f64, low: f64, high: f64, n: usize) -> f64 {
+        ((x as f32 - low as f32) * n as f32 / (high as f32 - low as f32)).into()
+    }
+}
+macro_rules! halves {
+    ($($t:ty)*) => { $(
+        impl Precision for $t {
+            fn widths(x: f64, low: f64, high: f64, n: usize) -> f64 {
+                let round = |x: f64| <$t>::from_f64(x).to_f64();
+                let (low, high) = (round(low), round(high));
+                round(round(round(x - low) * round(n as f64)) / round(high - low))
+            }
+        }
+    )* };
+}
+halves!(f16 bf16);
+
+/// The bins along a dim: `n` of them from `low` to `high`, the last of which has both its ends.
+struct Bins<'a> {
+    low: f64,
+    high: f64,
+    n: usize,
+    edges: Edging<'a>,
 }
 
-/// The bin of `x` among `n` from `low` to `high`, the last of which has both its ends.
-fn bin_of(x: f64, low: f64, high: f64, n: usize, bins: &Bins<'_>, dtype: DType) -> Option<usize> {
-    // False for NaN too.
-    if !(x >= low && x <= high) {
-        return None;
+/// What is known of the edges of bins.
+enum Edging<'a> {
+    /// They have one width, and values are placed by arithmetic alone: what `histc` does.
+    Even,
+    /// They have one width; what arithmetic says is checked against the edges, after which an infinite one stands.
+    Checked(Vec<f64>),
+    /// They are anywhere.
+    Any(&'a [f64]),
+}
+
+impl Bins<'_> {
+    /// Between these edges.
+    fn between(edges: &[f64], even: bool) -> Bins<'_> {
+        let n = edges.len() - 1;
+        let checked = || Edging::Checked([edges, &[f64::INFINITY]].concat());
+        Bins { low: edges[0], high: edges[n], n, edges: if even { checked() } else { Edging::Any(edges) } }
     }
-    let guess = || {
-        // Each step in the precision of the data, as the edges are.
-        let round = |x: f64| match dtype {
-            DType::F16 => f64::from(f16::from_f64(x)),
-            DType::BF16 => f64::from(bf16::from_f64(x)),
-            DType::F32 => f64::from(x as f32),
-            _ => x,
-        };
-        let (low, high) = (round(low), round(high));
-        let place = round(round(round(x - low) * round(n as f64)) / round(high - low));
-        (place as usize).min(n - 1)
-    };
-    let above = |edges: &[f64]| edges.partition_point(|e| *e <= x);
-    let found = match bins {
-        Bins::Even => guess(),
-        Bins::Checked(edges) => {
-            let start = guess().saturating_sub(1);
-            let end = (start + 3).min(edges.len());
-            (start + above(&edges[start..end])).saturating_sub(1)
+
+    /// The one that `x` is in.
+    #[inline(always)]
+    fn of<P: Precision>(&self, x: f64) -> Option<usize> {
+        // False for NaN too.
+        if !(x >= self.low && x <= self.high) {
+            return None;
         }
-        Bins::Edges(edges) => above(edges).checked_sub(1)?,
-    };
-    Some(found.min(n - 1))
+        let last = self.n - 1;
+        let guess = || (P::widths(x, self.low, self.high, self.n) as usize).min(last);
+        let found = match &self.edges {
+            Edging::Even => return Some(guess()),
+            Edging::Checked(edges) => {
+                // Off by one at most.
+                let start = guess().saturating_sub(1);
+                let below = edges[start..start + 3].iter().map(|e| usize::from(*e <= x)).sum::<usize>();
+                (start + below).saturating_sub(1)
+            }
+            Edging::Any(edges) => edges.partition_point(|e| *e <= x).checked_sub(1)?,
+        };
+        Some(found.min(last))
+    }
 }
 
 /// A range that has a width: wider by so much on both sides where it has none.
@@ -60,31 +100,60 @@ fn check_floats(op: &str, x: &Tensor) -> Result<()> {
     if x.dtype().is_floating_point() { Ok(()) } else { Err(not_for(op, x.dtype())) }
 }
 
-fn extremes(values: &[f64]) -> (f64, f64) {
+/// The least and the greatest number of every column.
+fn extremes(values: &[f64], columns: usize) -> Vec<(f64, f64)> {
     // NaN wins, as in `aminmax`.
-    let fold = |pick: fn(f64, f64) -> f64| {
-        values.iter().copied().reduce(|a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { pick(a, b) }).unwrap_or(0.0)
-    };
-    (fold(f64::min), fold(f64::max))
+    let least = |a: f64, b: f64| if a <= b || a.is_nan() { a } else { b };
+    let greatest = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
+    let mut found = vec![(f64::INFINITY, f64::NEG_INFINITY); columns];
+    for row in values.chunks_exact(columns.max(1)) {
+        for (found, x) in found.iter_mut().zip(row) {
+            *found = (least(found.0, *x), greatest(found.1, *x));
+        }
+    }
+    found
 }
 
 // ---- histc --------------------------------------------------------------------------------------
+
+/// How many of the values fall into each bin.
+fn counts<T: Precision>(values: &[T], bins: &Bins<'_>) -> Vec<f64> {
+    // Neighbours often fall into the same bin: counted apart, none waits for the one before.
+    let lanes = if bins.n <= 4096 { 4 } else { 1 };
+    let mut counts = vec![0u64; bins.n * lanes];
+    for values in values.chunks(lanes) {
+        for (value, counts) in values.iter().zip(counts.chunks_exact_mut(bins.n)) {
+            if let Some(i) = bins.of::<T>(value.to_f64()) {
+                counts[i] += 1;
+            }
+        }
+    }
+    (0..bins.n).map(|i| counts[i..].iter().step_by(bins.n).sum::<u64>() as f64).collect()
+}
 
 fn histc_cpu(x: &Tensor, bins: Option<i64>, low: Option<Scalar>, high: Option<Scalar>) -> Result<Tensor> {
     check_floats("histogram_cpu", x)?;
     let n = check_bins(bins.unwrap_or(100), 0)?;
     let (low, high) = (low.map_or(0.0, Scalar::to_f64), high.map_or(0.0, Scalar::to_f64));
-    let values = x.to_vec::<f64>()?;
-    let (low, high) = if low == high && !values.is_empty() { extremes(&values) } else { (low, high) };
+    let (low, high) = match low == high && x.numel() > 0 {
+        true => (x.min()?.item()?.to_f64(), x.max()?.item()?.to_f64()),
+        false => (low, high),
+    };
     let (low, high) = widened(low, high, 1.0);
     ensure!(low.is_finite() && high.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
     ensure!(low < high, "torch.histc: max must be larger than min");
-    let mut counts = vec![0f64; n];
-    for value in values {
-        if let Some(i) = bin_of(value, low, high, n, &Bins::Even, x.dtype()) {
-            counts[i] += 1.0;
+    let bins = Bins { low, high, n, edges: Edging::Even };
+    let values = x.contiguous()?;
+    let counts = match values.numel() {
+        0 => vec![0.0; n],
+        _ => {
+            let _lock = LockSet::new([(values.storage(), false)])?;
+            crate::dispatch_dtype!(values.dtype(), T in [floats] => {
+                // SAFETY: locked, and of this type.
+                counts(unsafe { elements::<T>(&values) }, &bins)
+            }; else return Err(not_for("histogram_cpu", x.dtype())))
         }
-    }
+    };
     Tensor::from_slice(&counts)?.to_options(Some(x.dtype()), Some(x.device()))
 }
 fn histc_meta(x: &Tensor, bins: Option<i64>, _low: Option<Scalar>, _high: Option<Scalar>) -> Result<Tensor> {
@@ -155,15 +224,13 @@ fn even_edges(x: &Tensor, points: &Points, bins: &[i64], range: Option<&[f64]>) 
         );
     }
     let mut edges = Edges { tensors: vec![], values: vec![], even: true };
+    let found = if range.is_none() { extremes(&points.values, n) } else { vec![] };
     for (d, &count) in bins.iter().enumerate() {
         let count = check_bins(count, d)?;
         let (low, high) = match range {
             Some(range) => (range[2 * d], range[2 * d + 1]),
             None if points.values.is_empty() => (0.0, 1.0),
-            None => {
-                let column: Vec<f64> = points.values.iter().skip(d).step_by(n).copied().collect();
-                extremes(&column)
-            }
+            None => found[d],
         };
         ensure!(
             low.is_finite() && high.is_finite(),
@@ -214,6 +281,16 @@ fn given_edges(x: &Tensor, points: &Points, bins: &[Tensor]) -> Result<Edges> {
     Ok(edges)
 }
 
+/// Adds every point, or its weight, to the bin that it is in.
+fn add<P: Precision>(points: &Points, bins: &[Bins<'_>], weights: Option<&[f64]>, counts: &mut [f64]) {
+    for (k, point) in points.values.chunks_exact(points.dims).enumerate() {
+        let along = |at: usize, (value, bins): (&f64, &Bins<'_>)| Some(at * bins.n + bins.of::<P>(*value)?);
+        if let Some(at) = point.iter().zip(bins).try_fold(0, along) {
+            counts[at] += weights.map_or(1.0, |w| w[k]);
+        }
+    }
+}
+
 /// The (weighted) counts, or with `density` these as a density.
 fn count(x: &Tensor, points: &Points, edges: &Edges, weight: Option<&Tensor>, density: bool) -> Result<Tensor> {
     let sizes: Vec<i64> = edges.values.iter().map(|e| e.len() as i64 - 1).collect();
@@ -222,19 +299,11 @@ fn count(x: &Tensor, points: &Points, edges: &Edges, weight: Option<&Tensor>, de
     let out = Tensor::zeros(&sizes, (DType::F64, crate::Device::CPU))?;
     let mut counts = vec![0f64; total as usize];
     let weights = weight.map(|w| w.to_vec::<f64>()).transpose()?;
-    let precision = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     if total > 0 && points.dims > 0 {
-        for (k, point) in points.values.chunks_exact(points.dims).enumerate() {
-            let mut at = Some(0usize);
-            for (value, e) in point.iter().zip(&edges.values) {
-                let n = e.len() - 1;
-                let bins = if edges.even { Bins::Checked(e) } else { Bins::Edges(e) };
-                let bin = bin_of(*value, e[0], e[n], n, &bins, precision);
-                at = at.zip(bin).map(|(at, bin)| at * n + bin);
-            }
-            if let Some(at) = at {
-                counts[at] += weights.as_ref().map_or(1.0, |w| w[k]);
-            }
+        let bins: Vec<Bins<'_>> = edges.values.iter().map(|e| Bins::between(e, edges.even)).collect();
+        match x.dtype() {
+            DType::F64 => add::<f64>(points, &bins, weights.as_deref(), &mut counts),
+            _ => add::<f32>(points, &bins, weights.as_deref(), &mut counts),
         }
     }
     let hist = Tensor::from_slice_of(&counts, out.sizes())?.to_options(Some(x.dtype()), Some(x.device()))?;

@@ -71,6 +71,7 @@ families! {
     norm_forms
     normal
     orthogonal
+    padding
     parts
     patches
     placed

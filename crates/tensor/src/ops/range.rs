@@ -63,7 +63,7 @@ pub(super) enum Part<'a> {
 }
 
 impl Part<'_> {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Part::Single(out) => out.len(),
             Part::Double(out) => out.len(),
@@ -81,7 +81,7 @@ impl Part<'_> {
             Part::Double(out) => progression(line, of, out),
         }
     }
-    fn split_at(self, n: usize) -> (Self, Self) {
+    pub(super) fn split_at(self, n: usize) -> (Self, Self) {
         match self {
             Part::Single(out) => {
                 let (a, b) = out.split_at_mut(n);

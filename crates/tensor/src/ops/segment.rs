@@ -1,60 +1,21 @@
 //! Reductions of segments that lie one after the other.
 
+use crate::access::{elements, elements_mut};
 use crate::dims::{Dims, wrap_dim};
-use crate::{Body, DType, Op, Result, Scalar, Tensor, ensure, sample};
+use crate::{Body, DType, Element, Op, Result, Scalar, Tensor, TensorSpec, Value, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
+use flambeau_cpu::segment::Fold;
+use std::ops::Range;
 
-/// The segment of every place along the axis, in one row for each row of lengths; what belongs to none has the number of
-/// segments.
-fn segments(lengths: &[i64], per_row: usize, starts: Option<&[i64]>, size: i64) -> Result<Vec<i64>> {
-    let size = size as usize;
-    let mut out = Vec::new();
-    for (r, row) in lengths.chunks_exact(per_row.max(1)).enumerate() {
-        let mut places = vec![per_row as i64; size];
-        let mut at = 0;
-        for (k, &length) in row.iter().enumerate() {
-            if let Some(starts) = starts {
-                at = starts[r * (per_row + 1) + k];
-            }
-            let segment = usize::try_from(at).ok().zip(usize::try_from(length).ok());
-            let range = segment.and_then(|(at, n)| places.get_mut(at..at.checked_add(n)?));
-            let Some(range) = range else {
-                return Err(crate::Error::runtime(format!(
-                    "segment_reduce(): a segment of length {length} from {at} on lies outside of {size} elements"
-                )));
-            };
-            range.fill(k as i64);
-            at += length;
-        }
-        out.extend(places);
-    }
-    Ok(out)
-}
-
-fn segment_reduce_any(
+/// The lengths, or else the offsets, and whether it is these; and the dim that they are along.
+fn given<'a>(
     data: &Tensor,
-    reduce: &str,
-    lengths: Option<&Tensor>,
-    indices: Option<&Tensor>,
-    offsets: Option<&Tensor>,
+    lengths: Option<&'a Tensor>,
+    offsets: Option<&'a Tensor>,
     axis: Option<i64>,
-    is_unsafe: Option<bool>,
-    initial: Option<Scalar>,
-) -> Result<Tensor> {
-    ensure!(indices.is_none(), "segment_reduce(): indices based reduction is not supported yet.");
-    ensure!(
-        offsets.is_some() || lengths.is_some(),
-        "segment_reduce(): Either lengths or offsets must be defined."
-    );
-    ensure!(
-        matches!(reduce, "sum" | "prod" | "mean" | "max" | "min" | "amax" | "amin"),
-        "reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
-    );
-    if !data.dtype().is_floating_point() {
-        return Err(super::reduce::not_for("_segment_reduce_cpu", data.dtype()));
-    }
-    let given = match (offsets, lengths) {
-        (Some(t), _) | (None, Some(t)) => t,
-        (None, None) => data,
+) -> Result<(&'a Tensor, bool, usize)> {
+    let Some(given) = offsets.or(lengths) else {
+        return Err(crate::Error::runtime("segment_reduce(): Either lengths or offsets must be defined."));
     };
     ensure!(
         data.dim() >= given.dim() && given.dim() > 0,
@@ -77,57 +38,211 @@ fn segment_reduce_any(
     if !matches!(given.dtype(), DType::I32 | DType::I64) {
         return Err(super::reduce::not_for("_segment_reduce_lengths_cpu_kernel1", given.dtype()));
     }
-    let (size, columns) = (data.sizes()[d], given.sizes()[d] as usize);
-    let numbers = given.to_vec::<i64>()?;
-    let (lengths, per_row, starts) = match offsets {
-        Some(_) => {
-            ensure!(columns >= 1, "segment_reduce(): offsets must have at least one element");
-            let lengths: Vec<i64> =
-                numbers.chunks_exact(columns).flat_map(|row| row.windows(2).map(|w| w[1].saturating_sub(w[0]))).collect();
-            (lengths, columns - 1, Some(&numbers[..]))
-        }
-        None => {
+    ensure!(offsets.is_none() || given.sizes()[d] >= 1, "segment_reduce(): offsets must have at least one element");
+    Ok((given, offsets.is_some(), d))
+}
+
+/// The places of every segment along an axis, in one row for each row of lengths.
+struct Segments {
+    axis: usize,
+    per_row: usize,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Segments {
+    fn of(
+        data: &Tensor,
+        lengths: Option<&Tensor>,
+        offsets: Option<&Tensor>,
+        axis: Option<i64>,
+        is_unsafe: bool,
+    ) -> Result<Segments> {
+        let (given, are_offsets, axis) = given(data, lengths, offsets, axis)?;
+        let (size, columns) = (data.sizes()[axis], given.sizes()[axis] as usize);
+        let numbers = given.to_vec::<i64>()?;
+        let per_row = columns - usize::from(are_offsets);
+        if !are_offsets {
             ensure!(numbers.iter().all(|&n| n >= 0), "lengths contains negative value!");
-            let sums = |row: &[i64]| row.iter().fold(0i64, |sum, n| sum.saturating_add(*n));
-            let whole = numbers.chunks_exact(columns.max(1)).all(|row| sums(row) == size) && (columns > 0 || size == 0);
+            let sum = |row: &[i64]| row.iter().fold(0i64, |sum, n| sum.saturating_add(*n));
+            let whole = numbers.chunks_exact(columns.max(1)).all(|row| sum(row) == size) && (columns > 0 || size == 0);
             ensure!(
-                is_unsafe.unwrap_or(false) || whole,
+                is_unsafe || whole,
                 "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when \
                  !unsafe."
             );
-            (numbers.clone(), columns, None)
         }
-    };
-    let places = segments(&lengths, per_row, starts, size)?;
-    let outer: Dims = Dims::from_slice(&data.sizes()[..d]);
-    let shaped = |values: &[i64], n: i64| {
-        let mut shape = outer.clone();
+        let mut ranges = Vec::with_capacity(numbers.len());
+        for row in numbers.chunks_exact(columns.max(1)) {
+            let mut end = 0;
+            for k in 0..per_row {
+                let (from, length) = match are_offsets {
+                    true => (row[k], row[k + 1].saturating_sub(row[k])),
+                    false => (end, row[k]),
+                };
+                ensure!(
+                    from >= 0 && length >= 0 && from.checked_add(length).is_some_and(|end| end <= size),
+                    "segment_reduce(): a segment of length {length} from {from} on lies outside of {size} elements"
+                );
+                end = from + length;
+                ranges.push(from as usize..end as usize);
+            }
+        }
+        Ok(Segments { axis, per_row, ranges })
+    }
+
+    /// Numbers that go with all elements, or segments, of a row of `data`, `n` a row.
+    fn shaped(&self, data: &Tensor, numbers: &[i64], n: i64) -> Result<Tensor> {
+        let mut shape = Dims::from_slice(&data.sizes()[..self.axis]);
         shape.push(n);
         shape.resize(data.dim(), 1);
-        Tensor::from_slice(values)?.reshape(&shape)?.to_device(data.device())
-    };
+        Tensor::from_slice(numbers)?.reshape(&shape)?.to_device(data.device())
+    }
+
+    /// How long they are.
+    fn lengths(&self, data: &Tensor) -> Result<Tensor> {
+        let lengths: Vec<i64> = self.ranges.iter().map(|r| r.len() as i64).collect();
+        self.shaped(data, &lengths, self.per_row as i64)
+    }
+
+    /// The segment of every element of `data`; what belongs to none has the number of segments.
+    fn places(&self, data: &Tensor) -> Result<Tensor> {
+        let size = data.sizes()[self.axis] as usize;
+        let rows = data.sizes()[..self.axis].iter().product::<i64>() as usize;
+        let mut places = vec![self.per_row as i64; rows * size];
+        for (k, range) in self.ranges.iter().enumerate() {
+            let (row, segment) = (k / self.per_row, k % self.per_row);
+            places[row * size..][range.clone()].fill(segment as i64);
+        }
+        self.shaped(data, &places, size as i64)?.expand(data.sizes())
+    }
+}
+
+fn plan(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: Option<i64>,
+    _unsafe: Option<bool>,
+    _initial: Option<Scalar>,
+) -> Result<TensorSpec> {
+    ensure!(indices.is_none(), "segment_reduce(): indices based reduction is not supported yet.");
+    ensure!(
+        matches!(reduce, "sum" | "prod" | "mean" | "max" | "min" | "amax" | "amin"),
+        "reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+    );
+    if !data.dtype().is_floating_point() {
+        return Err(super::reduce::not_for("_segment_reduce_cpu", data.dtype()));
+    }
+    let (given, are_offsets, d) = given(data, lengths, offsets, axis)?;
     let mut sizes = Dims::from_slice(data.sizes());
-    sizes[d] = per_row as i64 + 1;
+    sizes[d] = given.sizes()[d] - i64::from(are_offsets);
+    Ok(TensorSpec::like(sizes, data))
+}
+
+fn run(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    _indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: Option<i64>,
+    is_unsafe: Option<bool>,
+    initial: Option<Scalar>,
+    outs: &[Tensor],
+) -> Result<()> {
+    let segments = Segments::of(data, lengths, offsets, axis, is_unsafe.unwrap_or(false))?;
     let (how, identity) = match reduce {
-        "prod" => ("prod", 1.0),
-        "max" | "amax" => ("amax", f64::NEG_INFINITY),
-        "min" | "amin" => ("amin", f64::INFINITY),
-        _ => ("sum", 0.0),
+        "prod" => (Fold::Product, 1.0),
+        "max" | "amax" => (Fold::Max, f64::NEG_INFINITY),
+        "min" | "amin" => (Fold::Min, f64::INFINITY),
+        _ => (Fold::Sum, 0.0),
     };
     let start = initial.map_or(identity, Scalar::to_f64);
-    let start = Tensor::full(&sizes, start, (data.dtype(), data.device()))?;
-    let reduced = match places.is_empty() || data.numel() == 0 {
-        true => start,
-        false => start.scatter_reduce(d as i64, &shaped(&places, size)?.expand(data.sizes())?, data, how, true)?,
-    };
-    let reduced = reduced.narrow(d as i64, 0, per_row as i64)?;
-    if reduce != "mean" {
-        return reduced.contiguous();
+    let dtype = data.dtype().compute();
+    let x = data.to_dtype(dtype)?.contiguous()?;
+    let direct = outs[0].dtype() == dtype && outs[0].is_contiguous();
+    let out = if direct { outs[0].clone() } else { TensorSpec::like(outs[0].sizes(), &x).allocate()? };
+    if x.numel() == 0 {
+        out.fill_(start)?;
+    } else if out.numel() > 0 {
+        let d = segments.axis;
+        let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
+        let sizes = (product(&x.sizes()[..d]), x.sizes()[d] as usize, product(&x.sizes()[d + 1..]));
+        let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+        crate::dispatch_dtype!(dtype, T in [reals] => {
+            // SAFETY: both are locked, of this type, and contiguous.
+            let (x, out) = unsafe { (elements::<T>(&x), elements_mut::<T>(&out)) };
+            flambeau_cpu::segment::fold(how, &segments.ranges, sizes, Element::from_f64(start), x, out);
+        }; else unreachable!("the plan takes floats only"));
     }
-    let counts = shaped(&lengths, per_row as i64)?;
-    // An empty segment has no mean, but for what it starts with.
-    let divisor = if initial.is_some() { counts.clamp_min(1)? } else { counts };
-    reduced.div(&divisor)
+    if reduce == "mean" && out.numel() > 0 {
+        let lengths = segments.lengths(data)?;
+        // An empty segment has no mean, but for what it starts with.
+        out.div_(&if initial.is_some() { lengths.clamp_min(1)? } else { lengths })?;
+    }
+    if direct { Ok(()) } else { outs[0].copy_(&out).map(drop) }
+}
+
+/// What the gradient is made from, besides that of the result.
+struct Call<'a> {
+    data: &'a Tensor,
+    result: &'a Tensor,
+    reduce: &'a str,
+    lengths: Option<&'a Tensor>,
+    offsets: Option<&'a Tensor>,
+    axis: i64,
+    initial: Option<Scalar>,
+}
+
+impl Call<'_> {
+    /// Segments of other data folded alike.
+    fn folded(&self, data: &Tensor, reduce: &str, initial: Option<Scalar>) -> Result<Tensor> {
+        let (lengths, offsets) = (self.lengths.into(), self.offsets.into());
+        let initial = initial.into();
+        segment_reduce::OP
+            .call(&[data.into(), reduce.into(), lengths, Value::None, offsets, self.axis.into(), true.into(), initial])?
+            .one()
+    }
+
+    fn gradient(&self, g: &Tensor) -> Result<Tensor> {
+        let data = self.data;
+        if data.numel() == 0 {
+            return data.zeros_like();
+        }
+        let segments = Segments::of(data, self.lengths, self.offsets, Some(self.axis), true)?;
+        let places = segments.places(data)?;
+        let d = segments.axis;
+        // A tensor of the result's sizes as every element of the data reads it; what belongs to no segment reads zero.
+        let mut pad = Dims::from_elem(0, 2 * (data.dim() - d));
+        pad[2 * (data.dim() - 1 - d) + 1] = 1;
+        let read = |t: &Tensor| t.constant_pad_nd(&pad, 0)?.gather(d as i64, &places);
+        match self.reduce {
+            "sum" => read(g),
+            "mean" => read(&g.div(&segments.lengths(data)?.clamp_min(1)?)?),
+            "prod" => {
+                // The result divided by each factor, or the product of the others where that cannot be.
+                let odd = data.eq(0)?.logical_or(&data.isnan()?)?;
+                let whole = data.masked_fill(&odd, 1)?;
+                let by_quotient = read(&g.mul(self.result)?)?.div(&whole)?;
+                if !odd.any()?.item()?.to_bool() {
+                    return Ok(by_quotient);
+                }
+                let count = self.folded(&odd.to_dtype(DType::F64)?, "sum", None)?;
+                let only = odd.logical_and(&read(&count)?.eq(1)?)?;
+                let others = self.folded(&data.masked_fill(&only, 1)?, "prod", self.initial)?;
+                only.where_(&read(&g.mul(&others)?)?, &by_quotient)
+            }
+            _ => {
+                let attained = data.eq(&read(self.result)?)?.logical_or(&data.isnan()?)?;
+                let count = self.folded(&attained.to_dtype(DType::F64)?, "sum", None)?;
+                // Ties share the gradient.
+                let share = g.div(&count.clamp_min(1)?.to_dtype(g.dtype())?)?;
+                read(&share)?.masked_fill(&attained.logical_not()?, 0)
+            }
+        }
+    }
 }
 
 op! {
@@ -135,7 +250,16 @@ op! {
     /// between the given offsets.
     segment_reduce: "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
         Out OUT: "segment_reduce.out(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(segment_reduce_any; data, reduce, lengths, indices, offsets, axis, is_unsafe, initial));
+    Body::Structured {
+        plan: plan!(plan; data, reduce, lengths, indices, offsets, axis, is_unsafe, initial),
+        run: run!(run; data, reduce, lengths, indices, offsets, axis, is_unsafe, initial),
+    };
+    derivative: backward! {
+        data(g, data: Tensor, reduce: String, lengths: Option<Tensor>, offsets: Option<Tensor>, axis: i64, initial: Option<Scalar>, result: Tensor) => {
+            let (lengths, offsets) = (lengths.as_ref(), offsets.as_ref());
+            Call { data: &data, result: &result, reduce: &reduce, lengths, offsets, axis, initial }.gradient(g)?
+        }
+    };
     samples: |m| match (m.dtype.is_floating_point(), Tensor::from_slice(&[2i64, 0, 3])) {
         (true, Ok(lengths)) => ["sum", "prod", "mean", "max", "min"]
             .map(|how| sample![m.any(&[5, 2]), how, lengths.clone(), (), (), 0, false, Scalar::Float(0.5)])

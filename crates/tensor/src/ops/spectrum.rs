@@ -1,11 +1,13 @@
 //! Discrete Fourier transforms: three operators over any dims (complex to complex, real to complex, complex to real),
 //! and `torch.fft`'s names, which are made of them.
 
+use super::range::tabulate_floats;
 use crate::autograd::Forward;
 use crate::dims::{self, Dims, wrap_dim};
 use crate::{Body, DType, Error, Op, Result, Tensor, TensorSpec, backward, default_dtype, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::fft;
+use flambeau_cpu::progression::{Line, Of};
 
 // ---- the three transforms -------------------------------------------------------------------------
 
@@ -604,6 +606,20 @@ fn frequencies(name: &str, n: i64, d: f64, half: bool, options: crate::TensorOpt
     );
     ensure!(n >= 0 || half, "upper bound and lower bound inconsistent with step sign");
     let count = if half { n / 2 + 1 } else { n };
+    if matches!(dtype, DType::F32 | DType::F64) && device.is_cpu() && (1..1 << 24).contains(&n) {
+        // What is multiplied is exact in both, so that the product in double precision rounds as one in single does.
+        let scale = 1.0 / (n as f64 * d);
+        let step = if dtype == DType::F32 { f64::from(scale as f32) } else { scale };
+        let positive = if half { count } else { (n + 1) / 2 } as usize;
+        return tabulate_floats(count, dtype, &|start, part| {
+            let line = |from: f64| Line { base: -0.0, step, from, direction: 1.0 };
+            let len = part.len();
+            let (first, second) = part.split_at(positive.saturating_sub(start).min(len));
+            let after = positive.max(start) as f64 - n as f64;
+            first.fill_line(line(start as f64), Of::Itself);
+            second.fill_line(line(after), Of::Itself);
+        });
+    }
     let k = Tensor::arange(count, DType::I64)?;
     let k = match half || n == 0 {
         true => k,
