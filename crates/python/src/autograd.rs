@@ -207,7 +207,6 @@ fn _run_backward<'py>(
     for input in inputs {
         if let Some(t) = tensor_of(input.as_ptr())
             && accumulate
-            && t.requires_grad()
         {
             t.retain_grad().map_err(raise)?;
         }

@@ -159,7 +159,7 @@ pub fn device_of(object: &Bound<'_, PyAny>) -> PyResult<Device> {
     }
     match object.cast::<PyString>() {
         Ok(s) => DeviceObject::parse(&s.to_string_lossy())?.device(),
-        Err(_) => DeviceObject::parse("cuda")?.device(),
+        Err(_) => DeviceObject::numbered(object.extract()?)?.device(),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::number::{index as integer, number, type_name};
 use crate::object::{tensor_of, wrap};
 use crate::parse::Call;
 use flambeau::{DType, Index, OwnedOperand, Tensor};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -96,6 +96,10 @@ fn parse(py: Python<'_>, index: *mut PyObject) -> PyResult<Parts> {
         }
         // An old NumPy habit: a list with slices or nested sequences in it is a tuple.
         if ffi::PyList_Check(index) != 0 && is_tuple_in_disguise(index) {
+            let text = c"Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch \
+                         2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, \
+                         x[torch.tensor(seq)], which will result either in an error or a different result";
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), text, 1)?;
             for i in 0..ffi::PyList_Size(index) {
                 parts.push(part(py, ffi::PyList_GetItem(index, i))?);
             }
@@ -114,7 +118,11 @@ fn is_tuple_in_disguise(list: *mut PyObject) -> bool {
         n < 32
             && (0..n).any(|i| {
                 let item = ffi::PyList_GetItem(list, i);
-                item == ffi::Py_None() || item == ffi::Py_Ellipsis() || ffi::Py_TYPE(item) == &raw mut ffi::PySlice_Type
+                item == ffi::Py_None()
+                    || item == ffi::Py_Ellipsis()
+                    || ffi::Py_TYPE(item) == &raw mut ffi::PySlice_Type
+                    || crate::object::is_tensor(item)
+                    || ffi::PySequence_Check(item) != 0
             })
     }
 }
@@ -152,6 +160,10 @@ fn part(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
         if !t.dtype().is_integral(true) {
             return Err(PyIndexError::new_err("tensors used as indices must be long, int, byte or bool tensors"));
         }
+        if t.dtype() == DType::U8 {
+            let text = c"indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.";
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), text, 1)?;
+        }
         return Ok(Index::Tensor(t));
     }
     if let Some(i) = integer(py, object) {
@@ -161,10 +173,9 @@ fn part(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
     let sequence = unsafe { ffi::PySequence_Check(object) } != 0;
     // SAFETY: a live object.
     let array = unsafe { Bound::from_borrowed_ptr(py, object) }.hasattr("__array_interface__").unwrap_or(false);
-    if sequence || array {
+    if (sequence || array) && number(py, object).is_none() {
         let t = crate::construct::from_data(py, object, None)?;
-        let t =
-            if t.numel() == 0 && t.dtype().is_floating_point() { t.to_dtype(DType::I64).map_err(raise)? } else { t };
+        let t = if t.dtype().is_floating_point() { t.to_dtype(DType::I64).map_err(raise)? } else { t };
         if !t.dtype().is_integral(true) {
             return Err(PyIndexError::new_err("tensors used as indices must be long, int, byte or bool tensors"));
         }
@@ -209,9 +220,12 @@ fn slice(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
         {
             return t.item().map(|s| Some(s.to_i64())).map_err(raise);
         }
-        integer(py, value.as_ptr())
-            .map(Some)
-            .ok_or_else(|| PyTypeError::new_err("slice indices must be integers or None or have an __index__ method"))
+        integer(py, value.as_ptr()).map(Some).ok_or_else(|| {
+            PyTypeError::new_err(match crate::object::is_tensor(value.as_ptr()) {
+                true => "only integer tensors of a single element can be converted to an index",
+                false => "slice indices must be integers or None or have an __index__ method",
+            })
+        })
     };
     let step = field(pyo3::intern!(py, "step"))?.unwrap_or(1);
     if step <= 0 {

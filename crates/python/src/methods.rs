@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A Python integer. A new reference.
 fn int(i: i64) -> *mut PyObject {
@@ -44,6 +45,19 @@ pub fn at_most(call: &Call<'_>, name: &str, most: usize) -> PyResult<()> {
     }
     let (s, were) = (if most == 1 { "" } else { "s" }, if count == 1 { "was" } else { "were" });
     Err(PyTypeError::new_err(format!("{name}() takes {most} positional argument{s} but {count} {were} given")))
+}
+
+/// A flag that a method was given.
+///
+/// # Errors
+/// `TypeError` when it is no `bool`.
+pub fn flag(py: Python<'_>, function: &str, name: &str, value: *mut PyObject) -> PyResult<bool> {
+    match crate::number::number(py, value) {
+        Some(Scalar::Bool(on)) => Ok(on),
+        _ => {
+            Err(PyTypeError::new_err(format!("{function}(): argument '{name}' must be bool, not {}", type_name(value))))
+        }
+    }
 }
 
 /// Argument `place` (from 0, `self` not counted), or the one called `name`.
@@ -122,12 +136,27 @@ fn to_bool(call: &Call<'_>) -> PyResult<*mut PyObject> {
 }
 
 fn to_float(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    warn_of_gradient(call)?;
     match one_number(call, "float")? {
         Scalar::Complex(c) if c.im != 0.0 => {
             Err(PyRuntimeError::new_err("value cannot be converted to type double without overflow"))
         }
         s => Ok(to_python(call.py, Scalar::Float(s.to_f64()))),
     }
+}
+
+/// Says, once, that a number has no gradient.
+fn warn_of_gradient(call: &Call<'_>) -> PyResult<()> {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.load(Ordering::Relaxed) || !this(call)?.requires_grad() || !flambeau::autograd::is_grad_enabled() {
+        return Ok(());
+    }
+    crate::error::warn_once(
+        call.py,
+        &DONE,
+        c"Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using \
+          tensor.detach() first.",
+    )
 }
 
 fn to_int(call: &Call<'_>) -> PyResult<*mut PyObject> {
@@ -285,58 +314,78 @@ fn no_target(call: &Call<'_>) -> PyErr {
     ))
 }
 
+/// The dtype and device of a tensor, or of a number in its place.
+fn like(py: Python<'_>, object: *mut PyObject) -> Option<(DType, Device)> {
+    let of_number = |s: Scalar| {
+        let widest = if s.is_complex() { DType::Complex128 } else { DType::F64 };
+        (DType::of_scalar(&s, widest), Device::CPU)
+    };
+    let of_tensor = |t: Tensor| (t.dtype(), t.device());
+    tensor_of(object).map(of_tensor).or_else(|| crate::number::number(py, object).map(of_number))
+}
+
 /// `x.to(...)`: dtype, device and memory format in every order that PyTorch takes.
 fn target(call: &Call<'_>) -> PyResult<Target> {
+    let py = call.py;
     let mut target = Target::default();
     let positional = &call.args[usize::from(call.this.is_null()).min(call.args.len())..];
-    let mut flags = 0;
-    let py = call.py;
-    for (i, &object) in positional.iter().enumerate() {
+    // The parameters in order: after a device may come a dtype, after a dtype or a tensor only the flags.
+    let mut names: &[&str] = &["device", "dtype", "non_blocking", "copy"];
+    if let Some(&first) = positional.first() {
         // SAFETY: a live object.
-        let o = unsafe { Bound::from_borrowed_ptr(py, object) };
-        if let Some(other) = tensor_of(object) {
-            (target.dtype, target.device) = (Some(other.dtype()), Some(other.device()));
-        } else if o.is_none() {
-        } else if let Some(d) = dtype_of(&o)? {
-            target.dtype = Some(d);
-        } else if let Some(Scalar::Bool(b)) = crate::number::number(py, object) {
-            // `non_blocking`, then `copy`.
-            flags += 1;
-            target.copy = flags == 2 && b;
-        } else if i == 0 {
-            if crate::number::number(py, object).is_some_and(|n| matches!(n, Scalar::Float(_))) {
-                return Err(no_target(call));
-            }
-            target.device = Some(device_of(&o)?);
-        } else if let Ok(f) = o.cast::<MemoryFormatObject>() {
-            target.format = Some(f.get().0);
-        } else {
-            return Err(no_target(call));
+        let o = unsafe { Bound::from_borrowed_ptr(py, first) };
+        if dtype_of(&o)?.is_some() {
+            names = &["dtype", "non_blocking", "copy"];
+        } else if !o.is_none() && !is_device(py, &o) {
+            names = &["tensor", "non_blocking", "copy"];
         }
     }
-    for &(name, value) in &call.named {
+    if positional.len() > names.len() {
+        return match positional.len() {
+            5 => Err(PyTypeError::new_err("to() takes from 0 to 4 positional arguments but 5 were given")),
+            _ => Err(no_target(call)),
+        };
+    }
+    let mut set = |name: &str, object: *mut PyObject| -> PyResult<()> {
         // SAFETY: a live object.
-        let o = unsafe { Bound::from_borrowed_ptr(py, value) };
-        if o.is_none() {
-            continue;
-        }
-        match crate::parse::text(name).as_str() {
-            "dtype" => {
-                target.dtype = Some(dtype_of(&o)?.ok_or_else(|| no_target(call))?);
+        let o = unsafe { Bound::from_borrowed_ptr(py, object) };
+        let flag = || matches!(crate::number::number(py, object), Some(Scalar::Bool(_)));
+        match name {
+            "device" | "dtype" | "memory_format" if o.is_none() => {}
+            "device" if is_device(py, &o) => target.device = Some(device_of(&o)?),
+            "dtype" => target.dtype = Some(dtype_of(&o)?.ok_or_else(|| no_target(call))?),
+            "tensor" => {
+                let (dtype, device) = like(py, object).ok_or_else(|| no_target(call))?;
+                (target.dtype, target.device) = (Some(dtype), Some(device));
             }
-            "device" => target.device = Some(device_of(&o)?),
-            "copy" => target.copy = crate::number::number(py, value).is_some_and(Scalar::to_bool),
-            "non_blocking" => {}
-            "memory_format" => target.format = o.cast::<MemoryFormatObject>().ok().map(|f| f.get().0),
-            "other" | "tensor" => {
-                if let Some(t) = tensor_of(value) {
-                    (target.dtype, target.device) = (Some(t.dtype()), Some(t.device()));
-                }
+            "non_blocking" if flag() => {}
+            // SAFETY: a comparison of addresses.
+            "copy" if flag() => target.copy = object == unsafe { ffi::Py_True() },
+            "memory_format" => {
+                target.format = Some(o.cast::<MemoryFormatObject>().map_err(|_| no_target(call))?.get().0);
             }
             _ => return Err(no_target(call)),
         }
+        Ok(())
+    };
+    for (name, object) in names.iter().zip(positional) {
+        set(name, *object)?;
+    }
+    for &(name, value) in &call.named {
+        let name = crate::parse::text(name);
+        if names[..positional.len()].contains(&name.as_str()) {
+            return Err(no_target(call));
+        }
+        set(&name, value)?;
     }
     Ok(target)
+}
+
+/// Whether the object names a device: a string, or the number of an accelerator.
+fn is_device(py: Python<'_>, o: &Bound<'_, PyAny>) -> bool {
+    o.is_instance_of::<crate::types::DeviceObject>()
+        || o.is_instance_of::<pyo3::types::PyString>()
+        || matches!(crate::number::number(py, o.as_ptr()), Some(Scalar::Int(_)))
 }
 
 fn to(call: &Call<'_>) -> PyResult<*mut PyObject> {
@@ -370,24 +419,50 @@ fn convert(call: &Call<'_>, t: Tensor, target: Target) -> PyResult<*mut PyObject
     wrap(call.py, result.map_err(raise)?)
 }
 
+/// The one argument of `x.float()`, `x.cpu()` and the like.
+fn only_format(call: &Call<'_>, name: &str) -> PyResult<Target> {
+    at_most(call, name, 0)?;
+    let mut target = Target::default();
+    for &(key, value) in &call.named {
+        // SAFETY: a live object.
+        let o = unsafe { Bound::from_borrowed_ptr(call.py, value) };
+        match crate::parse::text(key).as_str() {
+            "memory_format" if o.is_none() => {}
+            "memory_format" => {
+                let format = o.cast::<MemoryFormatObject>().map_err(|_| {
+                    let got = type_name(value);
+                    PyTypeError::new_err(format!(
+                        "{name}(): argument 'memory_format' must be torch.memory_format, not {got}"
+                    ))
+                })?;
+                target.format = Some(format.get().0);
+            }
+            other => {
+                return Err(PyTypeError::new_err(format!("{name}() got an unexpected keyword argument '{other}'")));
+            }
+        }
+    }
+    Ok(target)
+}
+
 macro_rules! casts {
-    ($($name:ident => $dtype:expr;)*) => {
-        $(fn $name(call: &Call<'_>) -> PyResult<*mut PyObject> {
-            let mut target = target(call)?;
-            target.dtype = Some($dtype);
+    ($($function:ident $name:literal => $dtype:expr;)*) => {
+        $(fn $function(call: &Call<'_>) -> PyResult<*mut PyObject> {
+            let target = Target { dtype: Some($dtype), ..only_format(call, $name)? };
             convert(call, this(call)?, target)
         })*
-        const CASTS: &[(&str, Native)] = &[$((stringify!($name), $name)),*];
+        const CASTS: &[(&str, Native)] = &[$(($name, $function)),*];
     };
 }
 casts! {
-    double => DType::F64; float => DType::F32; half => DType::F16; bfloat16 => DType::BF16;
-    long => DType::I64; int_cast => DType::I32; short => DType::I16; char_cast => DType::I8; byte => DType::U8;
-    bool_cast => DType::Bool; cfloat => DType::Complex64; cdouble => DType::Complex128;
+    double "double" => DType::F64; float "float" => DType::F32; half "half" => DType::F16; bfloat16 "bfloat16" => DType::BF16;
+    long "long" => DType::I64; int_cast "int" => DType::I32; short "short" => DType::I16; char_cast "char" => DType::I8;
+    byte "byte" => DType::U8; bool_cast "bool" => DType::Bool; cfloat "cfloat" => DType::Complex64;
+    cdouble "cdouble" => DType::Complex128;
 }
 
 fn cpu(call: &Call<'_>) -> PyResult<*mut PyObject> {
-    convert(call, this(call)?, Target { device: Some(Device::CPU), ..Target::default() })
+    convert(call, this(call)?, Target { device: Some(Device::CPU), ..only_format(call, "cpu")? })
 }
 
 /// `Tensor.__rsub__` and the like: the function `name` with the operands turned round.
@@ -507,8 +582,8 @@ fn nonzero(call: &Call<'_>) -> PyResult<*mut PyObject> {
     static PLAIN: PyOnceLock<&'static function::Function> = PyOnceLock::new();
     static AS_TUPLE: function::Name = function::Name::new("nonzero_numpy");
     let is_flag = |name: *mut PyObject| crate::parse::text(name) == "as_tuple";
-    let flag = call.named.iter().find(|(n, _)| is_flag(*n)).and_then(|(_, v)| crate::number::number(call.py, *v));
-    let function = match flag.is_some_and(Scalar::to_bool) {
+    let given = call.named.iter().find(|(n, _)| is_flag(*n));
+    let function = match given.map_or(Ok(false), |(_, v)| flag(call.py, "nonzero", "as_tuple", *v))? {
         true => AS_TUPLE.get()?,
         false => PLAIN.get_or_init(call.py, || {
             let ops = flambeau::registry::overloads("aten", "nonzero");
@@ -609,9 +684,6 @@ pub fn add_all() -> PyResult<()> {
         ("element_size", element_size),
         ("to", to),
         ("cpu", cpu),
-        ("int", int_cast),
-        ("char", char_cast),
-        ("bool", bool_cast),
         ("__radd__", radd),
         ("__rmul__", rmul),
         ("__rsub__", rsub),
@@ -632,9 +704,7 @@ pub fn add_all() -> PyResult<()> {
         ("__setitem__", crate::indexing::set_item),
     ];
     for (name, f) in special.iter().chain(CASTS).chain(QUERIES) {
-        if !name.ends_with("_cast") {
-            function::add(name, Kind::Native(*f))?;
-        }
+        function::add(name, Kind::Native(*f))?;
     }
     Ok(())
 }

@@ -185,7 +185,13 @@ pub fn edge_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Edge>> {
     if let Some(t) = tensor_of(object.as_ptr()) {
         return Ok(t.gradient_edge());
     }
-    let node = node_of(&object.getattr("node")?)?;
+    let Ok(node) = object.getattr("node") else {
+        return Err(pyo3::exceptions::PyRuntimeError::new_err(format!(
+            "all inputs have to be Tensors or GradientEdges, but got {}",
+            crate::number::type_name(object.as_ptr())
+        )));
+    };
+    let node = node_of(&node)?;
     Edge::to(node, object.getattr("output_nr")?.extract()?).map(Some).map_err(raise)
 }
 
@@ -301,6 +307,13 @@ impl NodeObject {
     fn __call__<'py>(&self, py: Python<'py>, grads: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let grads: Vec<Option<Tensor>> = grads.iter().map(|g| tensor_of(g.as_ptr())).collect();
         let node = &self.node;
+        if grads.len() != node.num_inputs() {
+            return Err(PyTypeError::new_err(format!(
+                "expected {} arguments, got {} instead",
+                node.num_inputs(),
+                grads.len()
+            )));
+        }
         let results = py.detach(|| node.call(&grads)).map_err(raise)?;
         let mut items = Vec::new();
         for r in results {

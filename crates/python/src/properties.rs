@@ -6,7 +6,7 @@ use crate::number::{to_python, type_name};
 use crate::object::{is_tensor, replace, tensor_of, tensor_type, wrap};
 use crate::overrides;
 use flambeau::{Scalar, Tensor};
-use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use std::ffi::{CStr, c_int, c_void};
@@ -118,6 +118,42 @@ fn set_grad(py: Python<'_>, object: *mut PyObject, value: *mut PyObject) -> PyRe
     t.set_grad(Some(g)).map_err(raise)
 }
 
+/// The gradient, with a warning where there will be none.
+fn grad(py: Python<'_>, t: &Tensor) -> PyResult<*mut PyObject> {
+    let found = t.grad();
+    if found.is_none() && t.requires_grad() && !t.is_leaf() && !t.retains_grad() {
+        warn(
+            py,
+            c"The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be \
+              populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, \
+              use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the \
+              leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
+        )?;
+    }
+    optional(py, found)
+}
+
+/// A `UserWarning` at the line of the program.
+fn warn(py: Python<'_>, text: &CStr) -> PyResult<()> {
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), text, 1)
+}
+
+/// The dims in reverse order, which PyTorch wants of matrices only.
+fn reversed(py: Python<'_>, t: &Tensor) -> PyResult<*mut PyObject> {
+    match t.dim() {
+        2 => {}
+        0 => warn(py, c"Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")?,
+        1 => {}
+        _ => warn(
+            py,
+            c"The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an \
+              error in a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - \
+              1, -1, -1))` to reverse the dimensions of a tensor.",
+        )?,
+    }
+    operator(py, t, "numpy_T")
+}
+
 fn set_backward_hooks(py: Python<'_>, object: *mut PyObject, value: *mut PyObject) -> PyResult<()> {
     let t = tensor_of(object).ok_or_else(|| PyTypeError::new_err("expected a Tensor"))?;
     // SAFETY: a live object or null.
@@ -176,7 +212,7 @@ static PROPERTIES: &[Property] = properties! {
     };
     c"requires_grad": |py, t| boolean(py, t.requires_grad()), set: set_requires_grad;
     c"is_leaf": |py, t| boolean(py, t.is_leaf());
-    c"grad": |py, t| optional(py, t.grad()), set: set_grad;
+    c"grad": grad, set: set_grad;
     c"_grad": |py, t| optional(py, t.grad()), set: set_grad;
     c"retains_grad": |py, t| boolean(py, t.retains_grad());
     c"grad_fn": crate::autograd::grad_fn;
@@ -187,7 +223,7 @@ static PROPERTIES: &[Property] = properties! {
         Ok(crate::hooks::accumulated_hooks(py, t).map_or_else(|| py.None().into_ptr(), Bound::into_ptr))
     };
     c"data": |py, t| wrap(py, t.data()), set: set_data;
-    c"T": |py, t| operator(py, t, "numpy_T");
+    c"T": reversed;
     c"mT": |py, t| operator(py, t, "mT");
     c"H": |py, t| operator(py, t, "matrix_H");
     c"mH": |py, t| operator(py, t, "mH");

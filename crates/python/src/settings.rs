@@ -5,6 +5,7 @@ use crate::types::{DTypeObject, dtype, seed_of};
 use flambeau::{DType, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 
 #[pyfunction]
 fn get_default_dtype(py: Python<'_>) -> Py<DTypeObject> {
@@ -41,18 +42,54 @@ fn can_cast(from_: &Bound<'_, PyAny>, to: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// The dtype that arithmetic between two operands, tensors or numbers, gives.
 #[pyfunction]
-fn result_type(py: Python<'_>, tensor1: &Bound<'_, PyAny>, tensor2: &Bound<'_, PyAny>) -> PyResult<Py<DTypeObject>> {
-    let operand = |o: &Bound<'_, PyAny>| -> PyResult<flambeau::OwnedOperand> {
-        if let Some(t) = crate::object::tensor_of(o.as_ptr()) {
-            return Ok(flambeau_operand(t));
-        }
-        let s = crate::number::number(py, o.as_ptr())
-            .ok_or_else(|| PyTypeError::new_err("result_type(): arguments must be Tensors or Numbers"))?;
-        Ok(flambeau::OwnedOperand::Scalar(s))
+#[pyo3(signature = (*args, **named))]
+fn result_type(
+    py: Python<'_>,
+    args: &Bound<'_, PyTuple>,
+    named: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<DTypeObject>> {
+    const SIGNATURES: [[&str; 2]; 4] =
+        [["tensor", "other"], ["scalar", "tensor"], ["tensor", "other"], ["scalar1", "scalar2"]];
+    let operand = |o: &Bound<'_, PyAny>| match crate::object::tensor_of(o.as_ptr()) {
+        Some(t) => Some(flambeau_operand(t)),
+        None => crate::number::number(py, o.as_ptr()).map(flambeau::OwnedOperand::Scalar),
     };
-    let (a, b) = (operand(tensor1)?, operand(tensor2)?);
-    use flambeau::IntoOperand;
-    Ok(dtype(py, flambeau::promotion::result_type(&[(&a).operand(), (&b).operand()])))
+    let find = |names: &[&str; 2]| -> Option<(flambeau::OwnedOperand, flambeau::OwnedOperand)> {
+        if args.len() + named.map_or(0, |n| n.len()) != 2 {
+            return None;
+        }
+        let at = |k: usize| match args.get_item(k) {
+            Ok(o) => Some(o),
+            Err(_) => named.and_then(|n| n.get_item(names[k]).ok().flatten()),
+        };
+        Some((operand(&at(0)?)?, operand(&at(1)?)?))
+    };
+    match SIGNATURES.iter().find_map(find) {
+        Some((a, b)) => {
+            use flambeau::IntoOperand;
+            Ok(dtype(py, flambeau::promotion::result_type(&[(&a).operand(), (&b).operand()])))
+        }
+        None => Err(no_operands(py, args, named)),
+    }
+}
+
+/// That `result_type` takes no such arguments.
+#[cold]
+fn no_operands(py: Python<'_>, args: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyErr {
+    let objects: Vec<Bound<'_, PyAny>> = args.iter().collect();
+    let pointers: Vec<_> = objects.iter().map(Bound::as_ptr).collect();
+    let pairs: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = named.map_or(Vec::new(), |n| n.iter().collect());
+    let call = crate::parse::Call {
+        py,
+        this: std::ptr::null_mut(),
+        args: &pointers,
+        named: pairs.iter().map(|(n, v)| (n.as_ptr(), v.as_ptr())).collect(),
+    };
+    PyTypeError::new_err(format!(
+        "result_type() received an invalid combination of arguments - got ({}), but expected one of:\n * (Tensor tensor, Tensor \
+         other)\n * (Number scalar, Tensor tensor)\n * (Tensor tensor, Number other)\n * (Number scalar1, Number scalar2)\n",
+        crate::explain::describe(&call)
+    ))
 }
 
 fn flambeau_operand(t: Tensor) -> flambeau::OwnedOperand {

@@ -286,6 +286,12 @@ impl DeviceObject {
         let (name, index) = text.split_once(':').map_or((text, None), |(name, index)| (name, Some(index)));
         let known = KNOWN_DEVICES.iter().copied().find(|k| *k == name);
         let Some(kind) = known.or_else(|| DeviceKind::by_name(name).map(DeviceKind::name)) else {
+            if text.is_empty() {
+                return Err(PyRuntimeError::new_err("Device string must not be empty"));
+            }
+            if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_') {
+                return Err(PyRuntimeError::new_err(format!("Invalid device string: '{text}'")));
+            }
             return Err(PyRuntimeError::new_err(format!(
                 "Expected one of {} device type at start of device string: {name}",
                 KNOWN_DEVICES.join(", ")
@@ -297,6 +303,12 @@ impl DeviceObject {
             Some(index) => Ok(DeviceObject { kind, index: Some(index) }),
             None => Err(PyRuntimeError::new_err(format!("Invalid device string: '{text}'"))),
         }
+    }
+
+    /// A number is that of an accelerator, and CUDA is what PyTorch calls one that it does not know.
+    pub fn numbered(i: i64) -> PyResult<DeviceObject> {
+        let index = u8::try_from(i).map_err(|_| PyRuntimeError::new_err("Device index must not be negative"))?;
+        Ok(DeviceObject { kind: "cuda", index: Some(index) })
     }
 
     /// The device that an object names.
@@ -315,9 +327,8 @@ impl DeviceObject {
                 None => Ok(named),
             };
         }
-        // A number is that of an accelerator, and CUDA is what PyTorch calls one that it does not know.
         if let (Ok(i), None) = (r#type.extract::<i64>(), index) {
-            return Ok(DeviceObject { kind: "cuda", index: Some(of(i)?) });
+            return DeviceObject::numbered(i);
         }
         Err(unlike_a_device(Some(r#type)))
     }

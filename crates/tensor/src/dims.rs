@@ -361,7 +361,7 @@ pub fn broadcast_strides(sizes: &[i64], strides: &[i64], to: &[i64]) -> Result<D
         )));
     }
     let skip = to.len() - sizes.len();
-    for d in 0..sizes.len() {
+    for d in (0..sizes.len()).rev() {
         if sizes[d] == to[skip + d] {
             out[skip + d] = if sizes[d] == 1 { 0 } else { strides[d] };
         } else if sizes[d] != 1 {

@@ -249,7 +249,7 @@ fn prepare_targets<'a>(
         if form == Form::Out {
             (rule.dtype)(dtype, given.dtype())?;
         }
-        check_writable(op, given, dtype)?;
+        check_writable(given, dtype)?;
         let target = match form {
             _ if given.sizes() == sizes => given.clone(),
             Form::InPlace if rule.resizes_self => resize_output(given, sizes, None)?,
@@ -268,7 +268,7 @@ fn prepare_targets<'a>(
             Form::Out => resize_output(given, sizes, strides.filter(|_| !rule.row_major))?,
         };
         for &i in rule.apart {
-            check_apart(op, inputs.get(i), given, &target)?;
+            check_apart(inputs.get(i), given, &target)?;
         }
         out.push(target);
     }
@@ -308,17 +308,17 @@ pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
 
 /// That an operator would write where it reads.
 #[cold]
-pub(crate) fn overlaps(op: &str) -> Error {
-    Error::runtime(format!(
-        "{op}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
-         memory location. Please clone() the tensor before performing the operation."
-    ))
+pub(crate) fn overlaps() -> Error {
+    Error::runtime(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
+         memory location. Please clone() the tensor before performing the operation.",
+    )
 }
 
 /// That an argument shares no memory with the tensor to write, which was `given` with other sizes perhaps.
-fn check_apart(op: &'static Op, argument: Option<&Value<'_>>, given: &Tensor, target: &Tensor) -> Result<()> {
+fn check_apart(argument: Option<&Value<'_>>, given: &Tensor, target: &Tensor) -> Result<()> {
     let check = |x: &Tensor| match (x.is_same(given) && target.numel() > 0) || overlap(x, target) != Overlap::None {
-        true => Err(overlaps(op.name())),
+        true => Err(overlaps()),
         false => Ok(()),
     };
     match argument {
@@ -329,14 +329,13 @@ fn check_apart(op: &'static Op, argument: Option<&Value<'_>>, given: &Tensor, ta
 }
 
 /// Whether a result of `dtype` may be written to `target`.
-pub(crate) fn check_writable(op: &'static Op, target: &Tensor, dtype: crate::DType) -> Result<()> {
+pub(crate) fn check_writable(target: &Tensor, dtype: crate::DType) -> Result<()> {
     (OutRule::CASTABLE.dtype)(dtype, target.dtype())?;
     if crate::dims::may_overlap(target.sizes(), target.strides()) {
-        return Err(Error::runtime(format!(
-            "{}: unsupported operation: more than one element of the written-to tensor refers to a single memory \
-             location. Please clone() the tensor before performing the operation.",
-            op.name()
-        )));
+        return Err(Error::runtime(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please \
+             clone() the tensor before performing the operation.",
+        ));
     }
     Ok(())
 }

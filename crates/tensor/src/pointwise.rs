@@ -160,7 +160,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
             }
         }
         Some(t) => {
-            check_writable(op, t, result_dtype)?;
+            check_writable(t, result_dtype)?;
             let t = match form {
                 _ if t.sizes() == &shape.sizes[..] => t.clone(),
                 Some(Form::Out) => resize_output(t, &shape.sizes, shape.output_strides(&operands).as_deref())?,
@@ -172,7 +172,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
                     )));
                 }
             };
-            check_overlap(op, &t, &operands)?;
+            check_overlap(&t, &operands)?;
             t
         }
     };
@@ -394,11 +394,11 @@ pub(crate) fn operand_order(sizes: &[i64], operands: &[&[i64]]) -> SmallVec<[usi
 }
 
 /// An output may be an input exactly, or apart from it; anything between would read what it has written.
-fn check_overlap(op: &'static Op, out: &Tensor, operands: &[Operand<'_>]) -> Result<()> {
+fn check_overlap(out: &Tensor, operands: &[Operand<'_>]) -> Result<()> {
     for o in operands {
         let Operand::Tensor(t) = o else { continue };
         if overlap(t, out) == Overlap::Partial {
-            return Err(overlaps(op.name()));
+            return Err(overlaps());
         }
     }
     Ok(())

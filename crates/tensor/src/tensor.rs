@@ -560,10 +560,7 @@ pub(crate) fn check_geometry(
     strides: &[i64],
     storage_offset: i64,
 ) -> Result<()> {
-    ensure!(
-        sizes.len() == strides.len(),
-        "mismatch in length of strides and shape: sizes {sizes:?} and strides {strides:?}"
-    );
+    ensure!(sizes.len() == strides.len(), "mismatch in length of strides and shape");
     dims::checked_numel(sizes)?;
     ensure!(
         strides.iter().all(|&s| s >= 0),

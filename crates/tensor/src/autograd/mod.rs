@@ -382,12 +382,20 @@ impl Tensor {
                 self.sizes()
             );
             crate::ensure!(
-                g.dtype() == self.dtype() && g.device().kind == self.device().kind,
-                "assigned grad has data of a different type: {} on {} for {} on {}",
-                g.dtype(),
-                g.device(),
-                self.dtype(),
-                self.device()
+                g.dtype() == self.dtype(),
+                "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient must match the \
+                 tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a \
+                 specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and \
+                 its gradient may break downstream systems that assume they match.",
+                g.dtype().cpp_name(),
+                self.dtype().scalar_type_name()
+            );
+            crate::ensure!(
+                g.device().kind == self.device().kind,
+                "attempting to assign a gradient with device type '{}' to a tensor with device type '{}'. Please ensure that the \
+                 gradient and the tensor are on the same device",
+                g.device().kind.name(),
+                self.device().kind.name()
             );
         }
         let _old = std::mem::replace(&mut self.meta().state.lock().grad, grad);

@@ -110,7 +110,7 @@ fn plan(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Plan> {
     // Reading from nothing works only for nothing.
     for &d in &dims_of {
         if x.sizes()[d] == 0 && shape.iter().product::<i64>() != 0 {
-            return Err(Error::index(format!("index is out of bounds for dimension with size 0 (dimension {d})")));
+            return Err(Error::index("index is out of bounds for dimension with size 0"));
         }
     }
     Ok(Plan { indices, dims: dims_of, sizes, at, index_dims: shape.len(), kept })
@@ -251,7 +251,7 @@ fn index_put_inplace(x: &Tensor, indices: &[Option<Tensor>], values: &Tensor, ac
     check_values(x, values, &p)?;
     ensure!(
         !dims::may_overlap(x.sizes(), x.strides()),
-        "index_put_: unsupported operation: more than one element of the written-to tensor refers to a single memory \
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory \
          location. Please clone() the tensor before performing the operation."
     );
     if p.sizes.contains(&0) {

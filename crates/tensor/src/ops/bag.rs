@@ -34,7 +34,7 @@ fn bags(offsets: &Tensor, indices: i64, last_included: bool, mode: Mode) -> Resu
         );
         ensure!(
             *last <= indices,
-            "offsets[-1] can not be greater than input's length({indices}) but got offsets[-1] of {last}"
+            "offsets[-1] can not be greater than input's length {indices} but got offsets[-1] of {last}"
         );
     }
     for bag in 0..count {
@@ -76,11 +76,11 @@ fn bag_any(
     };
     ensure!(!sparse, "embedding_bag: sparse gradients are not supported");
     ensure!(indices.dim() == 1 || indices.dim() == 2, "input has to be a 1D or 2D Tensor, but got Tensor of dimension {}", indices.dim());
-    for (k, name, t) in [(2, "indices", indices), (3, "offsets", offsets)] {
+    for t in [indices, offsets] {
         ensure!(
             matches!(t.dtype(), DType::I64 | DType::I32),
-            "Expected tensor for argument #{k} '{name}' to have one of the following scalar types: Long, Int; but got {} instead \
-             (while checking arguments for embedding_bag)",
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.{}Tensor \
+             instead (while checking arguments for embedding_bag)",
             t.dtype().scalar_type_name()
         );
     }
@@ -102,7 +102,8 @@ fn bag_any(
         );
         ensure!(
             f.dtype() == weight.dtype(),
-            "expected scalar type {} but found {}",
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; but \
+             type torch.{}Tensor does not equal torch.{}Tensor (while checking arguments for embedding_bag)",
             weight.dtype().scalar_type_name(),
             f.dtype().scalar_type_name()
         );
@@ -126,8 +127,11 @@ fn bag_any(
     }
     let flat = indices.reshape(&[-1])?;
     let known = flat.to_vec::<i64>()?;
-    if let Some(i) = known.iter().find(|i| !(0..rows).contains(*i)) {
-        return Err(Error::runtime(format!("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {i}")));
+    if let Some((at, i)) = known.iter().enumerate().find(|(_, i)| !(0..rows).contains(*i)) {
+        return Err(Error::runtime(match mode {
+            Mode::Max => format!("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {i}"),
+            _ => format!("Index {at} of input takes value {i} which is not in the valid range [0, {rows})"),
+        }));
     }
     let bags = bags(offsets, known.len() as i64, last_included, mode)?;
     let counted = |i: &i64| Some(*i) != padding;

@@ -342,11 +342,11 @@ fn fill_check(x: &Tensor, dim: i64, index: &Tensor, complex: bool) -> Result<usi
 
 fn index_fill_in_place(x: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     let d = fill_check(x, dim, index, value.is_complex())?;
-    check_distinct("index_fill_", x)?;
+    check_distinct(x)?;
     if index.numel() == 0 || x.numel() == 0 {
         return Ok(x.clone());
     }
-    let index = apart("index_fill_", x, &at_least_1d(index)?)?;
+    let index = apart(x, &at_least_1d(index)?)?;
     let dst = at_least_1d(&x.detach_all()?)?;
     let value = Tensor::full(&[], value, (x.dtype(), x.device()))?;
     let mut sizes = Dims::from_slice(dst.sizes());
@@ -467,11 +467,11 @@ fn put_check(x: &Tensor, index: &Tensor, source: &Tensor) -> Result<()> {
 
 fn put_in_place(x: &Tensor, index: &Tensor, source: &Tensor, accumulate: Option<bool>) -> Result<Tensor> {
     put_check(x, index, source)?;
-    check_distinct("put_", x)?;
+    check_distinct(x)?;
     if index.numel() == 0 {
         return Ok(x.clone());
     }
-    let (index, source) = (apart("put_", x, index)?.reshape(&[-1])?, apart("put_", x, source)?.reshape(&[-1])?);
+    let (index, source) = (apart(x, index)?.reshape(&[-1])?, apart(x, source)?.reshape(&[-1])?);
     let _locks = LockSet::new([(x.storage(), true), (index.storage(), false), (source.storage(), false)])?;
     let index_strides = byte_strides(index.strides(), index.dtype());
     let source_strides = byte_strides(source.strides(), source.dtype());

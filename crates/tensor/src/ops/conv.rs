@@ -104,24 +104,29 @@ impl Convolution {
         ensure!(padding.iter().all(|p| *p >= 0), "negative padding is not supported");
         ensure!(output_padding.iter().all(|p| *p >= 0), "negative output_padding is not supported");
         ensure!(stride.iter().all(|s| *s > 0), "non-positive stride is not supported");
-        ensure!(dilation.iter().all(|d| *d > 0), "dilation should be greater than zero");
+        ensure!(
+            dilation.iter().all(|d| *d > 0),
+            "dilation should be greater than zero, but got {}",
+            if transposed { named("dilation", dilation, ", ", n) } else { format!("{:?}", plane(dilation, n)) }
+        );
         ensure!(groups > 0, "non-positive groups is not supported");
         let w = weight.sizes();
         let channels = if transposed { w[0] } else { w[1].saturating_mul(groups) };
         ensure!(
+            w[0] >= groups,
+            "Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {w:?} instead"
+        );
+        ensure!(
+            w[0] % groups == 0,
+            "Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size [{w:?}] instead"
+        );
+        ensure!(
             input[1] == channels,
-            "Given {}groups={groups}, weight of size {w:?}, expected input{input:?} to have {channels} channels, but got {} \
-             channels instead",
-            if transposed { "transposed=1, " } else { "" },
+            "Given {}, weight of size {w:?}, expected input{input:?} to have {channels} channels, but got {} channels instead",
+            if transposed { "transposed=1".to_string() } else { format!("groups={groups}") },
             input[1]
         );
-        if !transposed {
-            ensure!(
-                w[0] % groups == 0 && w[0] >= groups,
-                "Given groups={groups}, expected weight to be at least {groups} at dimension 0 and divisible by {groups}, but got \
-                 weight of size {w:?} instead"
-            );
-        }
+        let given = (stride, dilation);
         let (stride, padding) = (spread("stride", stride, n)?, spread("padding", padding, n)?);
         let dilation = spread("dilation", dilation, n)?;
         let (batch, kernel, spatial) = (input[0] as usize, three(&w[2..]), three(&input[2..]));
@@ -131,10 +136,17 @@ impl Convolution {
                 batch, channels as usize, out_channels as usize, groups as usize, spatial, kernel, stride, padding, dilation,
             )?,
             true => {
-                let output_padding = spread("output_padding", output_padding, n)?;
+                let spread_out = spread("output_padding", output_padding, n)?;
+                ensure!(
+                    (0..3).all(|a| spread_out[a] < stride[a].max(dilation[a])),
+                    "output padding must be smaller than either stride or dilation, but got {} {} {}",
+                    named("output_padding", output_padding, " ", n),
+                    named("stride", given.0, " ", n),
+                    named("dilation", given.1, " ", n)
+                );
                 ConvShape::transposed(
                     batch, channels as usize, out_channels as usize, groups as usize, spatial, kernel, stride, padding,
-                    output_padding, dilation,
+                    spread_out, dilation,
                 )?
             }
         };
@@ -162,21 +174,35 @@ impl Convolution {
     }
 }
 
+/// One number per dim, of at least two dims.
+fn plane(values: &[i64], n: usize) -> Dims {
+    let values = if values.len() == 1 { Dims::from_elem(values[0], n) } else { Dims::from_slice(values) };
+    std::iter::repeat_n(1, usize::from(n == 1)).chain(values).collect()
+}
+
+/// The same with the dims' names: `dilation_height: 1 dilation_width: 0`.
+fn named(what: &str, values: &[i64], between: &str, n: usize) -> String {
+    let names = ["depth", "height", "width"];
+    let values = plane(values, n);
+    let parts = values.iter().zip(&names[3 - values.len()..]).map(|(v, name)| format!("{what}_{name}: {v}"));
+    parts.collect::<Vec<_>>().join(between)
+}
+
 fn check_dtypes(x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<()> {
-    ensure!(
-        x.dtype() == w.dtype(),
-        "Input type ({}) and weight type ({}) should be the same",
-        x.dtype().name(),
-        w.dtype().name()
-    );
     if let Some(b) = bias {
         ensure!(
             b.dtype() == x.dtype(),
             "Input type ({}) and bias type ({}) should be the same",
-            x.dtype().name(),
-            b.dtype().name()
+            x.dtype().cpp_name(),
+            b.dtype().cpp_name()
         );
     }
+    ensure!(
+        x.dtype() == w.dtype(),
+        "expected scalar type {} but found {}",
+        x.dtype().scalar_type_name(),
+        w.dtype().scalar_type_name()
+    );
     match conv::supports(x.dtype()) {
         true => Ok(()),
         false => Err(Error::not_implemented(format!("\"convolution\" not implemented for '{}'", x.dtype().scalar_type_name()))),
@@ -428,16 +454,39 @@ fn batched(x: &Tensor, n: usize, name: &str, run: impl Fn(&Tensor) -> Result<Ten
     }
 }
 
+/// That the weight has not the input's number of dims.
+#[cold]
+fn unlike(x: &Tensor, w: &Tensor, p: Parameters<'_>, n: usize) -> Error {
+    let k = w.dim().saturating_sub(2);
+    if k == 0 {
+        return Error::runtime("weight should have at least three dimensions");
+    }
+    for (name, values) in [("stride", p.stride), ("padding", p.padding), ("dilation", p.dilation)] {
+        let values = if values.len() == 1 { Dims::from_elem(values[0], n) } else { Dims::from_slice(values) };
+        if values.len() != 1 && values.len() != k {
+            return Error::runtime(format!(
+                "expected {name} to be a single integer value or a list of {k} values to match the convolution dimensions, but \
+                 got {name}={values:?}"
+            ));
+        }
+    }
+    Error::runtime(format!(
+        "Expected {}-dimensional input for {}-dimensional weight {:?}, but got {}-dimensional input of size {:?} instead",
+        w.dim(),
+        w.dim(),
+        w.sizes(),
+        x.dim(),
+        x.sizes()
+    ))
+}
+
 /// A convolution, or its transpose, over `N` dims.
 fn over<const N: usize>(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, p: Parameters<'_>) -> Result<Tensor> {
     let name = format!("conv{}{N}d", if p.transposed { "_transpose" } else { "" });
     batched(x, N, &name, |x| {
-        ensure!(
-            w.dim() == N + 2,
-            "Expected {}-dimensional weight for {name}, but got weight of size {:?}",
-            N + 2,
-            w.sizes()
-        );
+        if w.dim() != N + 2 {
+            return Err(unlike(x, w, p, N));
+        }
         p.call(&convolution::OP, &[x.into(), w.into(), bias.into()])
     })
 }

@@ -24,7 +24,7 @@ struct Batch<'a> {
 
 impl Batch<'_> {
     fn of<'a>(lp: &Tensor, targets: &Tensor, inputs: &'a [i64], lengths: &[i64], blank: i64) -> Result<Batch<'a>> {
-        const WHERE: &str = "(while checking arguments for ctc_loss_cpu)";
+        const WHERE: &str = "(while checking arguments for ctc_loss_allocate_outputs)";
         ensure!(lp.numel() > 0, "log_probs tensor must not be empty");
         ensure!(lp.dim() == 3, "Expected 3-dimensional tensor, but got {}-dimensional tensor for argument #1 'log_probs' {WHERE}", lp.dim());
         if !matches!(lp.dtype(), DType::F32 | DType::F64 | DType::F16 | DType::BF16) {

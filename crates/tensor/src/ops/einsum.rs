@@ -64,7 +64,7 @@ struct Labelled {
 
 impl Labelled {
     /// Takes the diagonal of repeated indices.
-    fn new(tensor: &Tensor, indices: Vec<Index>) -> Result<Labelled> {
+    fn new(tensor: &Tensor, indices: Vec<Index>, operand: usize) -> Result<Labelled> {
         let mut x = Labelled { tensor: tensor.clone(), indices };
         loop {
             let n = x.indices.len();
@@ -72,7 +72,7 @@ impl Labelled {
             let Some((i, j)) = pair else { return Ok(x) };
             ensure!(
                 x.tensor.sizes()[i] == x.tensor.sizes()[j],
-                "einsum(): subscript {} is repeated but the sizes don't match, {} != {}",
+                "einsum(): subscript {} is repeated for operand {operand} but the sizes don't match, {} != {}",
                 x.indices[i],
                 x.tensor.sizes()[j],
                 x.tensor.sizes()[i]
@@ -175,7 +175,7 @@ fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
                 None => counts.push((i, 1)),
             }
         }
-        operands.push(Labelled::new(t, indices)?);
+        operands.push(Labelled::new(t, indices, k)?);
     }
     for &(i, _) in &counts {
         let sizes: Vec<i64> = operands.iter().filter(|o| o.indices.contains(&i)).map(|o| o.size(i)).collect();

@@ -8,9 +8,12 @@ use flambeau_base::storage::LockSet;
 fn check_indices(op: &str, indices: &Tensor) -> Result<()> {
     ensure!(
         matches!(indices.dtype(), DType::I64 | DType::I32),
-        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got \
-         torch.{}Tensor instead (while checking arguments for {op})",
-        indices.dtype().scalar_type_name()
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {} instead \
+         (while checking arguments for {op})",
+        match indices.dtype() {
+            DType::Bool => "CPUBoolType".to_string(),
+            other => format!("torch.{}Tensor", other.scalar_type_name()),
+        }
     );
     Ok(())
 }

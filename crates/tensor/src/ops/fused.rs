@@ -62,7 +62,7 @@ impl Lists<'_> {
                     t.sizes()
                 );
                 if k != 1 {
-                    check_writable(self.op, t, p.dtype())?;
+                    check_writable(t, p.dtype())?;
                 }
             }
         }

@@ -62,11 +62,6 @@ fn prelu_any(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
         x.dtype().scalar_type_name(),
         weight.dtype().scalar_type_name()
     );
-    ensure!(
-        weight.dim() <= 1,
-        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
-        weight.dim()
-    );
     if weight.numel() != 1 {
         ensure!(x.dim() > 0, "Not allow zero-dim input tensor.");
         let channels = if x.dim() > 1 { x.sizes()[1] } else { 1 };
@@ -76,6 +71,11 @@ fn prelu_any(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
             weight.numel()
         );
     }
+    ensure!(
+        weight.dim() <= 1,
+        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+        weight.dim()
+    );
     let mut sizes = vec![1i64; x.dim()];
     if x.dim() > 1 {
         sizes[1] = weight.numel();
@@ -113,7 +113,7 @@ fn halves(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     ensure!(x.dim() > 0, "glu does not support 0-dimensional tensors");
     let wrapped = crate::dims::wrap_dim(dim, x.dim())?;
     let size = x.sizes()[wrapped];
-    ensure!(size % 2 == 0, "Halving dimension must be even, but dimension {dim} is size {size}");
+    ensure!(size % 2 == 0, "Halving dimension must be even, but dimension {wrapped} is size {size}");
     Ok((x.narrow(dim, 0, size / 2)?, x.narrow(dim, size / 2, size / 2)?))
 }
 fn glu_any(x: &Tensor, dim: i64) -> Result<Tensor> {

@@ -154,11 +154,11 @@ pub(super) fn scatter_into(
         }
     };
     let d = scatter_check(op, x, dim, index, Some(&src))?;
-    check_distinct(op, x)?;
+    check_distinct(x)?;
     if index.numel() == 0 {
         return Ok(x.clone());
     }
-    let (src, index) = (apart(op, x, &at_least_1d(&src)?)?, apart(op, x, &at_least_1d(index)?)?);
+    let (src, index) = (apart(x, &at_least_1d(&src)?)?, apart(x, &at_least_1d(index)?)?);
     let dst = at_least_1d(&x.detach_all()?)?;
     let _locks = LockSet::new([(dst.storage(), true), (index.storage(), false), (src.storage(), false)])?;
     let dst_strides = byte_strides(dst.strides(), dst.dtype());
@@ -186,21 +186,21 @@ pub(super) fn scatter_into(
 }
 
 /// A tensor that is written by index must not reach an element twice.
-pub(super) fn check_distinct(op: &str, x: &Tensor) -> Result<()> {
+pub(super) fn check_distinct(x: &Tensor) -> Result<()> {
     ensure!(
         !dims::may_overlap(x.sizes(), x.strides()),
-        "{op}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
          Please clone() the tensor before performing the operation."
     );
     Ok(())
 }
 
 /// What is read while `x` is written by index: a copy of what may share memory with it, and an error if it surely does.
-pub(super) fn apart(op: &str, x: &Tensor, t: &Tensor) -> Result<Tensor> {
+pub(super) fn apart(x: &Tensor, t: &Tensor) -> Result<Tensor> {
     match overlap(x, t) {
         Overlap::None if t.shares_storage_with(x) => copy_of(t),
         Overlap::None => Ok(t.clone()),
-        _ => Err(overlaps(op)),
+        _ => Err(overlaps()),
     }
 }
 
@@ -540,12 +540,12 @@ fn index_copy_parts(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Re
     Ok((d, at_least_1d(index)?, at_least_1d(source)?))
 }
 
-fn index_write(op: &str, x: &Tensor, (d, index, source): Parts, add: bool) -> Result<Tensor> {
-    check_distinct(op, x)?;
+fn index_write(x: &Tensor, (d, index, source): Parts, add: bool) -> Result<Tensor> {
+    check_distinct(x)?;
     if index.numel() == 0 || source.numel() == 0 {
         return Ok(x.clone());
     }
-    let (index, source) = (apart(op, x, &index)?, apart(op, x, &source)?);
+    let (index, source) = (apart(x, &index)?, apart(x, &source)?);
     let dst = at_least_1d(&x.detach_all()?)?;
     let _locks = LockSet::new([(dst.storage(), true), (index.storage(), false), (source.storage(), false)])?;
     let dst_strides = byte_strides(dst.strides(), dst.dtype());
@@ -571,7 +571,7 @@ fn index_add_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
         None | Some(Scalar::Int(1)) => source,
         Some(a) => source.mul(a.fit(x.dtype())?)?.to_dtype(source.dtype())?,
     };
-    index_write("index_add", x, (d, index, source), true)
+    index_write(x, (d, index, source), true)
 }
 fn index_add_any(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Option<Scalar>) -> Result<Tensor> {
     index_add_parts(x, dim, index, source)?;
@@ -602,7 +602,7 @@ op! {
 }
 
 fn index_copy_inplace(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    index_write("index_copy", x, index_copy_parts(x, dim, index, source)?, false)
+    index_write(x, index_copy_parts(x, dim, index, source)?, false)
 }
 fn index_copy_any(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     index_copy_parts(x, dim, index, source)?;

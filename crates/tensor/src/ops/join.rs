@@ -335,8 +335,8 @@ fn padded_sizes(x: &Tensor, pad: &[i64]) -> Result<Dims> {
     ensure!(pad.len().is_multiple_of(2), "Padding length must be divisible by 2");
     ensure!(
         pad.len() / 2 <= x.dim(),
-        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input \
-         has {} dimensions.",
+        "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of \
+         dimension {}",
         pad.len(),
         x.dim()
     );
@@ -344,14 +344,7 @@ fn padded_sizes(x: &Tensor, pad: &[i64]) -> Result<Dims> {
     for (i, pair) in pad.chunks(2).enumerate() {
         let d = x.dim() - 1 - i;
         let new = pair[0].checked_add(pair[1]).and_then(|p| p.checked_add(sizes[d]));
-        ensure!(
-            new.is_some_and(|n| n >= 0),
-            "The input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check \
-             dimension {d} of your input.",
-            sizes[d],
-            pair[0],
-            pair[1]
-        );
+        ensure!(new.is_some_and(|n| n >= 0), "narrow(): length must be non-negative.");
         sizes[d] = new.unwrap_or(0);
     }
     Ok(sizes)
@@ -396,14 +389,20 @@ op! {
 }
 
 /// Where each output position of a padded dim reads from.
-fn pad_indices(mode: &str, size: i64, before: i64, after: i64) -> Result<Vec<i64>> {
+fn pad_indices(mode: &str, x: &Tensor, d: usize, before: i64, after: i64) -> Result<Vec<i64>> {
+    let size = x.sizes()[d];
     let out = size + before + after;
-    ensure!(out > 0, "padding size ({before}, {after}) results in an empty dimension of size {out}");
+    match mode {
+        "circular" => ensure!(out > 0, "Negative padding value is resulting in an empty dimension"),
+        _ => ensure!(out > 0, "input (W: {size}) is too small. Calculated output W: {out}"),
+    }
     match mode {
         "reflect" => ensure!(
             before < size && after < size,
-            "Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at a \
-             dimension of size {size}"
+            "Argument #{}: Padding size should be less than the corresponding input dimension, but got: padding ({before}, \
+             {after}) at dimension {d} of input {:?}",
+            4 + 2 * (x.dim() - 1 - d),
+            x.sizes()
         ),
         "circular" => ensure!(
             before <= size && after <= size,
@@ -435,9 +434,30 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
         "Padding mode \"{mode}\" doesn't take in value argument"
     );
     let n = pad.len() / 2;
+    ensure!(pad.len().is_multiple_of(2), "Padding length must be divisible by 2");
     ensure!(
-        pad.len().is_multiple_of(2) && (x.dim() == n + 1 || x.dim() == n + 2) && (1..=3).contains(&n),
-        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+        n <= x.dim(),
+        "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of \
+         dimension {}",
+        pad.len(),
+        x.dim()
+    );
+    if !((x.dim() == n + 1 || x.dim() == n + 2) && (1..=3).contains(&n)) {
+        return Err(crate::Error::not_implemented(format!(
+            "Padding size {} is not supported for {}D input tensor.\nSupported combinations for non-constant padding:\n  - 2D or \
+             3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n  \
+             - 4D or 5D input: padding size = 6 (pads last 3 dimensions)",
+            pad.len(),
+            x.dim()
+        )));
+    }
+    let batch = usize::from(x.dim() == n + 2);
+    ensure!(
+        mode == "circular" || x.sizes()[batch..].iter().all(|s| *s > 0),
+        "Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {:?}",
+        n + 1,
+        n + 2,
+        x.sizes()
     );
     let mut out = x.clone();
     for (i, pair) in pad.chunks(2).enumerate() {
@@ -445,7 +465,7 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
         if pair == [0, 0] {
             continue;
         }
-        let (size, from) = (x.size(d)?, pad_indices(mode, x.size(d)?, pair[0], pair[1])?);
+        let (size, from) = (x.size(d)?, pad_indices(mode, x, d as usize, pair[0], pair[1])?);
         let (before, after) = (pair[0].max(0) as usize, pair[1].max(0) as usize);
         let kept = (-pair[0]).max(0)..size + pair[1].min(0);
         let read = |from: &[i64]| out.index_select(d, &Tensor::from_slice(from)?.to_device(x.device())?);

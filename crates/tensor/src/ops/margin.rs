@@ -238,10 +238,10 @@ fn multi_margin_any(
     ensure!(p == 1.0 || p == 2.0, "only p == 1 and p == 2 supported");
     ensure!(
         target.dim() <= 1 && target.numel() == n,
-        "target tensor should be 1-D with size equal to the batch size. Expected target size [{n}] for input of size: {:?}, but \
-         got {:?}",
-        x.sizes(),
-        target.sizes()
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected \
+         target size [{n}], but got {:?}. Input has shape {:?}.",
+        target.sizes(),
+        x.sizes()
     );
     if let Some(w) = weight {
         ensure!(
@@ -290,7 +290,7 @@ fn multilabel_margin_forward_any(x: &Tensor, target: &Tensor, reduction: i64) ->
     };
     ensure!(fits, "inconsistent target size: {:?} for input of size: {:?}", target.sizes(), x.sizes());
     check_long(target)?;
-    ensure!(in_range(target, -1, classes)?, "target is out of range");
+    ensure!(in_range(target, -1, classes)?, "argument #2 'target' is out of range");
     // A row names its classes up to the first -1.
     let wide = target.reshape(&[n, classes])?;
     let named = wide.ge(0)?.to_dtype(DType::I64)?.cumprod(1)?;

@@ -82,7 +82,7 @@ fn check_in_place(name: &str, x: &Tensor, mask: &Tensor) -> Result<()> {
     );
     ensure!(
         !dims::may_overlap(x.sizes(), x.strides()),
-        "{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
          Please clone() the tensor before performing the operation."
     );
     ensure!(

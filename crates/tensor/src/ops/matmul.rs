@@ -14,8 +14,8 @@ fn check_dtypes(op: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(
         a.dtype() == b.dtype(),
         "expected m1 and m2 to have the same dtype, but got: {} != {}",
-        cpp_type(a.dtype()),
-        cpp_type(b.dtype())
+        a.dtype().cpp_name(),
+        b.dtype().cpp_name()
     );
     if a.dtype() == DType::Bool {
         return Err(Error::not_implemented(format!("\"{op}\" not implemented for 'Bool'")));
@@ -27,25 +27,6 @@ fn check_dtypes(op: &str, a: &Tensor, b: &Tensor) -> Result<()> {
         b.device()
     );
     Ok(())
-}
-
-/// The C++ type in PyTorch's messages.
-fn cpp_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::I64 => "long",
-        DType::I32 => "int",
-        DType::I16 => "short",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::Bool => "bool",
-        DType::Complex64 => "c10::complex<float>",
-        DType::Complex128 => "c10::complex<double>",
-        d => d.name(),
-    }
 }
 
 fn matrix(t: &Tensor) -> Matrix<u8> {
@@ -179,6 +160,12 @@ op! {
 fn addmm_plan(x: &Tensor, a: &Tensor, b: &Tensor, _beta: Option<Scalar>, _alpha: Option<Scalar>) -> Result<TensorSpec> {
     ensure!(a.dim() == 2, "mat1 must be a matrix, got {}-D tensor", a.dim());
     ensure!(b.dim() == 2, "mat2 must be a matrix, got {}-D tensor", b.dim());
+    ensure!(
+        a.dtype() == b.dtype(),
+        "mat1 and mat2 must have the same dtype, but got {} and {}",
+        a.dtype().scalar_type_name(),
+        b.dtype().scalar_type_name()
+    );
     let spec = mm_plan(a, b)?;
     added(x, a, &spec)?;
     Ok(spec)
@@ -273,13 +260,18 @@ op! {
     out_rule: OutRule::CASTABLE.resizing_self();
 }
 
+/// Sizes as `2x3`.
+fn by_times(sizes: &[i64]) -> String {
+    sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
+}
+
 fn addmv_any(x: &Tensor, a: &Tensor, v: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
     ensure!(
         a.dim() == 2 && v.dim() == 1 && a.sizes()[1] == v.sizes()[0],
-        "size mismatch, got input ({}), mat ({:?}), vec ({:?})",
+        "size mismatch, got input ({}), mat ({}), vec ({})",
         x.sizes().first().copied().unwrap_or(1),
-        a.sizes(),
-        v.sizes()
+        by_times(a.sizes()),
+        by_times(v.sizes())
     );
     let x = x.expand(&[a.sizes()[0]])?.unsqueeze(1)?;
     addmm::OP
@@ -531,7 +523,13 @@ op! {
 }
 
 fn linear_any(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    if weight.dim() != 2 || x.dim() == 0 {
+    ensure!(
+        x.dim() > 0 && weight.dim() > 0,
+        "both arguments to linear need to be at least 1D, but they are {}D and {}D",
+        x.dim(),
+        weight.dim()
+    );
+    if weight.dim() != 2 {
         let y = x.matmul(&if weight.dim() > 1 { weight.transpose(-2, -1)? } else { weight.clone() })?;
         return match bias {
             Some(b) => y.add(b),
@@ -581,7 +579,7 @@ fn tensordot_any(a: &Tensor, b: &Tensor, dims_a: &[i64], dims_b: &[i64]) -> Resu
     let (da, db) = (wrap(a, dims_a)?, wrap(b, dims_b)?);
     let (mut a, mut b) = (a.clone(), b.clone());
     let mut inner = 1;
-    for (&i, &j) in da.iter().zip(&db) {
+    for (k, (&i, &j)) in da.iter().zip(&db).enumerate() {
         let (s, t) = (a.sizes()[i], b.sizes()[j]);
         // A size of one is summed away on the other side.
         if s == 1 && t != 1 {
@@ -589,7 +587,7 @@ fn tensordot_any(a: &Tensor, b: &Tensor, dims_a: &[i64], dims_b: &[i64]) -> Resu
         } else if t == 1 && s != 1 {
             a = a.sum_dim_dtype(&[i as i64], true, a.dtype())?;
         } else {
-            ensure!(s == t, "contracted dimensions need to match, but first has size {s} in dim {i} and second has size {t} in dim {j}");
+            ensure!(s == t, "contracted dimensions need to match, but first has size {s} in dim {} and second has size {t} in dim {}", dims_a[k], dims_b[k]);
         }
         inner *= a.sizes()[i];
     }

@@ -12,15 +12,26 @@ use parking_lot::Mutex;
 const PIECE: usize = 4096;
 
 fn check(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
-    ensure!(x.dim() > 0, "Expected input to have at least one dimension");
-    ensure!(
-        (x.dim() == 1 && target.dim() == 0) || x.dim() == target.dim() + 1,
-        "Expected target to have {} dimensions, got {} (input {:?}, target {:?})",
-        x.dim() - 1,
-        target.dim(),
-        x.sizes(),
-        target.sizes()
-    );
+    if x.dim() == 0 {
+        return Err(Error::value("Expected 1 or more dimensions (got 0)"));
+    }
+    let (sizes, batch) = (target.sizes(), |t: &Tensor| t.sizes().first().copied().unwrap_or(0));
+    match x.dim() {
+        1 | 2 => ensure!(target.dim() <= 1, "0D or 1D target tensor expected, multi-target not supported"),
+        4 => ensure!(
+            target.dim() == 3,
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
+            target.dim()
+        ),
+        _ => {}
+    }
+    if x.dim() > 1 && batch(x) != batch(target) {
+        return Err(Error::value(format!(
+            "Expected input batch_size ({}) to match target batch_size ({}).",
+            batch(x),
+            batch(target)
+        )));
+    }
     ensure!(
         matches!(target.dtype(), DType::I64 | DType::U8),
         "expected target dtype to be Long or Byte, but got {}",
@@ -28,14 +39,11 @@ fn check(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
     );
     let mut expected = Dims::from_slice(x.sizes());
     let classes = expected.remove(class_dim(x) as usize);
-    if target.sizes() != &expected[..] {
+    if sizes != &expected[..] {
         return Err(match x.dim() {
-            1 | 2 => Error::value(format!(
-                "Expected input batch_size ({}) to match target batch_size ({}).",
-                x.sizes()[0],
-                target.sizes().first().copied().unwrap_or(1)
-            )),
-            _ => Error::runtime(format!("Expected target size {:?}, got {:?}", &expected[..], target.sizes())),
+            1 => Error::value(format!("For 1D input, 1D target must have size 1, but got target size: {}", batch(target))),
+            4 => Error::runtime(format!("size mismatch (got input: {:?} , target: {sizes:?}", x.sizes())),
+            _ => Error::runtime(format!("Expected target size {:?}, got {sizes:?}", &expected[..])),
         });
     }
     if let Some(w) = weight {

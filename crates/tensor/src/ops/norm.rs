@@ -494,9 +494,8 @@ fn batch_norm_cpu(
         let invstd = var.add(eps)?.rsqrt()?;
         (mean.clone(), invstd.clone(), (mean, invstd))
     } else {
-        let (Some(m), Some(v)) = (running_mean, running_var) else {
-            return Err(crate::Error::runtime("running_mean must be defined in evaluation mode"));
-        };
+        let m = running_mean.ok_or_else(|| crate::Error::runtime("running_mean must be defined in evaluation mode"))?;
+        let v = running_var.ok_or_else(|| crate::Error::runtime("running_var must be defined in evaluation mode"))?;
         let none = || Tensor::empty(&[0], (wide, x.device()));
         (m.contiguous()?, v.add(eps)?.rsqrt()?, (none()?, none()?))
     };

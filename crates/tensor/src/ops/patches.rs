@@ -47,8 +47,8 @@ impl Patches {
     }
 
     fn described(&self) -> String {
-        let [k, d, p, s] = [self.kernel, self.dilation, self.padding, self.stride].map(|[h, w]| format!("({h}, {w})"));
-        format!("kernel_size={k}, dilation={d}, padding={p}, stride={s}")
+        let [k, d, p] = [self.kernel, self.dilation, self.padding].map(|[h, w]| format!("({h}, {w})"));
+        format!("kernel_size={k}, dilation={d}, padding={p}")
     }
 
     /// The images' rows or columns that position `k` of the patches covers, in padded coordinates.
@@ -128,7 +128,7 @@ fn col2im_any(x: &Tensor, output: &[i64], kernel: &[i64], dilation: &[i64], padd
          kernel_size=({kh}, {kw})."
     );
     let (rows, columns) = (p.count(0, height), p.count(1, width));
-    let given = format!("Given output_size=({height}, {width}), {}", p.described());
+    let given = format!("Given output_size=({height}, {width}), {}, stride=({}, {})", p.described(), p.stride[0], p.stride[1]);
     let blocks = i128::from(rows) * i128::from(columns);
     ensure!(
         i128::from(length) == blocks,

@@ -350,7 +350,8 @@ fn linspace_any(start: Operand<'_>, end: Operand<'_>, steps: i64, options: Tenso
     let (start, end) = (end_of("linspace", "start", start)?, end_of("linspace", "end", end)?);
     spaced("linspace", (start, end, steps), None, options)
 }
-fn linspace_out_any(start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<Tensor> {
+fn linspace_out_any(start: Operand<'_>, end: Operand<'_>, steps: i64, out: &Tensor) -> Result<Tensor> {
+    let (start, end) = (end_of("linspace", "start", start)?, end_of("linspace", "end", end)?);
     write_to(out, &spaced("linspace", (start, end, steps), None, (out.dtype(), out.device()).into())?)
 }
 
@@ -365,7 +366,10 @@ op! {
 }
 op! {
     /// `steps` numbers from `start` to `end` at equal distances, written to `out` in its dtype.
-    linspace_out: "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)";
+    linspace_out: "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload TENSORS: "linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload START: "linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
+        Overload END: "linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(linspace_out_any; start, end, steps, out));
 }
 
@@ -379,8 +383,9 @@ fn logspace_any(
     let (start, end) = (end_of("logspace", "start", start)?, end_of("logspace", "end", end)?);
     spaced("logspace", (start, end, steps), Some(base.unwrap_or(10.0)), options)
 }
-fn logspace_out_any(start: Scalar, end: Scalar, steps: i64, base: Option<f64>, out: &Tensor) -> Result<Tensor> {
+fn logspace_out_any(start: Operand<'_>, end: Operand<'_>, steps: i64, base: Option<f64>, out: &Tensor) -> Result<Tensor> {
     let base = Some(base.unwrap_or(10.0));
+    let (start, end) = (end_of("logspace", "start", start)?, end_of("logspace", "end", end)?);
     write_to(out, &spaced("logspace", (start, end, steps), base, (out.dtype(), out.device()).into())?)
 }
 
@@ -395,7 +400,10 @@ op! {
 }
 op! {
     /// `steps` powers of `base` written to `out` in its dtype.
-    logspace_out: "logspace.out(Scalar start, Scalar end, int steps, float base=10., *, Tensor(a!) out) -> Tensor(a!)";
+    logspace_out: "logspace.out(Scalar start, Scalar end, int steps, float base=10., *, Tensor(a!) out) -> Tensor(a!)",
+        Overload TENSORS: "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10., *, Tensor(a!) out) -> Tensor(a!)",
+        Overload START: "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10., *, Tensor(a!) out) -> Tensor(a!)",
+        Overload END: "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10., *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(logspace_out_any; start, end, steps, base, out));
 }
 

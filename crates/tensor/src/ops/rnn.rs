@@ -542,6 +542,26 @@ fn single(
 ) -> Result<State> {
     let [weight_ih, weight_hh] = weights;
     let [bias_ih, bias_hh] = biases;
+    ensure!(
+        input.size(1)? == weight_ih.size(1)?,
+        "input has inconsistent input_size: got {} expected {}",
+        input.size(1)?,
+        weight_ih.size(1)?
+    );
+    for (k, hidden) in std::iter::once(&state.hidden).chain(&state.cell).enumerate() {
+        ensure!(
+            input.size(0)? == hidden.size(0)?,
+            "Input batch size {} doesn't match hidden{k} batch size {}",
+            input.size(0)?,
+            hidden.size(0)?
+        );
+        ensure!(
+            hidden.size(1)? == weight_hh.size(1)?,
+            "hidden{k} has inconsistent hidden_size: got {}, expected {}",
+            hidden.size(1)?,
+            weight_hh.size(1)?
+        );
+    }
     let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None };
     step(&input.linear(weight_ih, bias_ih)?, &cell, &state)
 }
@@ -623,9 +643,16 @@ fn runs(sizes: &[i64]) -> Vec<(i64, i64, i64)> {
 
 fn pack_any(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<Vec<Tensor>> {
     let x = if batch_first { input.transpose(0, 1)? } else { input.clone() };
-    ensure!(x.dim() >= 2 && lengths.dim() == 1, "_pack_padded_sequence: input must have a time and a batch dim");
+    ensure!(
+        lengths.dim() == 1 && lengths.dtype() == crate::DType::I64,
+        "'lengths' argument should be a 1D CPU int64 tensor, but got {}D {} {} tensor",
+        lengths.dim(),
+        lengths.device().kind.name(),
+        lengths.dtype().scalar_type_name()
+    );
     let (time, batch) = (x.size(0)?, x.size(1)?);
-    let lengths = lengths.to_dtype(crate::DType::I64)?.to_vec::<i64>()?;
+    ensure!(input.numel() > 0, "Cannot pack empty tensors.");
+    let lengths = lengths.to_vec::<i64>()?;
     ensure!(
         lengths.len() as i64 == batch,
         "Expected `len(lengths)` to be equal to batch_size, but got {} (batch_size={batch})",

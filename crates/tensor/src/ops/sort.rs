@@ -94,7 +94,10 @@ op! {
     /// The elements in order along a dim, and where each came from.
     sort: "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
         Out OUT: "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)";
-    Body::Composite(kernel!(sort_any; x, dim, descending));
+    Body::Explicit(kernel!(sort_any; x, dim, descending));
+    derivative: backward! {
+        self_(g, self_: Geometry, indices: Tensor, dim: i64) => picked_backward(g, &self_, &indices, dim, true)?
+    };
     samples: |m| sort_samples(m).into_iter().map(|(x, dim)| sample![x, dim, dim == 0]).collect();
     out_rule: OutRule::EXACT;
 }

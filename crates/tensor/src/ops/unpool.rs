@@ -144,7 +144,7 @@ fn max_unpool(x: &Tensor, indices: &Tensor, output: &[i64]) -> Result<Tensor> {
         let bounds = [indices.min()?.item()?.to_i64(), indices.max()?.item()?.to_i64()];
         if let Some(wrong) = bounds.into_iter().find(|i| !(0..plane).contains(i)) {
             let volume = output.iter().map(i64::to_string).collect::<Vec<_>>().join("x");
-            return Err(Error::runtime(format!("Found an invalid max index: {wrong} (output volumes are of size {volume}")));
+            return Err(Error::runtime(format!("Found an invalid max index: {wrong} (output volumes are of size {volume})")));
         }
     }
     let mut flat = Dims::from_slice(&sizes[..at]);

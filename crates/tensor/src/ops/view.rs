@@ -424,11 +424,14 @@ op! {
 fn unflatten_any(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let d = wrap_dim(dim, x.dim())?;
     ensure!(!sizes.is_empty(), "unflatten: sizes must be non-empty");
-    let inner = dims::infer_size(sizes, x.size(dim)?).map_err(|_| {
-        Error::runtime(format!(
-            "unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({}) in the input tensor",
-            x.sizes().get(d).copied().unwrap_or(1)
-        ))
+    let inner = dims::infer_size(sizes, x.size(dim)?).map_err(|e| {
+        Error::runtime(match e.message().contains("is invalid for input") {
+            true => format!(
+                "unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({}) in the input tensor",
+                x.sizes().get(d).copied().unwrap_or(1)
+            ),
+            false => format!("unflatten got an unexpected error:\n{e}"),
+        })
     })?;
     let mut shape = dims_of(&x.sizes()[..d]);
     shape.extend_from_slice(&inner);
@@ -535,9 +538,9 @@ fn expand_any(x: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
             );
             *s = x.sizes()[d - skip];
         }
-        ensure!(*s >= 0, "expand: invalid size {s} at dimension {d}");
     }
     let mut strides = dims::broadcast_strides(x.sizes(), x.strides(), &target)?;
+    ensure!(target.iter().all(|s| *s >= 0), "numel: integer multiplication overflow");
     for d in 0..x.dim() {
         // A dim that is not expanded keeps its stride even at size 1.
         if target[skip + d] == x.sizes()[d] {

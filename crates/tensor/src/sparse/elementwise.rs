@@ -282,7 +282,7 @@ fn add_in_place(x: &Tensor, y: Operand<'_>, alpha: Option<Scalar>) -> Result<Ten
             y.dtype().scalar_type_name(),
             x.dtype().scalar_type_name()
         );
-        crate::dispatch::check_writable(&binary::add::OP, x, y.dtype())?;
+        crate::dispatch::check_writable(x, y.dtype())?;
         return add_to_dense(x, y, alpha);
     }
     ensure!(!y.is_strided(), "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
