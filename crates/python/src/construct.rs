@@ -16,8 +16,10 @@ use smallvec::SmallVec;
 struct Gathered {
     sizes: Vec<i64>,
     values: Vec<Scalar>,
-    /// Sequences of tensors are stacked; the dtype is then theirs.
+    /// The dtype of the tensors and arrays among them.
     dtype: Option<DType>,
+    /// That of the plain numbers, found out once there is a tensor too.
+    plain: Option<DType>,
 }
 
 /// Sequences nested deeper than this are an error, or the stack would run out.
@@ -31,14 +33,31 @@ fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathere
     if let Some(s) = number(py, object) {
         return match depth == out.sizes.len() || (out.values.is_empty() && out.sizes.len() <= depth) {
             true => {
+                if out.dtype.is_some() {
+                    let d = DType::of_scalar(&s, flambeau::default_dtype());
+                    out.plain = Some(out.plain.map_or(d, |p| p.promote(d)));
+                }
                 out.values.push(s);
                 Ok(())
             }
-            false => Err(ragged(py, object, depth, out)),
+            false => Err(ragged()),
         };
     }
     if let Some(t) = tensor_of(object) {
-        return gather_tensor(&t, depth, out);
+        // Inside of sequences a tensor is a number.
+        if t.numel() != 1 {
+            return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
+        }
+        let at_end = depth == out.sizes.len() || (out.values.is_empty() && out.sizes.len() <= depth);
+        if !at_end {
+            return Err(ragged());
+        }
+        if out.dtype.is_none() && !out.values.is_empty() {
+            out.plain = Some(infer(&out.values));
+        }
+        out.dtype = Some(out.dtype.map_or(t.dtype(), |d| d.promote(t.dtype())));
+        out.values.push(t.item().map_err(raise)?);
+        return Ok(());
     }
     // SAFETY: a live object.
     let sequence = unsafe { Bound::from_borrowed_ptr(py, object) };
@@ -50,7 +69,7 @@ fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathere
             let n = sequence.len()?;
             (0..n).map(|i| sequence.get_item(i)).collect::<PyResult<_>>()?
         }
-        None => return Err(bad_item(py, object, depth)),
+        None => return Err(bad_item(object, depth, out)),
     };
     let n = items.len() as i64;
     match out.sizes.get(depth) {
@@ -59,7 +78,10 @@ fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathere
         Some(size) => {
             return Err(PyValueError::new_err(format!("expected sequence of length {size} at dim {depth} (got {n})")));
         }
-        None => return Err(PyTypeError::new_err(format!("not a number: {}", type_name(object)))),
+        None => {
+            let name = type_name(object);
+            return Err(PyTypeError::new_err(format!("'{name}' object cannot be interpreted as an integer")));
+        }
     }
     for item in items {
         gather(py, item.as_ptr(), depth + 1, out)?;
@@ -67,21 +89,19 @@ fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathere
     Ok(())
 }
 
-fn ragged(_py: Python<'_>, object: *mut PyObject, depth: usize, out: &Gathered) -> PyErr {
-    PyTypeError::new_err(format!(
-        "expected sequence of length {} at dim {depth}, not {}",
-        out.sizes.get(depth).copied().unwrap_or(0),
-        type_name(object)
-    ))
+#[cold]
+fn ragged() -> PyErr {
+    PyTypeError::new_err("not a sequence")
 }
 
 #[cold]
-fn bad_item(_py: Python<'_>, object: *mut PyObject, depth: usize) -> PyErr {
+fn bad_item(object: *mut PyObject, depth: usize, out: &Gathered) -> PyErr {
     let name = type_name(object);
     match name.as_str() {
         "int" => crate::convert::overflow(),
-        "str" => PyTypeError::new_err("new(): invalid data type 'str'"),
-        _ if depth == 0 => PyRuntimeError::new_err(format!("Could not infer dtype of {name}")),
+        // The first item says how deep it goes, and a string has items without end.
+        "str" if depth > 0 && out.values.is_empty() => PyValueError::new_err("too many dimensions 'str'"),
+        "str" | "bytes" => PyTypeError::new_err(format!("new(): invalid data type '{name}'")),
         _ => PyRuntimeError::new_err(format!("Could not infer dtype of {name}")),
     }
 }
@@ -117,6 +137,7 @@ fn is_array(object: &Bound<'_, PyAny>) -> bool {
 fn is_sequence(object: &Bound<'_, PyAny>) -> bool {
     let py = object.py();
     !object.is_instance_of::<pyo3::types::PyString>()
+        && !object.is_instance_of::<pyo3::types::PyBytes>()
         && !object.is_instance_of::<pyo3::types::PyDict>()
         && object.hasattr(pyo3::intern!(py, "__len__")).unwrap_or(false)
         && object.hasattr(pyo3::intern!(py, "__getitem__")).unwrap_or(false)
@@ -159,7 +180,7 @@ pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) ->
         }
         .map_err(raise);
     }
-    let mut gathered = Gathered { sizes: Vec::new(), values: Vec::new(), dtype: None };
+    let mut gathered = Gathered { sizes: Vec::new(), values: Vec::new(), dtype: None, plain: None };
     gather(py, object, 0, &mut gathered)?;
     let dtype = dtype.unwrap_or_else(|| {
         // NumPy scalars say their own dtype.
@@ -169,13 +190,17 @@ pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) ->
             DType::U64 => DType::I64,
             d => d,
         };
-        own.or(gathered.dtype).unwrap_or_else(inferred)
+        let of_tensors = gathered.dtype.map(|d| gathered.plain.map_or(d, |p| d.promote(p)));
+        own.or(of_tensors).unwrap_or_else(inferred)
     });
     let expected: i64 = gathered.sizes.iter().product();
     if gathered.values.len() as i64 != expected {
         return Err(PyValueError::new_err("the sequences do not have one shape"));
     }
     check_range(&gathered.values, dtype)?;
+    if !dtype.is_complex() && dtype != DType::Bool && gathered.values.iter().any(|s| s.is_complex()) {
+        return Err(PyTypeError::new_err("must be real number, not complex"));
+    }
     let t = flambeau::dispatch_dtype!(dtype, T => {
         let values: Vec<T> = gathered.values.iter().map(|s| <T as flambeau::Element>::from_scalar(*s)).collect();
         Tensor::from_slice_of(&values, &gathered.sizes)
@@ -325,6 +350,7 @@ pub fn as_tensor(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = match tensor_of(data) {
         Some(t) => t,
         None if crate::numpy_api::is_array(&object) || (number(call.py, data).is_none() && is_array(&object)) => {
+            crate::interop::warn_of_writing(&object)?;
             crate::interop::from_array(&object)?
         }
         None => from_data(call.py, data, options.dtype)?,

@@ -5,6 +5,8 @@ use flambeau::{Error, ErrorKind};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pyo3::create_exception!(
     flambeau._C,
@@ -54,4 +56,16 @@ pub fn carry(e: PyErr) -> Error {
     }
     passing.push((number, e));
     Error::runtime(format!("{STAND_IN}{number}\u{1}"))
+}
+
+/// A `UserWarning` at the line of the program, once in its life.
+///
+/// # Errors
+/// When the program has made warnings errors.
+#[cold]
+pub fn warn_once(py: Python<'_>, done: &AtomicBool, text: &CStr) -> PyResult<()> {
+    match done.swap(true, Ordering::Relaxed) {
+        true => Ok(()),
+        false => PyErr::warn(py, &py.get_type::<pyo3::exceptions::PyUserWarning>(), text, 1),
+    }
 }

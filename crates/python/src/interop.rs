@@ -6,13 +6,14 @@ use crate::number::type_name;
 use crate::numpy_api;
 use crate::object::Wrapped;
 use crate::parse::Call;
-use flambeau::{DType, Device, Scalar, Storage, Tensor};
+use flambeau::{DType, Device, Storage, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
 
 /// The array interface's name of a dtype.
 fn type_string(d: DType) -> Option<String> {
@@ -135,9 +136,10 @@ pub fn keep_alive(owner: Py<PyAny>, address: usize, nbytes: usize) -> PyResult<S
 pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let t = this(call)?;
     crate::methods::at_most(call, "numpy", 0)?;
-    let force = crate::methods::argument(call, 0, "force")
-        .and_then(|f| crate::number::number(call.py, f))
-        .is_some_and(Scalar::to_bool);
+    let force = match crate::methods::argument(call, 0, "force") {
+        Some(f) => crate::methods::flag(call.py, "numpy", "force", f)?,
+        None => false,
+    };
     let t = if force { t.detach().map_err(raise)? } else { t };
     if t.requires_grad() && flambeau::autograd::is_grad_enabled() {
         return Err(PyRuntimeError::new_err(
@@ -168,12 +170,31 @@ pub fn numpy(call: &Call<'_>) -> PyResult<*mut PyObject> {
     unsafe { numpy_api::make(owner, data, dtype, &sizes, &strides) }
 }
 
+/// Says, once, that a tensor over an array that nobody may write to can be written to all the same.
+///
+/// # Errors
+/// When the program has made warnings errors.
+pub fn warn_of_writing(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    match numpy_api::read(array) {
+        Some(a) if !a.writable => crate::error::warn_once(
+            array.py(),
+            &DONE,
+            c"The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to \
+              this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it \
+              writable before converting it to a tensor. This type of warning will be suppressed for the rest of this program.",
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// `from_numpy(array)`.
 #[pyfunction]
 fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Wrapped> {
     if !numpy_api::is_array(array) {
         return Err(PyTypeError::new_err(format!("expected np.ndarray (got {})", type_name(array.as_ptr()))));
     }
+    warn_of_writing(array)?;
     from_array(array).map(Wrapped)
 }
 

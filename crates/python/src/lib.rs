@@ -112,6 +112,7 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(function::_set_result_repr, m)?)?;
     m.add_function(wrap_pyfunction!(methods::_make_subclass, m)?)?;
     m.add_function(wrap_pyfunction!(methods::_is_same, m)?)?;
+    m.add_function(wrap_pyfunction!(object::_swap_tensors, m)?)?;
     m.add_function(wrap_pyfunction!(construct::_legacy_tensor, m)?)?;
     Ok(())
 }

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A Python integer. A new reference.
 fn int(i: i64) -> *mut PyObject {
@@ -44,6 +45,19 @@ pub fn at_most(call: &Call<'_>, name: &str, most: usize) -> PyResult<()> {
     }
     let (s, were) = (if most == 1 { "" } else { "s" }, if count == 1 { "was" } else { "were" });
     Err(PyTypeError::new_err(format!("{name}() takes {most} positional argument{s} but {count} {were} given")))
+}
+
+/// A flag that a method was given.
+///
+/// # Errors
+/// `TypeError` when it is no `bool`.
+pub fn flag(py: Python<'_>, function: &str, name: &str, value: *mut PyObject) -> PyResult<bool> {
+    match crate::number::number(py, value) {
+        Some(Scalar::Bool(on)) => Ok(on),
+        _ => {
+            Err(PyTypeError::new_err(format!("{function}(): argument '{name}' must be bool, not {}", type_name(value))))
+        }
+    }
 }
 
 /// Argument `place` (from 0, `self` not counted), or the one called `name`.
@@ -122,12 +136,27 @@ fn to_bool(call: &Call<'_>) -> PyResult<*mut PyObject> {
 }
 
 fn to_float(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    warn_of_gradient(call)?;
     match one_number(call, "float")? {
         Scalar::Complex(c) if c.im != 0.0 => {
             Err(PyRuntimeError::new_err("value cannot be converted to type double without overflow"))
         }
         s => Ok(to_python(call.py, Scalar::Float(s.to_f64()))),
     }
+}
+
+/// Says, once, that a number has no gradient.
+fn warn_of_gradient(call: &Call<'_>) -> PyResult<()> {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.load(Ordering::Relaxed) || !this(call)?.requires_grad() || !flambeau::autograd::is_grad_enabled() {
+        return Ok(());
+    }
+    crate::error::warn_once(
+        call.py,
+        &DONE,
+        c"Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using \
+          tensor.detach() first.",
+    )
 }
 
 fn to_int(call: &Call<'_>) -> PyResult<*mut PyObject> {
@@ -553,8 +582,8 @@ fn nonzero(call: &Call<'_>) -> PyResult<*mut PyObject> {
     static PLAIN: PyOnceLock<&'static function::Function> = PyOnceLock::new();
     static AS_TUPLE: function::Name = function::Name::new("nonzero_numpy");
     let is_flag = |name: *mut PyObject| crate::parse::text(name) == "as_tuple";
-    let flag = call.named.iter().find(|(n, _)| is_flag(*n)).and_then(|(_, v)| crate::number::number(call.py, *v));
-    let function = match flag.is_some_and(Scalar::to_bool) {
+    let given = call.named.iter().find(|(n, _)| is_flag(*n));
+    let function = match given.map_or(Ok(false), |(_, v)| flag(call.py, "nonzero", "as_tuple", *v))? {
         true => AS_TUPLE.get()?,
         false => PLAIN.get_or_init(call.py, || {
             let ops = flambeau::registry::overloads("aten", "nonzero");

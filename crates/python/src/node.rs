@@ -307,6 +307,13 @@ impl NodeObject {
     fn __call__<'py>(&self, py: Python<'py>, grads: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let grads: Vec<Option<Tensor>> = grads.iter().map(|g| tensor_of(g.as_ptr())).collect();
         let node = &self.node;
+        if grads.len() != node.num_inputs() {
+            return Err(PyTypeError::new_err(format!(
+                "expected {} arguments, got {} instead",
+                node.num_inputs(),
+                grads.len()
+            )));
+        }
         let results = py.detach(|| node.call(&grads)).map_err(raise)?;
         let mut items = Vec::new();
         for r in results {

@@ -45,7 +45,11 @@ struct ArrayFields {
     strides: *const isize,
     base: *mut PyObject,
     descriptor: *const DescriptorFields,
+    flags: c_int,
 }
+
+/// The bit of `flags` of an array that may be written to.
+const WRITABLE: c_int = 0x0400;
 
 #[repr(C)]
 struct DescriptorFields {
@@ -106,6 +110,8 @@ pub struct Array {
     pub sizes: Vec<i64>,
     /// Its strides in bytes.
     pub strides: Vec<i64>,
+    /// Whether NumPy lets programs write to it.
+    pub writable: bool,
 }
 
 /// Whether an object is an array, or of a class made from it. It is none before NumPy is imported.
@@ -152,7 +158,13 @@ pub fn read(object: &Bound<'_, PyAny>) -> Option<Array> {
             number => DType::ALL.into_iter().find(|d| number_of(*d) == Some(number))?,
         };
         let list = |p: *const isize| (0..fields.dims as usize).map(|i| *p.add(i) as i64).collect();
-        Some(Array { data: fields.data as usize, dtype, sizes: list(fields.sizes), strides: list(fields.strides) })
+        Some(Array {
+            data: fields.data as usize,
+            dtype,
+            sizes: list(fields.sizes),
+            strides: list(fields.strides),
+            writable: fields.flags & WRITABLE != 0,
+        })
     }
 }
 

@@ -115,6 +115,40 @@ pub unsafe fn replace(object: *mut PyObject, new: Tensor) {
     }
 }
 
+/// Exchanges the tensors of two objects; each object keeps its identity, its class and its attributes.
+///
+/// # Errors
+/// When one of them is no tensor.
+#[pyfunction]
+pub fn _swap_tensors(first: &Bound<'_, PyAny>, second: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (a, b) = (first.as_ptr(), second.as_ptr());
+    for object in [first, second] {
+        if !is_tensor(object.as_ptr()) {
+            return Err(PyTypeError::new_err(format!(
+                "expected Tensor, not {}",
+                crate::number::type_name(object.as_ptr())
+            )));
+        }
+    }
+    if a == b {
+        return Ok(());
+    }
+    // SAFETY: two live tensors that are not one, under the interpreter's lock; no reference to their handles is kept.
+    unsafe {
+        let (x, y) = (&mut (*a.cast::<TensorObject>()).tensor, &mut (*b.cast::<TensorObject>()).tensor);
+        // A tensor that has more than one object points back to the first.
+        let owned = (x.external() == a.cast(), y.external() == b.cast());
+        std::mem::swap(x, y);
+        if owned.1 {
+            x.set_external(a.cast());
+        }
+        if owned.0 {
+            y.set_external(b.cast());
+        }
+    }
+    Ok(())
+}
+
 unsafe extern "C" fn deallocate(object: *mut PyObject) {
     // SAFETY: called once, by the interpreter, with an object of the type that nobody refers to.
     unsafe {
@@ -165,8 +199,8 @@ unsafe extern "C" fn clear(object: *mut PyObject) -> c_int {
 }
 
 unsafe extern "C" fn hash(object: *mut PyObject) -> ffi::Py_hash_t {
-    // By identity, turned because addresses end in zeros. (-1 means an error.)
-    (object as usize).rotate_right(4) as ffi::Py_hash_t & isize::MAX
+    // As PyTorch's: the number that `id` gives. (-1 means an error.)
+    object as ffi::Py_hash_t & isize::MAX
 }
 
 /// Makes the type. `slots` are those that know operators.

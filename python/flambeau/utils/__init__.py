@@ -25,9 +25,11 @@ def set_module(obj, mod):
 
 
 def swap_tensors(t1, t2):
-    """Exchanges two leaves: contents, gradients, attributes and classes. Each keeps its identity."""
+    """Exchanges two tensors: contents, history, gradients, attributes and classes. Each keeps its identity."""
     import copyreg
     import weakref
+
+    from .. import _C
 
     for name, tensor in (("t1", t1), ("t2", t2)):
         if weakref.getweakrefs(tensor):
@@ -35,20 +37,11 @@ def swap_tensors(t1, t2):
     slots = [set(copyreg._slotnames(type(tensor))) for tensor in (t1, t2)]
     if slots[0] != slots[1]:
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
-    for name, tensor in (("t1", t1), ("t2", t2)):
-        if not tensor.is_leaf:
-            raise NotImplementedError(f"Cannot swap {name}: it is the result of an operator that autograd knows")
-    states = [(t.data, t.requires_grad, t.grad, type(t), dict(t.__dict__), _slots_of(t, slots[0])) for t in (t1, t2)]
-    for tensor, (data, requires_grad, grad, kind, attributes, values) in ((t1, states[1]), (t2, states[0])):
-        tensor.grad = None
-        tensor.requires_grad_(False)
-        tensor.data = data
-        if requires_grad:
-            tensor.requires_grad_(True)
-        tensor.grad = grad
-        tensor.__class__ = kind
-        tensor.__dict__.clear()
-        tensor.__dict__.update(attributes)
+    kept = [_slots_of(tensor, slots[0]) for tensor in (t1, t2)]
+    _C._swap_tensors(t1, t2)
+    t1.__class__, t2.__class__ = type(t2), type(t1)
+    t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+    for tensor, values in ((t1, kept[1]), (t2, kept[0])):
         for name, value in values.items():
             setattr(tensor, name, value)
 
