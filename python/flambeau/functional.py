@@ -411,7 +411,7 @@ def lu(A, pivot=True, get_infos=False, out=None):
 @overridable
 def svd_lowrank(A, q=6, niter=2, M=None):
     """The leading q singular values and vectors of `A` (less M), from a random sketch refined `niter` times."""
-    *_, m, n = A.shape
+    m, n = A.shape[-2:]
     if M is not None:
         A = A - M.expand(A.shape)
     flipped = m < n
