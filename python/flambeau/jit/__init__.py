@@ -109,14 +109,14 @@ class ScriptFunction:
         raise _no_graph()
 
     def save(self, f, _extra_files=None):
-        save(self, f, _extra_files)
+        _save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files=None):
         """The archive that `save` writes."""
         import io
 
         file = io.BytesIO()
-        save(self, file, _extra_files)
+        _save(self, file, _extra_files)
         return file.getvalue()
 
     def __reduce_ex__(self, protocol):
@@ -453,6 +453,10 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
 def save(m, f, _extra_files=None):
     """Writes an archive: a module that `load` has read as TorchScript with its tensors as they are now; scripted and traced
     ones, which run eagerly, as their state and the names of their classes (read by Flambeau alone)."""
+    _save(m, f, _extra_files)
+
+
+def _save(m, f, _extra_files=None):
     if _is_loaded(m):
         from . import _archive as writer
     elif _isinstance(m, (ScriptFunction, _classes().ScriptModule)):
