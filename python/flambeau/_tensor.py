@@ -498,6 +498,12 @@ def storage_type(self):
 
 
 @_overridable_method
+def to_sparse_coo(self):
+    """The same tensor as coordinates and values."""
+    return self.to_sparse()
+
+
+@_overridable_method
 def is_shared(self):
     """Whether processes made by `fork` write the same memory."""
     from .storage import is_shared_memory

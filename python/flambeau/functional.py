@@ -359,6 +359,9 @@ class HistogramDD(tuple):
     hist = property(lambda self: self[0])
     bin_edges = property(lambda self: self[1])
 
+    def __repr__(self):
+        return f"torch.return_types.histogramdd(\nhist={self.hist!r},\nbin_edges={self.bin_edges!r})"
+
 
 @overridable
 def _segment_reduce(data, reduce, **options):
