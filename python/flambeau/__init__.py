@@ -1,4 +1,5 @@
 """Flambeau: PyTorch's interface over a Rust core. Sub-packages are imported when first used."""
+import sys as _sys
 from math import e, inf, nan, pi
 
 from . import _C, _size
@@ -32,7 +33,7 @@ _MODULES = frozenset(
     "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions export fft func functional "
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
-    "__config__ _dynamo _functorch _guards _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str "
+    "__config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str "
     "_tensor_text _utils _ops".split()
 )
 _FROM_MODULE = {
@@ -124,7 +125,9 @@ def _absence(module, name):
     """What to say of a name that a module lacks."""
     from ._torch_names import FUNCTIONS, CONSTANTS, OTHERS
 
-    text = f"module '{module}' has no attribute '{name}'".replace("torch", "flambeau", 1)
+    text = f"module '{module}' has no attribute '{name}'"
+    if _sys.modules.get("torch") is not _package():
+        text = text.replace("torch", "flambeau", 1)
     known = name in FUNCTIONS or name in CONSTANTS or name in OTHERS
     return f"{text}: PyTorch's '{module}.{name}' does not exist in Flambeau yet" if known else text
 
@@ -160,9 +163,7 @@ def _lend(name):
 
 
 def _package():
-    import sys
-
-    return sys.modules["flambeau"]
+    return _sys.modules["flambeau"]
 
 
 _LENT = frozenset(

@@ -142,9 +142,9 @@ class _Prefixed(ModuleType):
 
 
 def _nn():
-    from .nn.modules.module import _parse_to
+    from .nn.modules._convert import parse_to
 
-    return _Prefixed("_nn", "", _parse_to=_parse_to)
+    return _Prefixed("_nn", "", _parse_to=parse_to)
 
 
 class Graph:

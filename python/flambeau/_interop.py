@@ -1,11 +1,13 @@
 """Tensors over other objects' memory, and other functions that look at what they are given."""
+import warnings
+
 from . import _C
 from ._names import overridable
 
 __all__ = ["asarray", "from_dlpack", "to_dlpack", "from_file", "vander", "get_device_module", "get_device"]
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """A tensor of any data, over the same memory where that is possible; `copy` forbids (True) or demands (False) it.
 
     Raises ValueError when memory cannot be shared although `copy` is False.
@@ -17,7 +19,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     if source is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return _C.tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+        return _C.tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
     return _placed(source, dtype, device, copy, requires_grad)
 
 
@@ -53,11 +55,14 @@ def _placed(source, dtype, device, copy, requires_grad):
     result = source
     if copy or wrong_dtype or wrong_device:
         result = source.to(device=source.device if device is None else device, dtype=dtype or source.dtype, copy=True)
-    if result.requires_grad and not requires_grad:
+    if requires_grad is None:
+        if result.requires_grad:
+            warnings.warn("torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
+                          "requires_grad=False explicitly to get the old behavior and silence this warning.", stacklevel=3)
+        return result
+    if not requires_grad and not result.is_leaf:
         return result.detach()
-    if requires_grad and not result.requires_grad:
-        return (result if result is not source or copy else result.detach()).requires_grad_()
-    return result
+    return result.requires_grad_(bool(requires_grad))
 
 
 def from_dlpack(ext_tensor, *, device=None, copy=None):

@@ -75,12 +75,12 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     if method not in (None, "basic", "ortho"):
         raise ValueError(f"unknown method {method!r}")
     if A.shape[-1] != A.shape[-2]:
-        raise ValueError(f"A must be a batch of square matrices, but got {tuple(A.shape)}")
+        raise AssertionError(f"A must be square, got shape {A.shape}")
     m = A.shape[-1]
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if X is None else X.shape[-1]) if n is None else n
     if m < 3 * n:
-        raise ValueError(f"LPBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the "
+        raise ValueError(f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the "
                          f"number of requested eigenpairs (={n})")
     kind = A.dtype if A.is_floating_point() or A.is_complex() else _C.get_default_dtype()
     tol = _C.finfo(kind).eps ** 0.5 if tol is None else tol

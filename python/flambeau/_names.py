@@ -1,5 +1,6 @@
 """Small helpers that several sub-packages share: type names for messages and `__torch_function__` dispatch."""
 from functools import wraps
+from types import FunctionType
 
 from . import _C
 
@@ -22,6 +23,18 @@ def typename(obj) -> str:
     cls = obj if isinstance(obj, type) else type(obj)
     module = cls.__module__
     return cls.__qualname__ if module in (None, "builtins", "__builtin__") else f"{module}.{cls.__qualname__}"
+
+
+def under_own_name(cls, *methods) -> None:
+    """Give a class the methods that it has from a private base, under its own name: errors and tracebacks show it."""
+    for name in methods:
+        method = getattr(cls, name)
+        if name not in vars(cls) and isinstance(method, FunctionType):
+            own = FunctionType(method.__code__, method.__globals__, name, method.__defaults__, method.__closure__)
+            own.__dict__.update(method.__dict__)
+            own.__kwdefaults__, own.__annotations__, own.__doc__ = method.__kwdefaults__, method.__annotations__, method.__doc__
+            own.__module__, own.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
+            setattr(cls, name, own)
 
 
 def overridable(fn):

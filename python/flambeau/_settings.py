@@ -55,12 +55,15 @@ def get_deterministic_debug_mode():
 
 def set_float32_matmul_precision(precision):
     """'highest', 'high' or 'medium'. Products are always computed in full precision."""
+    if not isinstance(precision, str):
+        raise RuntimeError(f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}")
     if precision in ("highest", "high", "medium"):
         _state["precision"] = precision
         return
     import warnings
 
-    warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setting is unchanged",
+    warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
+                  "setFloat32MatmulPrecision call has no effect.",
                   stacklevel=2)
 
 
@@ -98,7 +101,8 @@ def init_num_threads():
 
 def set_flush_denormal(mode):
     """Whether tiny numbers become zero: not supported here, so the answer is False."""
-    _must_be_bool("set_flush_denormal", "mode", 1, mode)
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
     return False
 
 
@@ -123,9 +127,16 @@ def set_default_tensor_type(t, /):
 
     if isinstance(t, str):
         name = t.rpartition(".")[2]
-        if name not in CLASSES or t.rpartition(".")[0] not in ("torch", "flambeau"):
+        home = t.rpartition(".")[0]
+        if not home:
+            raise ModuleNotFoundError(f"No module named '{t}'")
+        if name not in CLASSES or home not in ("torch", "flambeau"):
             raise AttributeError(f"module 'torch' has no attribute '{name}'")
         t = CLASSES[name]
     if not isinstance(t, tensortype):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    import warnings
+
+    warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+                  "torch.set_default_device() as alternatives.", stacklevel=2)
     _C._set_default_dtype(t.dtype)

@@ -146,9 +146,37 @@ def new(self, *args, device=None):
 
 
 @_method
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    """A copy of the data with the dtype and device of this tensor, unless others are given."""
+def new_tensor(self, *args, **kwargs):
+    """`new_tensor(data, *, dtype=None, device=None, requires_grad=False)`: a copy of the data, of this tensor's dtype and device
+    unless others are given."""
+    return _new_tensor(self, *_checked("new_tensor", ("data",), _NEW_TENSOR_OPTIONS, args, kwargs), **kwargs)
+
+
+_NEW_TENSOR_OPTIONS = frozenset(("dtype", "device", "requires_grad", "layout", "pin_memory"))
+
+
+def _checked(function, names, options, args, kwargs):
+    """The positional arguments of a method, some of which came by name; refuses calls as the core does."""
+    if len(args) > len(names):
+        s, were = ("" if len(names) == 1 else "s"), ("was" if len(args) == 1 else "were")
+        raise TypeError(f"{function}() takes {len(names)} positional argument{s} but {len(args)} {were} given")
+    found = [*args, *(kwargs.pop(name) for name in names[len(args) :] if name in kwargs)]
+    if len(found) < len(names):
+        absent = ", ".join(f'"{name}"' for name in names[len(found) :])
+        raise TypeError(f"{function}() missing {len(names) - len(found)} required positional arguments: {absent}")
+    for name in kwargs:
+        if name not in options:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+    return found
+
+
+def _new_tensor(self, data, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     device = self.device if device is None else device
+    if isinstance(data, Tensor):
+        _warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+              "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
+        data = data.detach().clone().to(self.dtype if dtype is None else dtype).to(device)
+        return data.requires_grad_() if requires_grad else data
     return _C.tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
@@ -467,6 +495,12 @@ def storage_type(self):
 
     warn_deprecated(stacklevel=3)
     return class_of_dtype(self.dtype)
+
+
+@_overridable_method
+def to_sparse_coo(self):
+    """The same tensor as coordinates and values."""
+    return self.to_sparse()
 
 
 @_overridable_method

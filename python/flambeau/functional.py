@@ -359,6 +359,9 @@ class HistogramDD(tuple):
     hist = property(lambda self: self[0])
     bin_edges = property(lambda self: self[1])
 
+    def __repr__(self):
+        return f"torch.return_types.histogramdd(\nhist={self.hist!r},\nbin_edges={self.bin_edges!r})"
+
 
 @overridable
 def _segment_reduce(data, reduce, **options):
@@ -411,7 +414,7 @@ def lu(A, pivot=True, get_infos=False, out=None):
 @overridable
 def svd_lowrank(A, q=6, niter=2, M=None):
     """The leading q singular values and vectors of `A` (less M), from a random sketch refined `niter` times."""
-    *_, m, n = A.shape
+    m, n = A.shape[-2:]
     if M is not None:
         A = A - M.expand(A.shape)
     flipped = m < n

@@ -94,6 +94,23 @@ def set_dir(d: str | os.PathLike) -> None:
     _hub_dir = os.path.expanduser(d)
 
 
+def _default_branch(owner: str, name: str, folder: str) -> str:
+    """``main``, or ``master`` in older repositories."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(f"https://github.com/{owner}/{name}/tree/main/"):
+            return "main"
+    except HTTPError as error:
+        if error.code == 404:
+            return "master"
+        raise
+    except URLError as error:
+        raise RuntimeError("It looks like there is no internet connection and the repo could not be found in the cache "
+                           f"({folder})") from error
+
+
 def _parse_repo_info(github: str) -> tuple[str, str, str]:
     """Owner, name and branch or tag of ``owner/name[:ref]``."""
     info, _, ref = github.partition(":")
@@ -103,7 +120,7 @@ def _parse_repo_info(github: str) -> tuple[str, str, str]:
         for candidate in ("main", "master"):
             if os.path.exists(os.path.join(folder, f"{owner}_{name}_{candidate}")):
                 return owner, name, candidate
-        ref = "main"
+        ref = _default_branch(owner, name, folder)
     return owner, name, ref
 
 

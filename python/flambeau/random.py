@@ -76,6 +76,7 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
         yield
         return
     module = _accelerator(device_type) if device_type != "cpu" else None
+    devices = None if devices is None else list(devices)
     states = []
     if module is not None:
         if devices is None:

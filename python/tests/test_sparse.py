@@ -271,3 +271,19 @@ def test_a_selection_out_of_range_is_refused_as_for_dense_tensors():
     for x in (fl.ones(2, 3), fl.ones(2, 3).to_sparse()):
         with pytest.raises(IndexError, match=r"select\(\): index 3 out of range for tensor of size \[2, 3\] at dimension 1"):
             x.select(-1, 3)
+
+
+def test_diagonals():
+    values = fl.arange(9).view(3, 3)
+    made = fl.sparse.spdiags(values, fl.tensor([0, -1, 2]), (3, 3))
+    assert made.to_dense().tolist() == [[0, 0, 8], [3, 1, 0], [0, 4, 2]] and made.coalesce().values().dtype == fl.int64
+    rows = fl.sparse.spdiags(values, fl.tensor([0, -1, 2]), (3, 3), layout=fl.sparse_csr)
+    assert rows.layout == fl.sparse_csr and fl.equal(rows.to_dense(), made.to_dense())
+    assert fl.sparse.spdiags(values[0], fl.tensor(0), (2, 3)).to_dense().tolist() == [[0, 0, 0], [0, 1, 0]]
+    assert fl.eye(2).to_sparse_coo()._nnz() == 2
+    for offsets, shape, message in (([0, 0, 1], (3, 3), "duplicate values"), ([0, 1], (3, 3), r"diagonals \(3\) does not match"),
+                                    ([0, 1, 2], (3, 3, 3), "shape must be 2d"), ([[0, 1, 2]], (3, 3), "scalar or vector")):
+        with pytest.raises(RuntimeError, match=message):
+            fl.sparse.spdiags(values, fl.tensor(offsets), shape)
+    with pytest.raises(RuntimeError, match="are supported, got Strided"):
+        fl.sparse.spdiags(values, fl.tensor([0, 1, 2]), (3, 3), layout=fl.strided)

@@ -176,3 +176,14 @@ def test_ranges_with_their_end():
         torch.range(3)
     with pytest.raises(NotImplementedError, match="\"range_cpu\" not implemented for 'Bool'"):
         torch.range(0, 3, dtype=torch.bool)
+
+
+def test_asarray_keeps_the_graph():
+    leaf = torch.ones(2, requires_grad=True)
+    result = leaf + 1
+    with pytest.warns(UserWarning, match="unspecified requires_grad now defaults to obj.requires_grad"):
+        assert torch.asarray(result).grad_fn is not None
+    assert torch.asarray(result, requires_grad=False).grad_fn is None
+    assert torch.asarray(leaf, requires_grad=True, copy=True).grad_fn is not None
+    assert torch.asarray(leaf, requires_grad=False) is leaf and not leaf.requires_grad
+    assert torch.asarray([1.0], requires_grad=True).requires_grad and not torch.asarray(torch.ones(1)).requires_grad

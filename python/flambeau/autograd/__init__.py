@@ -130,6 +130,16 @@ def backward(
     grads = _make_grads(tensors, _grad_tuple(tensors, grad_tensors))
     if retain_graph is None:
         retain_graph = create_graph
+    if create_graph:
+        import warnings
+
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+            "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
+            "have to use this function, make sure to reset the .grad fields of your parameters to None after use to break "
+            "the cycle and avoid the leak.",
+            stacklevel=3,
+        )
     _C._run_backward(tensors, grads, retain_graph, create_graph, inputs, True, True)
 
 

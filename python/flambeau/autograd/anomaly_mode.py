@@ -2,6 +2,7 @@
 import warnings
 
 from .. import _C
+from .grad_mode import check_flag
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
@@ -10,6 +11,7 @@ class set_detect_anomaly:
     """Switches anomaly detection on or off, at once; as a context manager, until the end of the block."""
 
     def __init__(self, mode, check_nan=True):
+        check_flag("set_anomaly_enabled", mode)
         self.prev = _C.is_anomaly_enabled()
         self.prev_check_nan = _C.is_anomaly_check_nan_enabled()
         _C.set_anomaly_enabled(mode, check_nan)

@@ -3,6 +3,7 @@ import functools
 import warnings
 
 from .. import _C
+from ._forward_mode import join_duals, split_duals
 
 __all__ = [
     "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -69,19 +70,27 @@ class BackwardCFunction(_C._PyNode, FunctionCtx):
     _forward_cls = None
     _saved = ()
     _freed = False
+    _in_jvp = False
 
     def name(self):
         return type(self).__name__
 
     @property
     def saved_tensors(self):
+        if self._in_jvp:
+            return self.saved_for_forward or ()
         if self._freed:
             raise RuntimeError(_FREED)
         if not self._saved and self.to_save:  # still in forward
             return tuple(self.to_save)
         return tuple(None if s is None else s.unpack(self) for s in self._saved)
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self):
+        import warnings
+
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     @property
     def _raw_saved_tensors(self):
@@ -214,11 +223,21 @@ class Function(metaclass=FunctionMeta):
             from ..func._function import vmap_function
 
             return vmap_function(cls, args)
+        dual = split_duals(args)
+        if dual is None:
+            return cls._call(args, kwargs, split)[0]
+        output, ctx = cls._call(dual[0], kwargs, split)
+        return join_duals(ctx, args, *dual, output)
+
+    @classmethod
+    def _call(cls, args, kwargs, split):
+        """The outputs, in the graph, and their node."""
         ctx = cls._backward_cls()
         inputs = tuple(a if isinstance(a, _C.Tensor) else None for a in args)
         ctx.needs_input_grad = tuple(a is not None and a.requires_grad for a in inputs)
-        recording = _C.is_grad_enabled() and any(ctx.needs_input_grad)
-        _C._set_grad_enabled(False) if recording else None
+        enabled = _C.is_grad_enabled()
+        recording = enabled and any(ctx.needs_input_grad)
+        _C._set_grad_enabled(False)
         try:
             if split:
                 output = cls.forward(*args, **kwargs)
@@ -226,8 +245,8 @@ class Function(metaclass=FunctionMeta):
             else:
                 output = cls.forward(ctx, *args, **kwargs)
         finally:
-            _C._set_grad_enabled(True) if recording else None
-        return _finish(ctx, inputs, output, recording)
+            _C._set_grad_enabled(enabled)
+        return _finish(ctx, inputs, output, recording), ctx
 
 
 _vmap_levels = []  # the batching levels that are open; filled by flambeau.func
@@ -238,12 +257,11 @@ def _finish(ctx, inputs, output, recording):
     single = not isinstance(output, tuple)
     outputs = (output,) if single else output
     dirty, constant = ctx.dirty_tensors or (), ctx.non_differentiable or ()
-    for i, t in enumerate(dirty):
-        if not isinstance(t, _C.Tensor):
-            raise TypeError(f"mark_dirty can only accept variables, but argument {i} is of type {type(t).__name__}")
-    for t in constant:
-        if not isinstance(t, _C.Tensor):
-            raise RuntimeError(f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__}")
+    for marked, refusal in ((dirty, "mark_dirty can only accept variables, but argument "),
+                            (constant, "mark_non_differentiable only accepts variable arguments, but got ")):  # fmt: skip
+        for t in marked:
+            if not isinstance(t, _C.Tensor):
+                raise RuntimeError(refusal + type(t).__name__)
     if any(not any(d is o for o in outputs) for d in dirty):
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "

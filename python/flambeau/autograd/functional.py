@@ -43,7 +43,7 @@ def _finish(tensors, create_graph):
 
 def _check_v(v, reference, is_v_tuple):
     if len(reference) != len(v):
-        if is_v_tuple:
+        if is_v_tuple and len(reference) != 1:
             raise RuntimeError(f"v is a tuple of invalid length: should be {len(reference)} but got {len(v)}.")
         raise RuntimeError("The given v should contain a single Tensor.")
     for i, (a, b) in enumerate(zip(v, reference)):

@@ -12,6 +12,12 @@ __all__ = [
 ]
 
 
+def check_flag(function, value):
+    """TypeError unless `value`, a function's argument called `enabled`, is a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type(value).__name__}")
+
+
 class _Switch(_NoParamDecoratorContextManager):
     _mode = True
 
@@ -42,6 +48,7 @@ class set_grad_enabled(_DecoratorContextManager):
     """Switches recording on or off, at once; as a context manager, until the end of the block."""
 
     def __init__(self, mode):
+        check_flag("set_grad_enabled", mode)
         self.prev = _C.is_grad_enabled()
         self.mode = mode
         _C._set_grad_enabled(mode)

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Optional
 
 from .. import _C
@@ -97,7 +98,10 @@ def _gradient_node(tensor):
 
 def increment_version(tensor):
     """Tells the engine that a tensor, or several, changed behind its back."""
-    for t in (tensor,) if isinstance(tensor, _C.Tensor) else tensor:
+    tensors = (tensor,) if isinstance(tensor, _C.Tensor) else tensor
+    if not isinstance(tensors, Iterable):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
+    for t in tensors:
         _C._increment_version(t)
 
 
@@ -109,6 +113,9 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self):
+        for hook in (self.pack_hook, self.unpack_hook):
+            if not callable(hook):
+                raise TypeError(f"the hooks of saved_tensors_hooks have to be functions, not {type(hook).__name__}")
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
 
     def __exit__(self, *args):

@@ -21,7 +21,9 @@ class _Inputs:
         seen = []
         for x in leaves:
             if not isinstance(x, _C.Tensor):
-                raise ValueError(f"Expected tensors, got unsupported type {type(x)}")
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
+            if not (x.is_floating_point() or x.is_complex()):
+                raise RuntimeError("only Tensors of floating point dtype can require gradients")
             base = base_of(x, self.levels)
             with _C.enable_grad():
                 if base.requires_grad:
@@ -139,6 +141,8 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
                 f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
+        if output.is_complex():
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
         base = base_of(output, inputs.levels)
         keep = inputs.reaches_others([base])
         grads = inputs.pull([base], [_C.ones_like(base)], create_graph=keep, retain_graph=None)
@@ -165,12 +169,21 @@ def grad(func, argnums=0, has_aux=False):
 
 def _check_outputs(output, what):
     leaves, spec = tree_flatten(output)
+    if not leaves:
+        raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (got output = {leaves})")
     for leaf in leaves:
         if not isinstance(leaf, _C.Tensor):
             raise RuntimeError(
                 f"{what}: expected f(*primals) to return only tensors, got unsupported type {type(leaf)}"
             )
     return leaves, spec
+
+
+class _Leaf:
+    """A leaf in a message about structures."""
+
+    def __repr__(self):
+        return "*"
 
 
 def vjp(func, *primals, has_aux=False):
@@ -198,10 +211,14 @@ def vjp(func, *primals, has_aux=False):
     def vjp_fn(cotangents, retain_graph=True, create_graph=None):
         flat, given = tree_flatten(cotangents)
         if given != spec:
+            shown = [tree_map(lambda _: _Leaf(), tree) for tree in (cotangents, output)]
             raise RuntimeError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {given}, primal output: {spec}"
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {shown[0]}, primal output: {shown[1]}"
             )
+        for c in flat:
+            if not isinstance(c, _C.Tensor):
+                raise TypeError(f"gradients can be either Tensors or None, but got {type(c).__name__}")
         wanted = keep if create_graph is None else create_graph
         wanted = wanted or any(c.requires_grad for c in flat)
 
@@ -221,10 +238,14 @@ def vjp(func, *primals, has_aux=False):
 
 def linearize(func, *primals):
     """The value of `func` at the primals, and the function that sends tangents through its derivative there."""
+    return _linearize(func, primals, "linearize(f, *primals)")
+
+
+def _linearize(func, primals, what):
     inputs = _Inputs(primals)
     with _C.enable_grad():
         output = func(*inputs.tree())
-        leaves, spec = _check_outputs(output, "linearize(f, *primals)")
+        leaves, spec = _check_outputs(output, what)
         bases = [base_of(x, inputs.levels) for x in leaves]
         keep = inputs.reaches_others(bases)
         probes = [_C.zeros_like(b).requires_grad_() for b in bases]
@@ -254,6 +275,29 @@ def linearize(func, *primals):
     return tree_map(lambda x: _detached(x, keep), output), jvp_fn
 
 
+_JVP = "jvp(f, primals, tangents)"
+
+
+def _check_dual(primals, tangents=None):
+    """What forward mode wants of primals, and of the tangents that belong to them."""
+    first = tree_flatten(primals)[0]
+    for x in first:
+        if not isinstance(x, _C.Tensor):
+            raise RuntimeError(f"{_JVP}: Expected primals to only contain Tensors, got {type(x)}")
+    if not first:
+        raise RuntimeError(f"{_JVP}: Expected primals to contain at least one Tensor.")
+    second = first if tangents is None else tree_flatten(tangents)[0]
+    for x, t in zip(first, second):
+        for name, value in (("primal", x), ("tangent", t)):
+            if not (value.is_floating_point() or value.is_complex()):
+                raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+        if x.shape != t.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                f"supported. Tensor is of size {list(x.shape)} while the given forward gradient is of size {list(t.shape)}."
+            )
+
+
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """The value of `func`, and its derivative along the tangents."""
     if not isinstance(primals, tuple):
@@ -266,6 +310,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
             f"{tree_flatten(primals)[1]} and tangents with structure {tree_flatten(tangents)[1]}"
         )
+    _check_dual(primals, tangents)
     aux = []
 
     def main(*args):
@@ -279,7 +324,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             aux.append(extra)
         return output
 
-    value, jvp_fn = linearize(main, *primals)
+    value, jvp_fn = _linearize(main, primals, _JVP)
     tangent = jvp_fn(*tangents)
     if has_aux:
         return value, tangent, tree_map(lambda x: _detached(x, False), aux[0])
@@ -326,6 +371,8 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     """A function that gives the Jacobian of `func`, column by column in forward mode: output shape + input shape."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
     @functools.wraps(func, updated=()) if hasattr(func, "__name__") else lambda f: f
     def wrapper(*args, **kwargs):
@@ -339,7 +386,8 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
                 aux.append(extra)
             return output
 
-        output, jvp_fn = linearize(main, chosen)
+        _check_dual(chosen)
+        output, jvp_fn = _linearize(main, (chosen,), _JVP)
         outs, out_spec = tree_flatten(output)
         ins, in_spec = tree_flatten(chosen)
         columns = [[] for _ in ins]

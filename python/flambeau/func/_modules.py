@@ -12,7 +12,7 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
                     "Expected all elements of parameter_and_buffer_dicts to be dictionaries"
                 )
         names = [k for d in given for k in d]
-        repeated = {k for k in names if names.count(k) > 1}
+        repeated = sorted({k for k in names if names.count(k) > 1})
         if repeated:
             raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
         given = {k: v for d in given for k, v in d.items()}

@@ -603,7 +603,7 @@ def _item(level, func, args, kwargs):
     if name == "__bool__":
         raise RuntimeError(
             "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support "
-            "that yet, please shout over at https://github.com/pytorch/functorch/issues/257 ."
+            "that yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
         )
     raise RuntimeError(
         "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "

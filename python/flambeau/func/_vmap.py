@@ -142,8 +142,13 @@ def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
     dims = _broadcast_to_and_flatten(out_dims, spec)
     if dims is None:
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of outputs. "
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
             f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
+        )
+    if not all(d is None or isinstance(d, int) for d in dims):
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            "representing where in the outputs the vmapped dimension should appear."
         )
     results = [_maybe_remove_batch_dim(name, x, vmap_level, batch_size, d) for x, d in zip(leaves, dims)]
     return tree_unflatten(results, spec)

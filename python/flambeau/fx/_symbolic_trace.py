@@ -5,6 +5,7 @@ import functools
 import inspect
 import math
 import sys
+from types import FunctionType
 
 from .. import _C
 from ..nn import Module, Parameter, Sequential
@@ -254,6 +255,8 @@ class Tracer(TracerBase):
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         """The function to run and the proxies, and fixed values, to run it with."""
         function = inspect.unwrap(root_fn)
+        if not isinstance(function, FunctionType):
+            raise AssertionError(f"Expected FunctionType, got {type(function)}")
         code = function.__code__
         total = code.co_argcount + code.co_kwonlyargcount
         names = list(code.co_varnames[: total + len(_stars(code))])

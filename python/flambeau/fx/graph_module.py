@@ -74,6 +74,8 @@ class GraphModule(Module):
 
     def __init__(self, root, graph, class_name="GraphModule"):
         super().__init__()
+        if not isinstance(root, (Module, dict)):
+            raise RuntimeError(f"Unsupported type {root} passed for root!")
         self.__class__.__name__ = class_name
         paths = [n.target for n in graph.nodes if n.op in ("get_attr", "call_module")]
         if isinstance(root, Module):

@@ -5,7 +5,10 @@ import contextlib
 import functools
 import os
 import types
-from typing import Any, Final, Generic, NamedTuple, TypeVar  # noqa: F401
+from typing import Any, Final, NamedTuple, TypeVar  # noqa: F401
+
+from .._deprecation import deprecated
+from ..futures import Future
 
 __all__ = ["Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "annotate",
            "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "interface", "ignore", "isinstance",
@@ -106,14 +109,14 @@ class ScriptFunction:
         raise _no_graph()
 
     def save(self, f, _extra_files=None):
-        save(self, f, _extra_files)
+        _save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files=None):
         """The archive that `save` writes."""
         import io
 
         file = io.BytesIO()
-        save(self, file, _extra_files)
+        _save(self, file, _extra_files)
         return file.getvalue()
 
     def __reduce_ex__(self, protocol):
@@ -183,6 +186,7 @@ def _enabled():
     return os.environ.get("PYTORCH_JIT", "1") != "0"
 
 
+@deprecated("`torch.jit.script` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning)
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """The object itself, ready to be called; functions become ScriptFunctions, classes and modules stay."""
     if not _enabled():
@@ -228,6 +232,7 @@ def _check_traced(value, strict):
         )
 
 
+@deprecated("`torch.jit.trace` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning)
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5,
           strict=True, _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None,
           _store_inputs=True):  # fmt: skip
@@ -280,6 +285,7 @@ def is_tracing():
     return _tracing > 0
 
 
+@deprecated("`torch.jit.script_method` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning)
 def script_method(fn):
     return fn
 
@@ -389,37 +395,6 @@ def isinstance(obj, target_type):
 # ---- futures -------------------------------------------------------------------------------------------------
 
 
-class Future(Generic[T]):
-    """The result of `fork`, there at once."""
-
-    def __init__(self, value=None, *, devices=None):
-        self._value, self._error, self._done = value, None, False
-
-    def done(self):
-        return self._done
-
-    def wait(self):
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-    value = wait
-
-    def set_result(self, result):
-        self._value, self._done = result, True
-
-    def set_exception(self, result):
-        self._error, self._done = result, True
-
-    def then(self, callback):
-        future = Future()
-        future.set_result(callback(self))
-        return future
-
-    def add_done_callback(self, callback):
-        callback(self)
-
-
 def fork(func, *args, **kwargs):
     """Runs `func` now; `wait` gives its result."""
     future = Future()
@@ -466,6 +441,7 @@ def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None
     return None
 
 
+@deprecated("`torch.jit.load` is deprecated. Please switch to `torch.export`.", DeprecationWarning)
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     """The module of a TorchScript archive; its code is checked, and can do nothing but TorchScript."""
     from . import _archive
@@ -473,15 +449,21 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     return _archive.read(f, map_location, _extra_files)
 
 
+@deprecated("`torch.jit.save` is deprecated. Please switch to `torch.export`.", DeprecationWarning)
 def save(m, f, _extra_files=None):
     """Writes an archive: a module that `load` has read as TorchScript with its tensors as they are now; scripted and traced
     ones, which run eagerly, as their state and the names of their classes (read by Flambeau alone)."""
+    _save(m, f, _extra_files)
+
+
+def _save(m, f, _extra_files=None):
     if _is_loaded(m):
         from . import _archive as writer
     elif _isinstance(m, (ScriptFunction, _classes().ScriptModule)):
         from . import _eager as writer
     else:
-        raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save_to_buffer'")
+        method = "save" if _isinstance(f, (str, os.PathLike)) else "save_to_buffer"
+        raise AttributeError(f"'{type(m).__name__}' object has no attribute '{method}'")
     writer.write(m, f, _extra_files)
 
 

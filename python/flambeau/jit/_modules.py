@@ -62,18 +62,18 @@ class ScriptModule(Module, metaclass=_Kind):
 
     def save(self, f, **kwargs):
         """Writes an archive with the tensors as they are now."""
-        from . import save
+        from . import _save
 
-        save(self, f, **kwargs)
+        _save(self, f, **kwargs)
 
     def save_to_buffer(self, *args, **kwargs) -> bytes:
         """The archive that `save` writes; takes its `_extra_files`."""
         import io
 
-        from . import save
+        from . import _save
 
         file = io.BytesIO()
-        save(self, file, *args, **kwargs)
+        _save(self, file, *args, **kwargs)
         return file.getvalue()
 
 

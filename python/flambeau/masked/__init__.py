@@ -14,6 +14,10 @@ def __getattr__(name):
         from . import maskedtensor
 
         return getattr(maskedtensor, name)
+    if name == "_ops":  # where PyTorch keeps the functions
+        import sys
+
+        return sys.modules[__name__]
     raise AttributeError(f"module 'flambeau.masked' has no attribute '{name}'")
 
 

@@ -13,9 +13,11 @@ class MaskedTensor:
         if isinstance(data, MaskedTensor):
             data = data._data
         if mask.dtype != _C.bool:
-            raise TypeError("Mask must have dtype bool.")
-        if data.shape != mask.shape:
-            raise ValueError("data.shape != mask.shape")
+            raise TypeError("mask must have dtype bool.")
+        if data.dim() != mask.dim():
+            raise ValueError("data.dim() must equal mask.dim()")
+        if data.size() != mask.size():
+            raise ValueError("data.size() must equal mask.size()")
         self._data = data.detach().clone().requires_grad_(requires_grad) if requires_grad else data
         self._mask = mask
 

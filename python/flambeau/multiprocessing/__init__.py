@@ -30,4 +30,5 @@ def get_sharing_strategy():
 
 def set_sharing_strategy(new_strategy):
     """Chooses how memory is shared."""
-    assert new_strategy in get_all_sharing_strategies()
+    known = get_all_sharing_strategies()
+    assert new_strategy in known, f"invalid sharing strategy '{new_strategy}', expected one of {known}"

@@ -1,6 +1,7 @@
 """Optimisers, learning-rate schedules and weight averaging."""
 from __future__ import annotations
 
+from .._names import under_own_name
 from ._swap import swap_in_optimizer_params_and_state
 from .adadelta import Adadelta
 from .adafactor import Adafactor
@@ -22,6 +23,10 @@ from .sparse_adam import SparseAdam
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam",
            "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils",
            "swap_in_optimizer_params_and_state"]
+
+for _class in (ASGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, Muon, NAdam, RAdam, RMSprop, Rprop, SGD, SparseAdam):
+    under_own_name(_class, "step")
+del _class
 
 
 def __getattr__(name):

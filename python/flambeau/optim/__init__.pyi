@@ -5,6 +5,7 @@ from . import (
     asgd as asgd, lbfgs as lbfgs, lr_scheduler as lr_scheduler, muon as muon, nadam as nadam, optimizer as optimizer,
     radam as radam, rmsprop as rmsprop, rprop as rprop, sgd as sgd, sparse_adam as sparse_adam, swa_utils as swa_utils,
 )
+from .._names import under_own_name as under_own_name
 from ._swap import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state
 from .adadelta import Adadelta as Adadelta
 from .adafactor import Adafactor as Adafactor

@@ -1,5 +1,7 @@
 # Made by scripts/stubs.
 from builtins import bool as _bool, float as _float
+from collections.abc import Callable
+from typing import Any
 from .._C import Tensor
 from .optimizer import ParamsT, PerParameter
 
@@ -7,3 +9,4 @@ from .optimizer import ParamsT, PerParameter
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 class Adadelta(PerParameter):
     def __init__(self, params: ParamsT, lr: _float | Tensor = 1.0, rho: _float = 0.9, eps: _float = 1e-06, weight_decay: _float = 0, foreach: _bool | None = None, *, capturable: _bool = False, maximize: _bool = False, differentiable: _bool = False) -> None: ...
+    def step(self, closure: Callable[[], _float] | None = None) -> Any: ...

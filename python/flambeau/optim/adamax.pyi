@@ -1,5 +1,7 @@
 # Made by scripts/stubs.
 from builtins import bool as _bool, float as _float
+from collections.abc import Callable
+from typing import Any
 from .._C import Tensor
 from .optimizer import ParamsT, PerParameter
 
@@ -7,3 +9,4 @@ from .optimizer import ParamsT, PerParameter
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 class Adamax(PerParameter):
     def __init__(self, params: ParamsT, lr: _float | Tensor = 0.002, betas: tuple[_float | Tensor, _float | Tensor] = ..., eps: _float = 1e-08, weight_decay: _float = 0, foreach: _bool | None = None, *, maximize: _bool = False, differentiable: _bool = False, capturable: _bool = False) -> None: ...
+    def step(self, closure: Callable[[], _float] | None = None) -> Any: ...

@@ -131,7 +131,8 @@ def check(condition: bool, message: str) -> None:
 
 def check_betas(betas) -> None:
     """What holds for the decay rates of two averages."""
-    for i, beta in enumerate(betas):
+    for i in range(2):
+        beta = betas[i]
         check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
 
 

@@ -21,9 +21,9 @@ class SGD(PerParameter):
                  nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
                  differentiable: bool = False, fused: bool | None = None) -> None:
         check_lr_tensor(lr)
-        check(lr >= 0.0, f"Invalid learning rate: {lr}")
-        check(momentum >= 0.0, f"Invalid momentum value: {momentum}")
-        check(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check(not lr < 0.0, f"Invalid learning rate: {lr}")
+        check(not momentum < 0.0, f"Invalid momentum value: {momentum}")
+        check(not weight_decay < 0.0, f"Invalid weight_decay value: {weight_decay}")
         check(not nesterov or (momentum > 0 and dampening == 0),
               "Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,

@@ -1,5 +1,7 @@
 # Made by scripts/stubs.
 from builtins import bool as _bool, float as _float
+from collections.abc import Callable
+from typing import Any
 from .._C import Tensor
 from .optimizer import ParamsT, PerParameter
 
@@ -7,3 +9,4 @@ from .optimizer import ParamsT, PerParameter
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 class SGD(PerParameter):
     def __init__(self, params: ParamsT, lr: _float | Tensor = 0.001, momentum: _float = 0, dampening: _float = 0, weight_decay: _float | Tensor = 0, nesterov: _bool = False, *, maximize: _bool = False, foreach: _bool | None = None, differentiable: _bool = False, fused: _bool | None = None) -> None: ...
+    def step(self, closure: Callable[[], _float] | None = None) -> Any: ...

@@ -151,9 +151,9 @@ class profile:
             self._step_range.__exit__(None, None, None)
             self._step_range = None
 
-    def _finished(self):
+    def _finished(self, wanted="events"):
         if self.profiler is None or self.profiler.function_events is None:
-            raise AssertionError("Profiler must be initialized before getting events")
+            raise AssertionError(f"Profiler must be initialized before getting {wanted}")
         return self.profiler.function_events
 
     def events(self):
@@ -162,7 +162,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
         """Totals by operator."""
-        return self._finished().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        return self._finished("key averages").key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(self, path):
         """Writes a trace for chrome://tracing, packed if the name ends in .gz."""

@@ -1,7 +1,8 @@
 """Sparse tensors: made of coordinates or compressed rows, and the functions of `torch.sparse`."""
 from .. import _C
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags",
+           "sum"]  # fmt: skip
 
 _checking = False
 
@@ -161,3 +162,29 @@ def softmax(input, dim, *, dtype=None):
 def log_softmax(input, dim, *, dtype=None):
     """The logarithm of the softmax along a dim among the entries."""
     return _C._sparse_log_softmax(input, dim, dtype=dtype)
+
+
+def spdiags(diagonals, offsets, shape, layout=None):
+    """A sparse matrix with `diagonals` (n, length) at `offsets`: what lies in its column j is the j-th value of a diagonal."""
+    diagonals, offsets = _C.atleast_2d(diagonals), _C.atleast_1d(offsets)
+    layout = _C.sparse_coo if layout is None else layout
+    if diagonals.dim() != 2:
+        raise RuntimeError("Diagonals must be vector or matrix")
+    if len(shape) != 2:
+        raise RuntimeError("Output shape must be 2d")
+    if offsets.dim() != 1:
+        raise RuntimeError("Offsets must be scalar or vector")
+    if len(diagonals) != len(offsets):
+        raise RuntimeError(f"Number of diagonals ({len(diagonals)}) does not match the number of offsets ({len(offsets)})")
+    if str(layout) not in ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc"):
+        named = "".join(part.capitalize() for part in str(layout)[6:].split("_"))
+        raise RuntimeError(f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {named}")
+    if offsets.dtype != _C.int64:
+        raise RuntimeError(f"Offset Tensor must have dtype Long but got {offsets.dtype._scalar_type_name}")
+    if len(offsets.unique()) != len(offsets):
+        raise RuntimeError("Offset tensor contains duplicate values")
+    columns = _C.arange(diagonals.shape[1]).expand(diagonals.shape)
+    rows = columns - offsets[:, None]
+    inside = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
+    made = _C.sparse_coo_tensor(_C.stack((rows[inside], columns[inside])), diagonals[inside], tuple(shape))
+    return made if layout == _C.sparse_coo else made.to_sparse(layout=layout)

@@ -131,6 +131,8 @@ class BackwardHook:
             out = hook(self.module, grad_input, grad_output)
             if out is None:
                 continue
+            if not isinstance(out, (tuple, list)):
+                out = (out,)
             if len(out) != len(grad_input):
                 raise RuntimeError(
                     "Backward hook returned an invalid number of grad_input, "
@@ -185,11 +187,14 @@ class BackwardHook:
                         "#torch.nn.Module.register_full_backward_hook for more details.",
                         stacklevel=5,
                     )
-                    if self._run((None,) * self.n_inputs, full) is not None:
-                        raise RuntimeError(
-                            "Backward hook for Modules where no input requires gradient should always return None or "
-                            "None for all gradients."
-                        )
+                    nothing = (None,) * self.n_inputs
+                    for user_hook in self.user_hooks:
+                        out = user_hook(self.module, nothing, full)
+                        if out is not None and not (isinstance(out, tuple) and all(g is None for g in out)):
+                            raise RuntimeError(
+                                "Backward hook for Modules where no input requires gradient should always return None or "
+                                "None for all gradients."
+                            )
                     self.grad_outputs = None
                 return tuple(full[i] for i in self.output_indices) if changed else None
 

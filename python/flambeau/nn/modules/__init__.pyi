@@ -8,6 +8,7 @@ from . import (
     normalization as normalization, padding as padding, pixelshuffle as pixelshuffle, pooling as pooling, rnn as rnn,
     sparse as sparse, transformer as transformer, upsampling as upsampling, utils as utils,
 )
+from ..._names import under_own_name as under_own_name
 from .activation import (
     CELU as CELU, ELU as ELU, GELU as GELU, GLU as GLU, Hardshrink as Hardshrink, Hardsigmoid as Hardsigmoid,
     Hardswish as Hardswish, Hardtanh as Hardtanh, LeakyReLU as LeakyReLU, LogSigmoid as LogSigmoid,

@@ -5,7 +5,8 @@ import weakref
 from collections import OrderedDict, namedtuple
 from functools import update_wrapper
 
-from ... import _C
+from ... import _C, __future__
+from ...utils import swap_tensors
 from ..parameter import Parameter, is_lazy
 from ._hooks import add_hook
 
@@ -21,6 +22,22 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
         return f"_IncompatibleKeys(missing_keys={self.missing_keys!r}, unexpected_keys={self.unexpected_keys!r})"
 
     __str__ = __repr__
+
+
+def _exchange(param, value, assign):
+    """Exchange a parameter or buffer with what it makes of a tensor of a state_dict."""
+    new = param.module_load(value, assign=assign)
+    if new is value or new is param:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in "
+            f"{type(param).__name__}.module_load"
+        )
+    if isinstance(param, Parameter):
+        if not isinstance(new, Parameter):
+            new = Parameter(new, requires_grad=param.requires_grad)
+        else:
+            new.requires_grad_(param.requires_grad)
+    swap_tensors(param, new)
 
 
 class _WrappedHook:
@@ -178,7 +195,9 @@ class StateMixin:
             )
         try:
             with _C.no_grad():
-                if assign:
+                if __future__.get_swap_module_params_on_conversion():
+                    _exchange(param, value, assign)
+                elif assign:
                     if isinstance(param, Parameter):
                         if isinstance(value, Parameter):
                             value.requires_grad_(param.requires_grad)

@@ -81,8 +81,9 @@ class _ConvNd(Module):
         within_fan_in(self)
 
     def extra_repr(self):
-        n = len(self.kernel_size)
-        usual = {"padding": (0,) * len(self.padding), "dilation": (1,) * n, "output_padding": (0,) * n, "groups": 1}
+        lengths = {name: len(getattr(self, name)) for name in ("padding", "dilation", "output_padding")}
+        usual = {"padding": (0,) * lengths["padding"], "dilation": (1,) * lengths["dilation"],
+                 "output_padding": (0,) * lengths["output_padding"], "groups": 1}
         parts = [f"{self.in_channels}, {self.out_channels}", listed(self, "kernel_size", "stride")]
         parts += [listed(self, name) for name, value in usual.items() if getattr(self, name) != value]
         if self.bias is None:

@@ -307,7 +307,7 @@ class MultiMarginLoss(_WeightedLoss):
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
-            raise ValueError(f"weight must be None or 1-dimensional, got {weight.dim()}D")
+            raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead")
         keep(self, p=p, margin=margin)
 
     def forward(self, input, target):

@@ -1,6 +1,7 @@
 """`Module`: a tree of parameters, buffers and submodules that can be called."""
 import warnings
 from collections import OrderedDict
+from types import FunctionType
 from typing import Any, Dict, TypeVar
 
 from ... import _C
@@ -31,6 +32,7 @@ from ._hooks import (  # noqa: F401
     register_module_parameter_registration_hook,
     run_registration_hooks,
 )
+from ._convert import convert_parameter, parse_to
 from ._state import _EXTRA_STATE_KEY_SUFFIX, StateMixin, _IncompatibleKeys, _WrappedHook  # noqa: F401
 
 __all__ = [
@@ -333,21 +335,8 @@ class Module(StateMixin):
             for module in self.children():
                 module._apply(fn)
         for name, param in self._parameters.items():
-            if param is None:
-                continue
-            with _C.no_grad():
-                applied = fn(param)
-            grad = param.grad
-            try:
-                param.data = applied
-            except RuntimeError:  # another kind of tensor: the parameter has to be a new one
-                param = self._parameters[name] = Parameter(applied, param.requires_grad)
-            if grad is not None:
-                with _C.no_grad():
-                    applied = fn(grad)
-                if applied is not grad:
-                    param.grad = None
-                    param.grad = applied.requires_grad_(grad.requires_grad)
+            if param is not None:
+                convert_parameter(self, name, param, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -406,7 +395,7 @@ class Module(StateMixin):
 
     def to(self, *args, **kwargs):
         """`to(device)`, `to(dtype)`, `to(tensor)`, `to(memory_format=...)`: convert parameters and buffers in place."""
-        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
@@ -735,41 +724,8 @@ class Module(StateMixin):
         return replica
 
 
-def _parse_to(*args, **kwargs):
-    """The (device, dtype, non_blocking, memory_format) meant by the arguments of `to`."""
-    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    non_blocking = kwargs.pop("non_blocking", False)
-    memory_format = kwargs.pop("memory_format", None)
-    copy = kwargs.pop("copy", False)
-    rest = list(args)
-    like = kwargs.pop("tensor", None) if "tensor" in kwargs else kwargs.pop("other", None)
-    if rest and isinstance(rest[0], Tensor):
-        like = rest.pop(0)
-    if like is not None:
-        device, dtype = like.device, like.dtype
-    elif rest and isinstance(rest[0], _C.dtype):
-        dtype = rest.pop(0)
-    elif rest and (rest[0] is None or isinstance(rest[0], (str, int, _C.device)) and not isinstance(rest[0], bool)):
-        device = rest.pop(0)
-        if rest and (rest[0] is None or isinstance(rest[0], _C.dtype)):
-            dtype = rest.pop(0)
-    if rest and isinstance(rest[0], bool):
-        non_blocking = rest.pop(0)
-        if rest and isinstance(rest[0], bool):
-            copy = rest.pop(0)
-    if rest or kwargs or copy:
-        if rest or kwargs:
-            got = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
-            raise TypeError(
-                f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n"
-                " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
-                "torch.memory_format memory_format = None)\n"
-                " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
-                "torch.memory_format memory_format = None)\n"
-                " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, "
-                "torch.memory_format memory_format = None)\n"
-            )
-        raise RuntimeError(".to() does not accept copy argument")
-    if device is not None and not isinstance(device, _C.device):
-        device = _C.device(device)
-    return device, dtype, non_blocking, memory_format
+# Users meet these as the module's own.
+for _method in vars(StateMixin).values():
+    if isinstance(_method, FunctionType):
+        _method.__qualname__ = f"Module.{_method.__name__}"
+del _method

@@ -80,6 +80,8 @@ class RNNBase(Module):
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size)):
             if not isinstance(value, int):
                 raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+        if not isinstance(batch_first, bool):
+            raise TypeError(f"batch_first should be of type bool, got: {type(batch_first).__name__}")
         for failed, message in (
             (hidden_size <= 0, "hidden_size must be greater than zero"),
             (num_layers <= 0, "num_layers must be greater than zero"),
@@ -295,7 +297,7 @@ class LSTM(RNNBase):
         return tuple(self._zero_state(input, batch_sizes, width) for width in widths)
 
     def _check_state_rank(self, hx, rank, kind):
-        ranks = [state.dim() for state in hx[:2]]
+        ranks = [hx[0].dim(), hx[1].dim()]
         if ranks != [rank, rank]:
             raise RuntimeError(
                 f"For {kind} {rank}-D input, hx and cx should also be {rank}-D but got ({ranks[0]}-D, {ranks[1]}-D) "

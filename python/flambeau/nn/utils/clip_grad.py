@@ -62,6 +62,7 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     parameters = _as_list(parameters)
     if generator and len(parameters) == 0:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+    max_norm = float(max_norm)
     grads = [p.grad for p in parameters if p.grad is not None]
     total_norm = _get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
     _clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)

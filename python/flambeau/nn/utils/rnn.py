@@ -163,7 +163,7 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     steps = _C.arange(padded_sequences.shape[1], device=lengths.device)
-    return [row[steps < length] for row, length in zip(padded_sequences, lengths)]
+    return [row[steps < length] for row, length in zip(padded_sequences, lengths, strict=True)]
 
 
 def pack_sequence(sequences, enforce_sorted=True):

@@ -238,6 +238,10 @@ class _BaseDataLoaderIter:
         self._dataset, self._dataset_kind = loader.dataset, loader._dataset_kind
         self._auto_collation, self._collate_fn = loader._auto_collation, loader.collate_fn
         self._drop_last, self._pin_memory = loader.drop_last, loader.pin_memory
+        if self._pin_memory and not _fl.accelerator.is_available():
+            warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+                          "used.", stacklevel=4)
+            self._pin_memory = False
         self._num_workers, self._persistent_workers = loader.num_workers, loader.persistent_workers
         self._timeout, self._index_sampler = loader.timeout, loader._index_sampler
         self._begin(loader)
@@ -291,7 +295,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
-        assert self._timeout == 0
+        assert self._timeout == 0, "_SingleProcessDataLoaderIter requires timeout == 0"
         self._dataset_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,
                                                             self._collate_fn, self._drop_last)
 
