@@ -33,8 +33,15 @@ type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
 
 /// Every kernel by the operator's full name.
 fn kernels() -> impl Iterator<Item = (&'static str, Kernel)> {
-    let families: [&'static [(&'static str, Kernel)]; 7] =
-        [indexing::KERNELS, linear::KERNELS, lines::KERNELS, norms::KERNELS, padding::KERNELS, reduce::KERNELS, windows::KERNELS];
+    let families: [&'static [(&'static str, Kernel)]; 7] = [
+        indexing::KERNELS,
+        linear::KERNELS,
+        lines::KERNELS,
+        norms::KERNELS,
+        padding::KERNELS,
+        reduce::KERNELS,
+        windows::KERNELS,
+    ];
     families.into_iter().flatten().copied().chain(pointwise::names().map(|name| (name, pointwise::kernel as Kernel)))
 }
 

@@ -195,9 +195,6 @@ impl Recorder {
             return Ok(None);
         }
         let recipe = op.recipe()?;
-        if wanted & recipe.without != 0 {
-            check_differentiable(op, wanted & recipe.without)?;
-        }
         let mut node = NewNode::new(Kind::Op { op, edge_starts: EdgeStarts::new() });
         let results = Self::fill(node.parts(), recipe, op, args, wanted)?;
         Ok(Some(Recorder { node, recipe, results }))
@@ -283,20 +280,6 @@ impl Recorder {
             }
         }
         Ok(())
-    }
-}
-
-/// Refuses gradients by arguments that have no formula, unless the call overwrites them.
-#[cold]
-fn check_differentiable(op: &'static Op, arguments: u64) -> Result<()> {
-    let refused = (0..op.schema().params.len()).find(|i| arguments >> i & 1 == 1 && op.mutated() >> i & 1 == 0);
-    match refused {
-        None => Ok(()),
-        Some(i) => Err(Error::runtime(format!(
-            "The function '{}' is not differentiable with respect to argument '{}'. This input cannot have requires_grad True.",
-            op.name(),
-            op.schema().params[i].name
-        ))),
     }
 }
 

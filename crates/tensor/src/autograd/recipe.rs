@@ -21,8 +21,6 @@ pub(crate) struct Recipe {
     /// The arguments that are tensors to PyTorch's programs also when they are numbers, one bit each: they have an edge
     /// to nowhere then.
     pub numbers: u64,
-    /// The arguments that no formula gives a gradient of, though others have one, one bit each.
-    pub without: u64,
 }
 
 /// One formula.
@@ -66,8 +64,7 @@ impl Recipe {
             let tensor = p.ty.base == Base::Tensor && p.ty.list.is_none();
             numbers |= u64::from(tensor || (arithmetic && p.name == "other")) << i;
         }
-        let mut recipe =
-            Recipe { steps: Vec::new(), slots: Vec::new(), names: Vec::new(), list_result, numbers, without: 0 };
+        let mut recipe = Recipe { steps: Vec::new(), slots: Vec::new(), names: Vec::new(), list_result, numbers };
         for formula in formulas {
             let mut step = Step { formula, inputs: SmallVec::new(), saves: SmallVec::new() };
             for &name in formula.inputs {
@@ -91,9 +88,6 @@ impl Recipe {
                 step.saves.push((slot, kind));
             }
             recipe.steps.push(step);
-        }
-        if !recipe.steps.is_empty() {
-            recipe.without = recipe.steps.iter().flat_map(|s| &s.inputs).fold(!0, |rest, i| rest & !(1 << i));
         }
         Ok(recipe)
     }

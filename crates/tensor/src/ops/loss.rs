@@ -18,6 +18,16 @@ pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     }
 }
 
+/// Refuses gradients by an argument that has none.
+pub(super) fn check_constant(function: &str, argument: &str, t: Option<&Tensor>) -> Result<()> {
+    ensure!(
+        !(crate::autograd::is_grad_enabled() && t.is_some_and(Tensor::requires_grad)),
+        "The function '{function}' is not differentiable with respect to argument '{argument}'. This input cannot have \
+         requires_grad True."
+    );
+    Ok(())
+}
+
 /// A loss's elements, reduced.
 pub(super) fn reduced(elements: &'static Op, args: &[Value<'_>], reduction: i64) -> Result<Tensor> {
     reduce(elements.call(args)?.one()?, reduction)
@@ -134,6 +144,7 @@ op! {
 // ---- binary classification ----------------------------------------------------------------------
 
 fn bce_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64) -> Result<Tensor> {
+    check_constant("binary_cross_entropy", "weight", weight)?;
     ensure!(
         x.sizes() == target.sizes(),
         "Using a target size ({:?}) that is different to the input size ({:?}) is deprecated. Please ensure they have the same \
@@ -189,6 +200,9 @@ op! {
 }
 
 fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Result<Tensor> {
+    for (name, t) in [("weight", weight), ("pos_weight", pos_weight)] {
+        check_constant("binary_cross_entropy_with_logits", name, t)?;
+    }
     if x.sizes() != target.sizes() {
         return Err(Error::value(format!(
             "Target size ({:?}) must be the same as input size ({:?})",

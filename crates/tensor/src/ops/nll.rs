@@ -1,6 +1,6 @@
 //! The negative log-likelihood of classes, by one kernel. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 
-use super::loss::class_dim;
+use super::loss::{check_constant, class_dim};
 use crate::autograd::Forward;
 use crate::dims::Dims;
 use crate::{Body, DType, Element, Error, Op, OwnedValue, Result, Tensor, TensorSpec, backward, ensure, sample};
@@ -330,6 +330,7 @@ kernels! {
 
 fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
     let forward = if x.dim() < 3 { &nll_loss_forward::OP } else { &nll_loss2d_forward::OP };
+    check_constant(forward.name(), "weight", weight)?;
     forward.call(&[x.into(), target.into(), weight.into(), reduction.into(), ignore_index.into()])?.list().map(|mut l| l.swap_remove(0))
 }
 
