@@ -7,6 +7,8 @@ use super::loss_elements::{
 };
 use crate::autograd::Forward;
 use crate::dims::{self, Dims};
+use crate::samples::Maker;
+use crate::value::OwnedValue;
 use crate::{Body, DType, Error, Op, Result, Tensor, Value, backward, ensure, sample};
 
 pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
@@ -252,7 +254,21 @@ op! {
         },
     };
     forward: Forward::FromBackward;
-    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), (), (), 1], sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), m.uniform_of(DType::I64, &[3], 1.0, 4.0), m.uniform_of(DType::I64, &[3], 1.0, 4.0), 0]] } else { vec![] };
+    samples: |m| {
+        let logits = |weight: OwnedValue, positive: OwnedValue, reduction: i64, m: &mut Maker| {
+            sample![m.any(&[2, 3]), m.uniform(&[2, 3], 0.1, 0.9), weight, positive, reduction]
+        };
+        // Weights have no gradients, so these are integers, which would be wider than halves in the middle of it.
+        let integers = |m: &mut Maker| OwnedValue::Tensor(m.uniform_of(DType::I64, &[3], 1.0, 4.0));
+        match m.dtype {
+            DType::F32 | DType::F64 => {
+                let (weight, positive) = (integers(m), integers(m));
+                vec![logits(OwnedValue::None, OwnedValue::None, 1, m), logits(weight, positive, 0, m)]
+            }
+            DType::F16 | DType::BF16 => vec![logits(OwnedValue::None, OwnedValue::None, 1, m)],
+            _ => vec![],
+        }
+    };
     fn binary_cross_entropy_with_logits(&self, target: &Tensor, weight: Option<&Tensor>, pos_weight: Option<&Tensor>, reduction: i64) -> Tensor
         [self, target, weight, pos_weight, reduction];
 }
