@@ -1,11 +1,12 @@
 //! Membership, hashes, and the indices of combinations and triangles.
 
 use super::create::TensorOptions;
-use crate::access::elements_mut;
+use crate::access::{elements, elements_mut};
 use super::reduce::{not_for, reduced_dims, reduced_sizes};
 use crate::dims::{self, Dims};
-use crate::{Body, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
+use crate::{Body, Bool, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
 use flambeau_base::storage::LockSet;
+use flambeau_cpu::member::{is_member, real_key, whole_key};
 
 // ---- membership ---------------------------------------------------------------------------------
 
@@ -20,13 +21,23 @@ fn isin_any(x: &Tensor, test: &Tensor, _unique: Option<bool>, invert: Option<boo
     if test.numel() == 0 || x.numel() == 0 {
         return Tensor::full(x.sizes(), invert, (DType::Bool, x.device()));
     }
-    // Truth is counted as a number.
-    let dtype = if dtype == DType::Bool { DType::U8 } else { dtype };
-    let (x, test) = (x.detach()?.to_dtype(dtype)?.contiguous()?, test.detach()?.to_dtype(dtype)?.reshape(&[-1])?);
-    let (sorted, _) = test.sort(0, false)?;
-    let at = sorted.searchsorted(&x, false)?.clamp_max(sorted.numel() - 1)?;
-    let found = sorted.take(&at)?;
-    if invert { found.ne(&x) } else { found.eq(&x) }
+    let row_major = |t: &Tensor| t.detach()?.to_dtype(dtype)?.contiguous();
+    let (x, test) = (row_major(x)?, row_major(test)?);
+    let out = Tensor::fresh(x.device(), DType::Bool, Dims::from_slice(x.sizes()))?;
+    let locks = LockSet::new([(x.storage(), false), (test.storage(), false), (out.storage(), true)])?;
+    // SAFETY: locked, and of this type.
+    let found = unsafe { elements_mut::<Bool>(&out) };
+    crate::dispatch_dtype!(dtype, T in [floats] => {
+        // SAFETY: as above.
+        let (x, test) = unsafe { (elements::<T>(&x), elements::<T>(&test)) };
+        is_member(x, test, real_key::<T>, invert, found);
+    }; else crate::dispatch_dtype!(dtype, T in [bool, ints] => {
+        // SAFETY: as above.
+        let (x, test) = unsafe { (elements::<T>(&x), elements::<T>(&test)) };
+        is_member(x, test, whole_key::<T>, invert, found);
+    }; else unreachable!("complex numbers are refused")));
+    drop(locks);
+    Ok(out)
 }
 fn isin_number_any(x: &Tensor, test: Scalar, _unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
     let x = x.contiguous()?;
