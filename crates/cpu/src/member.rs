@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn what_is_mixed_to_the_mark_of_free_slots_is_a_number_too() {
-        let inverse = |x: u64, by: u64| (0..6).fold(by, |r, _| r.wrapping_mul(2u64.wrapping_sub(by.wrapping_mul(r)))).wrapping_mul(x);
+        let inverse = |x: u64, by: u64| {
+            (0..6).fold(by, |r, _| r.wrapping_mul(2u64.wrapping_sub(by.wrapping_mul(r)))).wrapping_mul(x)
+        };
         let unshift = |x: u64| x ^ x >> 33;
         let key = unshift(inverse(unshift(inverse(unshift(FREE), 0xc4ce_b9fe_1a85_ec53)), 0xff51_afd7_ed55_8ccd));
         assert_eq!(mix(key), FREE);

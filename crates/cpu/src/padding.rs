@@ -60,7 +60,10 @@ impl Rows {
 pub fn pad<T: Element>(axes: &[Axis], outer: usize, block: usize, x: &[T], out: &mut [T]) {
     let Some(rows) = Rows::new(axes, block) else { return };
     let (per_plane, width) = (rows.from.len(), rows.widths.1);
-    assert!(x.len() == outer * rows.inputs * rows.widths.0 && out.len() == outer * per_plane * width, "the arrays differ in size");
+    assert!(
+        x.len() == outer * rows.inputs * rows.widths.0 && out.len() == outer * per_plane * width,
+        "the arrays differ in size"
+    );
     if out.is_empty() {
         return;
     }
@@ -93,7 +96,10 @@ pub fn pad<T: Element>(axes: &[Axis], outer: usize, block: usize, x: &[T], out: 
 pub fn pad_backward<T: Number>(axes: &[Axis], outer: usize, block: usize, g: &[T], out: &mut [T]) {
     let Some(rows) = Rows::new(axes, block) else { return };
     let plane = rows.inputs * rows.widths.0;
-    assert!(out.len() == outer * plane && g.len() == outer * rows.from.len() * rows.widths.1, "the arrays differ in size");
+    assert!(
+        out.len() == outer * plane && g.len() == outer * rows.from.len() * rows.widths.1,
+        "the arrays differ in size"
+    );
     if out.is_empty() {
         return;
     }
@@ -154,7 +160,8 @@ mod tests {
     #[test]
     fn gradients_go_where_they_came_from() {
         for (outer, block) in [(2, 1), (1, 2)] {
-            let (x, g): (Vec<f64>, Vec<f64>) = ((0..12).map(f64::from).collect(), (0..30).map(|i| f64::from(i * i)).collect());
+            let (x, g): (Vec<f64>, Vec<f64>) =
+                ((0..12).map(f64::from).collect(), (0..30).map(|i| f64::from(i * i)).collect());
             let (mut y, mut back) = (vec![0.0; 30], vec![9.0; 12]);
             pad(&axes(), outer, block, &x, &mut y);
             pad_backward(&axes(), outer, block, &g, &mut back);
