@@ -13,6 +13,7 @@ pub mod fused;
 pub mod gemm;
 pub mod index;
 pub mod math;
+pub mod member;
 pub mod norm;
 pub mod padding;
 pub mod pointwise;

@@ -31,6 +31,7 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("fill_.Scalar", fill),
     ("embedding_dense_backward", embedding_backward),
     ("_weighted_select", weighted_select),
+    ("isin.Tensor_Tensor", isin),
 ];
 
 fn check(at: i64, dim: usize, size: usize) -> Result<usize> {
@@ -361,4 +362,16 @@ fn weighted_select(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
         results.push(sum);
     }
     write(&out, &results).map(Outputs::from)
+}
+
+fn isin(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let (x, test): (&Tensor, &Tensor) = (take(op, args, 0)?, take(op, args, 1)?);
+    let invert = take::<Option<bool>>(op, args, 3)?.unwrap_or(false);
+    let out = outline(op, args)?.remove(0);
+    let kind = if x.dtype().is_floating_point() { x.dtype() } else { test.dtype() };
+    by_kind!(Kind::of(kind), T => {
+        let test = Array::<T>::read(test)?.data;
+        let flags: Vec<i64> = Array::<T>::read(x)?.data.iter().map(|x| i64::from(test.contains(x) != invert)).collect();
+        write(&out, &flags).map(Outputs::from)
+    })
 }

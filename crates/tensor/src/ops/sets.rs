@@ -1,32 +1,48 @@
 //! Membership, hashes, and the indices of combinations and triangles.
 
 use super::create::TensorOptions;
-use crate::access::elements_mut;
+use crate::access::{elements, elements_mut};
 use super::reduce::{not_for, reduced_dims, reduced_sizes};
 use crate::dims::{self, Dims};
-use crate::{Body, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
+use crate::{Body, Bool, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
 use flambeau_base::storage::LockSet;
+use flambeau_cpu::member::{is_member, real_key, whole_key};
 
 // ---- membership ---------------------------------------------------------------------------------
 
-fn isin_any(x: &Tensor, test: &Tensor, _unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
+/// What numbers of both are compared in.
+fn common(x: &Tensor, test: &Tensor) -> Result<DType> {
     let dtype = crate::promotion::result_type(&[Operand::Tensor(x), Operand::Tensor(test)]);
-    ensure!(
-        !dtype.is_complex(),
-        "Unsupported input type encountered for isin(): {}",
-        dtype.scalar_type_name()
-    );
+    ensure!(!dtype.is_complex(), "Unsupported input type encountered for isin(): {}", dtype.scalar_type_name());
+    Ok(dtype)
+}
+fn isin_meta(x: &Tensor, test: &Tensor, _unique: Option<bool>, _invert: Option<bool>) -> Result<Tensor> {
+    common(x, test)?;
+    Tensor::fresh(x.device(), DType::Bool, Dims::from_slice(x.sizes()))
+}
+fn isin_any(x: &Tensor, test: &Tensor, _unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
+    let dtype = common(x, test)?;
     let invert = invert.unwrap_or(false);
     if test.numel() == 0 || x.numel() == 0 {
         return Tensor::full(x.sizes(), invert, (DType::Bool, x.device()));
     }
-    // Truth is counted as a number.
-    let dtype = if dtype == DType::Bool { DType::U8 } else { dtype };
-    let (x, test) = (x.detach()?.to_dtype(dtype)?.contiguous()?, test.detach()?.to_dtype(dtype)?.reshape(&[-1])?);
-    let (sorted, _) = test.sort(0, false)?;
-    let at = sorted.searchsorted(&x, false)?.clamp_max(sorted.numel() - 1)?;
-    let found = sorted.take(&at)?;
-    if invert { found.ne(&x) } else { found.eq(&x) }
+    let row_major = |t: &Tensor| t.detach()?.to_dtype(dtype)?.contiguous();
+    let (x, test) = (row_major(x)?, row_major(test)?);
+    let out = Tensor::fresh(x.device(), DType::Bool, Dims::from_slice(x.sizes()))?;
+    let locks = LockSet::new([(x.storage(), false), (test.storage(), false), (out.storage(), true)])?;
+    // SAFETY: locked, and of this type.
+    let found = unsafe { elements_mut::<Bool>(&out) };
+    crate::dispatch_dtype!(dtype, T in [floats] => {
+        // SAFETY: as above.
+        let (x, test) = unsafe { (elements::<T>(&x), elements::<T>(&test)) };
+        is_member(x, test, real_key::<T>, invert, found);
+    }; else crate::dispatch_dtype!(dtype, T in [bool, ints] => {
+        // SAFETY: as above.
+        let (x, test) = unsafe { (elements::<T>(&x), elements::<T>(&test)) };
+        is_member(x, test, whole_key::<T>, invert, found);
+    }; else unreachable!("complex numbers are refused")));
+    drop(locks);
+    Ok(out)
 }
 fn isin_number_any(x: &Tensor, test: Scalar, _unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
     let x = x.contiguous()?;
@@ -34,14 +50,15 @@ fn isin_number_any(x: &Tensor, test: Scalar, _unique: Option<bool>, invert: Opti
 }
 fn number_isin_any(x: Scalar, test: &Tensor, unique: Option<bool>, invert: Option<bool>) -> Result<Tensor> {
     let dtype = crate::promotion::result_type(&[Operand::Tensor(test), Operand::Scalar(x)]);
-    isin_any(&Tensor::full(&[], x, (dtype, test.device()))?, test, unique, invert)
+    let x = Tensor::full(&[], x, (dtype, test.device()))?;
+    isin::OP.call(&[(&x).into(), test.into(), unique.unwrap_or(false).into(), invert.unwrap_or(false).into()])?.one()
 }
 
 op! {
     /// Which elements are among those of `test_elements`, or with `invert` which are not.
     isin: "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
         Out OUT: "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(isin_any; x, test, unique, invert));
+    Body::Kernels { cpu: kernel!(isin_any; x, test, unique, invert), meta: kernel!(isin_meta; x, test, unique, invert) };
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4]), m.any(&[5]), false, false], sample![m.any(&[3, 4]), m.any(&[2, 2]), false, true]] };
     fn isin(&self, test_elements: &Tensor) -> Tensor [self, test_elements];
 }
