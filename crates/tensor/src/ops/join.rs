@@ -1,6 +1,7 @@
 //! Putting tensors together, repeating, flipping, shifting and padding them.
 
 use super::copy::byte_strides;
+use super::padding;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim, wrap_dims};
 use crate::{
@@ -411,40 +412,6 @@ op! {
     fn constant_pad_nd(&self, pad: &[i64], value: impl Into<Scalar>) -> Tensor [self, pad, value.into()];
 }
 
-/// Where each output position of a padded dim reads from.
-fn pad_indices(mode: &str, x: &Tensor, d: usize, before: i64, after: i64) -> Result<Vec<i64>> {
-    let size = x.sizes()[d];
-    let out = size + before + after;
-    match mode {
-        "circular" => ensure!(out > 0, "Negative padding value is resulting in an empty dimension"),
-        _ => ensure!(out > 0, "input (W: {size}) is too small. Calculated output W: {out}"),
-    }
-    match mode {
-        "reflect" => ensure!(
-            before < size && after < size,
-            "Argument #{}: Padding size should be less than the corresponding input dimension, but got: padding ({before}, \
-             {after}) at dimension {d} of input {:?}",
-            4 + 2 * (x.dim() - 1 - d),
-            x.sizes()
-        ),
-        "circular" => ensure!(
-            before <= size && after <= size,
-            "Padding value causes wrapping around more than once."
-        ),
-        _ => {}
-    }
-    let kept = (-before).max(0)..size + after.min(0);
-    Ok((-before..size + after)
-        .map(|i| match mode {
-            "reflect" if i < 0 => -i,
-            "reflect" if i >= size => 2 * (size - 1) - i,
-            // Only what is left after cutting goes round.
-            "circular" => kept.start + (i - kept.start).rem_euclid((kept.end - kept.start).max(1)),
-            _ => i.clamp(0, size - 1),
-        })
-        .collect())
-}
-
 fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
     if mode == "constant" {
         return constant_pad_nd::OP.call(&[x.into(), pad.into(), Scalar::Float(value.unwrap_or(0.0)).into()])?.one();
@@ -474,36 +441,16 @@ fn pad_any(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Te
             x.dim()
         )));
     }
-    let batch = usize::from(x.dim() == n + 2);
-    ensure!(
-        mode == "circular" || x.sizes()[batch..].iter().all(|s| *s > 0),
-        "Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {:?}",
-        n + 1,
-        n + 2,
-        x.sizes()
-    );
-    let mut out = x.clone();
-    for (i, pair) in pad.chunks(2).enumerate() {
-        let d = (x.dim() - 1 - i) as i64;
-        if pair == [0, 0] {
-            continue;
-        }
-        let (size, from) = (x.size(d)?, pad_indices(mode, x, d as usize, pair[0], pair[1])?);
-        let (before, after) = (pair[0].max(0) as usize, pair[1].max(0) as usize);
-        let kept = (-pair[0]).max(0)..size + pair[1].min(0);
-        let read = |from: &[i64]| out.index_select(d, &Tensor::from_slice(from)?.to_device(x.device())?);
-        out = match before + after == 0 || kept.is_empty() {
-            true => read(&from)?,
-            // What is between the two ends is copied in runs.
-            false => {
-                let middle = out.narrow(d, kept.start, kept.end - kept.start)?;
-                Tensor::cat(&[read(&from[..before])?, middle, read(&from[from.len() - after..])?], d)?
-            }
-        };
-    }
-    // PyTorch writes the circular one into a row-major result, and a padding of nothing is a copy too.
-    let format = if mode == "circular" { MemoryFormat::Contiguous } else { x.suggested_memory_format() };
-    if out.is_same(x) { out.clone_in(format) } else { out.contiguous_in(format) }
+    let op = match (mode, n) {
+        ("reflect", 1) => &padding::reflection_pad1d::OP,
+        ("reflect", 2) => &padding::reflection_pad2d::OP,
+        ("reflect", _) => &padding::reflection_pad3d::OP,
+        ("replicate", 1) => &padding::replication_pad1d::OP,
+        ("replicate", 2) => &padding::replication_pad2d::OP,
+        ("replicate", _) => &padding::replication_pad3d::OP,
+        _ => &padding::_pad_circular::OP,
+    };
+    op.call(&[x.into(), pad.into()])?.one()
 }
 
 op! {
@@ -511,12 +458,17 @@ op! {
     /// pairs (before, after), those of the last dim first.
     pad: "pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor";
     Body::Composite(kernel!(pad_any; x, pad, mode, value));
-    samples: |m| vec![
-        sample![m.any(&[2, 3]), vec![1i64, 2], "constant", ()],
-        sample![m.any(&[1, 2, 4]), vec![2i64, 1], "reflect", ()],
-        sample![m.any(&[1, 2, 3, 3]), vec![2i64, 1, 1, 0], "replicate", ()],
-        sample![m.any(&[1, 2, 3]), vec![2i64, 1], "circular", ()],
-    ];
+    samples: |m| {
+        let mut samples = vec![
+            sample![m.any(&[2, 3]), vec![1i64, 2], "constant", ()],
+            sample![m.any(&[1, 2, 3]), vec![2i64, 1], "circular", ()],
+        ];
+        if m.dtype != DType::Bool {
+            samples.push(sample![m.any(&[1, 2, 4]), vec![2i64, 1], "reflect", ()]);
+            samples.push(sample![m.any(&[1, 2, 3, 3]), vec![2i64, 1, 1, 0], "replicate", ()]);
+        }
+        samples
+    };
     fn pad(&self, pad: &[i64], mode: &str, value: Option<f64>) -> Tensor [self, pad, mode, value];
 }
 
