@@ -336,3 +336,13 @@ def test_copies_of_results_require_gradients():
     y = fl.ones(2, requires_grad=True) * 2
     for again in (copy.copy(y), pickle.loads(pickle.dumps(y))):
         assert again.is_leaf and again.requires_grad and again.tolist() == [2, 2]
+
+
+def test_gradcheck_changes_the_inputs_themselves():
+    fl.manual_seed(0)
+    module, x = fl.nn.Linear(2, 2, dtype=fl.float64), fl.randn(3, 2, dtype=fl.float64)
+    before = [p.detach().clone() for p in module.parameters()]
+    parameters = tuple(module.parameters())
+    assert autograd.gradcheck(lambda *_: module(x).tanh(), parameters)
+    assert autograd.gradgradcheck(lambda *_: module(x).tanh(), parameters)
+    assert all(map(fl.equal, before, parameters)) and [p._version for p in parameters] == [1, 1]
