@@ -419,6 +419,7 @@ def _reduced(tensor):
 
     if getattr(tensor, "_backward_hooks", None):
         warn_if_has_hooks(tensor)
+    requires_grad = tensor.requires_grad
     if not tensor.is_leaf:
         tensor = tensor.detach()
     if str(tensor.layout) != "torch.strided":
@@ -428,11 +429,11 @@ def _reduced(tensor):
         coalesced = (tensor.is_coalesced(),) if tensor.is_sparse else ()
         return _utils._rebuild_sparse_tensor, (tensor.layout, (*parts, *coalesced))
     if tensor.device.type == "meta":
-        arguments = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
+        arguments = (tensor.dtype, tuple(tensor.shape), tensor.stride(), requires_grad)
         return _utils._rebuild_meta_tensor_no_storage, arguments
     storage = TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
     view = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
-    arguments = (storage, *view, tensor.requires_grad, OrderedDict())
+    arguments = (storage, *view, requires_grad, OrderedDict())
     metadata = _utils.get_tensor_metadata(tensor)
     return _utils._rebuild_tensor_v2, (*arguments, metadata) if metadata else arguments
 

@@ -9,6 +9,11 @@ __all__ = ["compile", "config", "get_default_backend", "set_default_backend", "a
            "skip_guard_on_all_nn_modules_unsafe", "keep_tensor_guards_unsafe", "skip_guard_on_globals_unsafe",
            "skip_all_guards_unsafe", "nested_compile_region"]  # fmt: skip
 
+# PyTorch's names of compilers; none is there, and programs that ask for one run eagerly.
+_BACKENDS = frozenset(
+    "aot_eager aot_eager_decomp_partition aot_eager_default_partitioner aot_ts cudagraphs eager eager_debug eager_noexcept "
+    "inductor invoke_subgraph openxla openxla_eval pre_dispatch_eager ts tvm".split()
+)
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
@@ -23,6 +28,10 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
         return lambda model: compile(model, backend=backend, disable=disable)
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if isinstance(backend, str) and backend not in _BACKENDS:
+        from ._dynamo.exc import InvalidBackend
+
+        raise InvalidBackend(backend)
     if disable or isinstance(model, type):
         return model
     from .nn import Module

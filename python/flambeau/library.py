@@ -42,8 +42,7 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()):
     for i, (name, parameter) in enumerate(signature.parameters.items()):
         if name not in hints:
             raise ValueError(
-                f"infer_schema(func): Parameter {name} must have a type annotation. (See "
-                "https://pytorch.org/docs/main/library.html for more details.)"
+                f"infer_schema(func): Parameter {name} must have a type annotation. Got func with signature {signature})"
             )
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword_only:
             keyword_only = True
@@ -252,6 +251,9 @@ def get_kernel(op, dispatch_key):
 
 def opcheck(op, args, kwargs=None, *, test_utils=(), raise_exception=True, atol=None, rtol=None):
     """Calls the operator on the arguments; gives 'SUCCESS' for each check asked for."""
+    if not callable(op):
+        raise ValueError("opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. torch.ops.aten.sin.default, got "
+                         f"{type(op)}")
     op(*args, **(kwargs or {}))
     tests = test_utils or ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
     return dict.fromkeys([tests] if isinstance(tests, str) else tests, "SUCCESS")

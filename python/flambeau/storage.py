@@ -121,6 +121,9 @@ class TypedStorage:
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(key, int):
             raise RuntimeError(f"can't index a {_type(self)} with {_type(key)}")
+        size = self.size()
+        if not -size <= key < size:
+            raise IndexError(f"index {key} out of range for storage of size {size}")
         return self._elements()[key].item()
 
     def __setitem__(self, key, value):

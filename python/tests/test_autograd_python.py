@@ -275,3 +275,74 @@ def test_names_of_nodes_of_classes_and_matrices():
               "have requires_grad True."
     with pytest.raises(RuntimeError, match=message):
         fl.nn.functional.nll_loss(x, y, weight=fl.ones(4, requires_grad=True))
+
+
+class Tilted(autograd.Function):
+    """Its forward-mode derivative is ten times too large, so that one sees which one was asked."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_forward(x, y)
+        return x * y, x.long()
+
+    @staticmethod
+    def jvp(ctx, x_tangent, y_tangent):
+        x, y = ctx.saved_tensors
+        return 10 * (x_tangent * y + y_tangent * x), None
+
+
+def test_custom_functions_in_forward_mode():
+    from flambeau.autograd import forward_ad
+
+    x, y, one = fl.tensor([1.0, 2.0]), fl.tensor([3.0, 4.0]), fl.ones(2)
+    with forward_ad.dual_level():
+        product, whole = Tilted.apply(forward_ad.make_dual(x, one), y)
+        assert forward_ad.unpack_dual(product).tangent.tolist() == [30, 40] and forward_ad.unpack_dual(whole).tangent is None
+        product, _ = Tilted.apply(forward_ad.make_dual(x, one), forward_ad.make_dual(y, one))
+        assert forward_ad.unpack_dual(product).tangent.tolist() == [40, 60]
+        with pytest.raises(NotImplementedError, match="You must implement the jvp function for custom autograd.Function"):
+            Exp.apply(forward_ad.make_dual(x, one))
+
+        class Doubled(autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x.mul_(2)
+
+            @staticmethod
+            def jvp(ctx, tangent):
+                return tangent.mul_(2)
+
+        dual = forward_ad.make_dual(x.clone(), one.clone())
+        assert Doubled.apply(dual) is dual
+        assert [part.tolist() for part in forward_ad.unpack_dual(dual)] == [[2, 4], [2, 2]]
+
+
+def test_forward_of_custom_functions_records_nothing():
+    weight = fl.ones(2, requires_grad=True)
+
+    class Weighted(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * weight
+
+    assert not Weighted.apply(fl.ones(2)).requires_grad
+
+
+def test_copies_of_results_require_gradients():
+    import copy
+    import pickle
+
+    y = fl.ones(2, requires_grad=True) * 2
+    for again in (copy.copy(y), pickle.loads(pickle.dumps(y))):
+        assert again.is_leaf and again.requires_grad and again.tolist() == [2, 2]
+
+
+def test_gradcheck_changes_the_inputs_themselves():
+    fl.manual_seed(0)
+    module, x = fl.nn.Linear(2, 2, dtype=fl.float64), fl.randn(3, 2, dtype=fl.float64)
+    before = [p.detach().clone() for p in module.parameters()]
+    parameters = tuple(module.parameters())
+    assert autograd.gradcheck(lambda *_: module(x).tanh(), parameters)
+    assert autograd.gradgradcheck(lambda *_: module(x).tanh(), parameters)
+    assert all(map(fl.equal, before, parameters)) and [p._version for p in parameters] == [1, 1]

@@ -259,3 +259,24 @@ def test_hooks_that_remove_themselves():
         layer(fl.ones(1))
         layer(fl.ones(1))
     assert calls.count("once") == 2 and calls.count("always") == 6
+
+
+@pytest.mark.parametrize("swap, overwrite, same", [(False, False, True), (False, True, False), (True, False, True)])
+def test_ways_of_conversion(swap, overwrite, same):
+    future = fl.__future__
+    future.set_swap_module_params_on_conversion(swap)
+    future.set_overwrite_module_params_on_conversion(overwrite)
+    try:
+        m = nn.Linear(2, 2)
+        weight = m.weight
+        m(fl.ones(1, 2)).sum().backward()
+        grad = weight.grad
+        m.double()
+        assert (m.weight is weight) is same and (m.weight.grad is grad) is same
+        assert m.weight.dtype is m.weight.grad.dtype is fl.float64 and m.weight.requires_grad
+        assert weight.dtype is (fl.float64 if same else fl.float32)
+        m.load_state_dict(nn.Linear(2, 2).state_dict())
+        assert (m.weight.grad is None) is swap and m.weight.dtype is fl.float64
+    finally:
+        future.set_swap_module_params_on_conversion(False)
+        future.set_overwrite_module_params_on_conversion(False)

@@ -1,7 +1,7 @@
-"""The tracer's exceptions, which programs catch. Nothing here raises them."""
+"""The tracer's exceptions, which programs catch. `compile` raises InvalidBackend, nothing raises the others."""
 
 __all__ = ["TorchDynamoException", "InternalTorchDynamoError", "Unsupported", "ResetRequired", "BackendCompilerFailed",
-           "RecompileError", "FailOnRecompileLimitHit", "UserError", "TorchRuntimeError"]  # fmt: skip
+           "InvalidBackend", "RecompileError", "FailOnRecompileLimitHit", "UserError", "TorchRuntimeError"]  # fmt: skip
 
 
 class TorchDynamoException(RuntimeError):
@@ -10,6 +10,13 @@ class TorchDynamoException(RuntimeError):
 
 class InternalTorchDynamoError(TorchDynamoException):
     """An error of the tracer itself."""
+
+
+class InvalidBackend(TorchDynamoException):
+    """No compiler has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends.")
 
 
 class ResetRequired(TorchDynamoException):

@@ -22,29 +22,35 @@ def _outputs(func, inputs):
     return tuple(o for o in _tuple(func(*inputs)) if _differentiable(o))
 
 
+def _places(sizes):
+    """The index of each element, in order."""
+    from itertools import product
+
+    return product(*map(range, sizes))
+
+
 def _numerical(func, inputs, index, eps):
     """For each element of one input the derivatives of every output along it, by central differences; for a complex
-    input first along its real part, then (in a second list) along its imaginary part."""
-    x = inputs[index]
+    input first along its real part, then (in a second list) along its imaginary part. The input itself is changed and
+    set back: the function may know it by other ways than its arguments, as a module knows its parameters."""
+    x = inputs[index].data  # a change of it is none that graphs notice
     columns, imaginary = [], []
-    with _C.no_grad():
-        flat = x.detach().reshape(-1)
-        for j in range(flat.numel()):
-            steps = (eps,) if not x.is_complex() else (eps, 1j * eps)
-            column = []
-            for step in steps:
+    for place in _places(x.shape):
+        column = []
+        for step in (eps,) if not x.is_complex() else (eps, 1j * eps):
+            before = x[place].clone()
+            try:
                 values = []
                 for sign in (1, -1):
-                    moved = flat.clone()
-                    moved[j] += sign * step
-                    changed = moved.reshape(x.shape).requires_grad_(True)
-                    args = [changed if i == index else a for i, a in enumerate(inputs)]
+                    x[place] = before + sign * step
                     with _C.enable_grad():
-                        outs = [o for o in _tuple(func(*args)) if isinstance(o, _C.Tensor)]
+                        outs = [o for o in _tuple(func(*inputs)) if isinstance(o, _C.Tensor)]
                     values.append([o.detach().clone().reshape(-1) for o in outs])
-                column.append([(a - b) / (2 * eps) for a, b in zip(*values)])
-            columns.append(column[0])
-            imaginary.append(column[-1])
+            finally:
+                x[place] = before
+            column.append([(a - b) / (2 * eps) for a, b in zip(*values)])
+        columns.append(column[0])
+        imaginary.append(column[-1])
     return columns, imaginary
 
 

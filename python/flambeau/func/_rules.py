@@ -597,7 +597,12 @@ def _embedding(level, func, args, kwargs):
 # Values that would have to leave the batch.
 
 
-@rule("item __bool__ __int__ __float__ __index__ __complex__ tolist")
+@rule("tolist numpy data_ptr __array__")
+def _memory(level, func, args, kwargs):
+    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+@rule("item __bool__ __int__ __float__ __index__ __complex__")
 def _item(level, func, args, kwargs):
     name = func.__name__
     if name == "__bool__":

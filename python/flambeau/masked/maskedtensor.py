@@ -1,4 +1,6 @@
 """Tensors that carry a mask: operators work where both are defined."""
+import warnings
+
 from .. import _C
 
 __all__ = ["MaskedTensor", "masked_tensor", "as_masked_tensor", "is_masked_tensor"]
@@ -10,6 +12,12 @@ class MaskedTensor:
     """Data and a boolean mask of the same shape; True marks what is there."""
 
     def __init__(self, data, mask, requires_grad=False):
+        warnings.warn(
+            "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github "
+            "issue for features requests and see our documentation on the torch.masked module for further information about "
+            "the project.",
+            stacklevel=2,
+        )
         if isinstance(data, MaskedTensor):
             data = data._data
         if mask.dtype != _C.bool:

@@ -27,8 +27,10 @@ class _Failure(Exception):
         text = self.message
         if self.place:
             text += f"\n\nThe failure occurred for item {''.join(str([item]) for item in self.place)}"
-        if msg is not None:
-            text = msg(text) if callable(msg) else msg
+        if callable(msg):
+            text = msg(text)
+        elif isinstance(msg, str):
+            text = msg
         return self.kind(text)
 
 
