@@ -104,6 +104,7 @@ impl Convolution {
         ensure!(padding.iter().all(|p| *p >= 0), "negative padding is not supported");
         ensure!(output_padding.iter().all(|p| *p >= 0), "negative output_padding is not supported");
         ensure!(stride.iter().all(|s| *s > 0), "non-positive stride is not supported");
+        ensure!(dilation.iter().all(|d| *d >= 0), "dilation should be greater than zero");
         ensure!(
             dilation.iter().all(|d| *d > 0),
             "dilation should be greater than zero, but got {}",
