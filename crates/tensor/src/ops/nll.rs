@@ -39,7 +39,7 @@ fn check(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
     );
     let mut expected = Dims::from_slice(x.sizes());
     let classes = expected.remove(class_dim(x) as usize);
-    if sizes != &expected[..] && !(x.dim() == 1 && sizes == [1]) {
+    if sizes != &expected[..] {
         return Err(match x.dim() {
             1 => Error::value(format!("For 1D input, 1D target must have size 1, but got target size: {}", batch(target))),
             4 => Error::runtime(format!("size mismatch (got input: {:?} , target: {sizes:?}", x.sizes())),
@@ -61,7 +61,7 @@ fn plan(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, _i
     if !x.dtype().is_floating_point() {
         return Err(super::reduce::not_for("nll_loss_out_frame", x.dtype()));
     }
-    let sizes: &[i64] = if reduction == 0 && x.dim() > 1 { target.sizes() } else { &[] };
+    let sizes: &[i64] = if reduction == 0 { target.sizes() } else { &[] };
     Ok(vec![TensorSpec::like(sizes, x), TensorSpec::like(&[][..], x)])
 }
 
@@ -331,6 +331,8 @@ kernels! {
 fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
     let forward = if x.dim() < 3 { &nll_loss_forward::OP } else { &nll_loss2d_forward::OP };
     check_constant(forward.name(), "weight", weight)?;
+    // The class of one sample may be a vector of one.
+    let target = if x.dim() == 1 && target.sizes() == [1] { &target.select(0, 0)? } else { target };
     forward.call(&[x.into(), target.into(), weight.into(), reduction.into(), ignore_index.into()])?.list().map(|mut l| l.swap_remove(0))
 }
 
