@@ -208,6 +208,7 @@ impl Sampler {
 
     /// The neighbours along an axis of `size` of the places whose numbers `at` gives.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
     fn axis<T: Sampled, I: Isa>(self, size: usize, at: &[T::Wide; BLOCK], axis: &mut Axis<T::Wide>) {
         let (zero, one) = (T::Wide::ZERO, T::Wide::ONE);
         let size = T::Wide::from_i64(size as i64);
