@@ -430,7 +430,7 @@ def test_modules_run_eagerly():
     with pytest.raises(RuntimeError, match="Freezing is currently only implemented for modules in eval mode"):
         torch.jit.freeze(scripted)
     frozen = torch.jit.optimize_for_inference(scripted.eval())
-    assert torch.equal(frozen(x), scripted(x)) and not any(p.requires_grad for p in frozen.parameters())
+    assert torch.equal(frozen(x), scripted(x)) and not list(frozen.parameters()) and not frozen.state_dict()
     assert all(p.requires_grad for p in scripted.parameters())
     with pytest.raises(RuntimeError, match="Freezing expects a ScriptModule as input"):
         torch.jit.freeze(torch.nn.Linear(1, 1))
@@ -441,10 +441,11 @@ def test_modules_run_eagerly():
         def __init__(self):
             super().__init__()
             self.w = torch.nn.Parameter(torch.ones(2))
+            self.factor = torch.jit.Attribute(1.0, float)
 
         @torch.jit.script_method
         def forward(self, x):
-            return x * self.w
+            return x * self.w * self.factor
 
     own = Own()
     assert isinstance(own, Own) and isinstance(own, torch.nn.Module) and own(x).sum() == 2

@@ -414,7 +414,8 @@ def wait(future):
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
-    """A copy of a scripted module in evaluation mode, its parameters without gradients."""
+    """A copy of a scripted module in evaluation mode, its parameters and buffers fixed but for the preserved ones: they are
+    plain attributes. (Those of modules from archives stay, without gradients.)"""
     import copy
 
     if not _isinstance(mod, _classes().ScriptModule):
@@ -426,6 +427,12 @@ def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     frozen = copy.deepcopy(mod)
     for parameter in frozen.parameters():
         parameter.requires_grad_(False)
+    if not _is_loaded(frozen):
+        kept = set(preserved_attrs or ())
+        for path, module in frozen.named_modules():
+            for table in (module._parameters, module._buffers):
+                for name in [name for name in table if f"{path}.{name}".lstrip(".") not in kept]:
+                    object.__setattr__(module, name, table.pop(name))
     return frozen
 
 

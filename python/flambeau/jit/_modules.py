@@ -23,6 +23,11 @@ class _Kind(type):
 class ScriptModule(Module, metaclass=_Kind):
     """A scripted module. One that a program derives from it runs eagerly."""
 
+    def __setattr__(self, name: str, value) -> None:
+        from . import Attribute
+
+        super().__setattr__(name, value.value if isinstance(value, Attribute) else value)
+
     def define(self, src):
         """Methods from source, run eagerly."""
         from . import CompilationUnit
