@@ -13,6 +13,12 @@ class Variable(metaclass=VariableMeta):
     """`Variable(tensor, requires_grad)` gives back a tensor."""
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
+        if volatile:
+            import warnings
+
+            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
+        if not (data is None or isinstance(data, _C.Tensor)):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         tensor = _C.tensor([]) if data is None else data.detach()
         return tensor.requires_grad_(requires_grad)
 

@@ -4,6 +4,7 @@ import sys as _sys
 import types as _types
 
 from .. import _C
+from .._deprecation import deprecated as _deprecated
 
 
 class _Backend(_types.ModuleType):
@@ -74,7 +75,10 @@ cuda = _Backend(
         "can_use_flash_attention": lambda params=None, debug=False: False,
         "can_use_efficient_attention": lambda params=None, debug=False: False,
         "can_use_cudnn_attention": lambda params=None, debug=False: False,
-        "sdp_kernel": _sdp_kernel,
+        "sdp_kernel": _deprecated(
+            "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be removed. Please see "
+            "`torch.nn.attention.sdpa_kernel()` for the new context manager, with updated signature."
+        )(_sdp_kernel),
         "preferred_linalg_library": lambda backend=None: "default",
         "preferred_blas_library": lambda backend=None: "default",
         "preferred_rocm_fa_library": lambda backend=None: "default",

@@ -34,7 +34,8 @@ def sdpa_kernel(backends, set_priority=False):
     """Within this context, attention may use the given implementations only."""
     global _enabled
     if not isinstance(backends, (list, SDPBackend)):
-        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+                             f"{type(backends).__name__}")
     saved = _enabled
     _enabled = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
     try:

@@ -56,8 +56,8 @@ class CosineAnnealingWarmRestarts(_Cosine):
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
         if not isinstance(eta_min, (float, int)):
             raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
-        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
-        self.T_i, self.T_cur = T_0, last_epoch
+        self.T_0 = self.T_i = T_0
+        self.T_mult, self.eta_min, self.T_cur = T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list:

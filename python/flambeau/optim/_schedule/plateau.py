@@ -90,8 +90,8 @@ class ReduceLROnPlateau(LRScheduler):
                                      ("threshold mode ", threshold_mode, ("rel", "abs"))):
             if value not in allowed:
                 raise ValueError(what + value + " is unknown!")
-        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a `state_dict`."""
