@@ -1,7 +1,8 @@
 //! Nodes of the backward graph.
 
 use super::function::CustomNode;
-use super::saved::Saved;
+use super::recipe::Source;
+use super::saved::{Saved, SavedValue};
 use super::{AutogradMeta, Derivative, GradContext, Grads};
 use crate::op::Op;
 use crate::value::OwnedValue;
@@ -486,8 +487,27 @@ impl Node {
         }
     }
 
+    fn holds_tensors(&self, saved: &Saved) -> bool {
+        // A number in the place of a tensor is one to PyTorch.
+        let stands_for_tensor = |slot: usize| match &self.kind {
+            Kind::Op { op, .. } => op.recipe().is_ok_and(|recipe| match recipe.slots.get(slot) {
+                Some(Source::Argument(i)) => recipe.numbers >> i & 1 == 1,
+                _ => false,
+            }),
+            _ => false,
+        };
+        saved.values.iter().enumerate().any(|(slot, value)| match value {
+            SavedValue::Tensor(_) => true,
+            SavedValue::Tensors(tensors) => tensors.iter().any(Option::is_some),
+            SavedValue::Other(OwnedValue::Scalar(_)) => stands_for_tensor(slot),
+            _ => false,
+        })
+    }
+
     pub(crate) fn take_saved(&self, keep: bool) -> Result<Saved> {
         let mut state = self.state.lock();
+        // What holds no tensors has nothing to free, and may run again.
+        let keep = keep || state.saved.as_ref().is_some_and(|saved| !self.holds_tensors(saved));
         let saved = if keep { state.saved.clone() } else { state.saved.take() };
         saved.ok_or_else(|| {
             Error::runtime(

@@ -259,8 +259,8 @@ pub(crate) enum SavedValue {
     Nothing,
     Tensor(SavedTensor),
     Tensors(Vec<Option<SavedTensor>>),
-    // Boxed: it is several times the size of the others.
-    Geometry(Box<Geometry>),
+    // Shared: it is several times the size of the others, and read in every backward.
+    Geometry(Arc<Geometry>),
     Geometries(Vec<Geometry>),
     Other(OwnedValue),
 }
@@ -271,7 +271,7 @@ impl SavedValue {
     pub fn input(v: &Value<'_>, kind: SaveKind) -> Result<SavedValue> {
         Ok(match (v, kind) {
             (Value::Tensor(t), SaveKind::Data) => SavedValue::Tensor(SavedTensor::input(t)?),
-            (Value::Tensor(t), SaveKind::Geometry) => SavedValue::Geometry(Box::new(Geometry::of(t))),
+            (Value::Tensor(t), SaveKind::Geometry) => SavedValue::Geometry(Arc::new(Geometry::of(t))),
             (Value::Tensors(ts), SaveKind::Data) => {
                 SavedValue::Tensors(ts.iter().map(|t| SavedTensor::input(t).map(Some)).collect::<Result<_>>()?)
             }

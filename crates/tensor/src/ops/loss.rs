@@ -288,11 +288,16 @@ fn cross_entropy_any(
     ignore_index: i64,
     label_smoothing: f64,
 ) -> Result<Tensor> {
-    ensure!(x.dim() > 0, "Expected input to have at least one dimension");
-    ensure!(
-        (0.0..=1.0).contains(&label_smoothing),
-        "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
-    );
+    // What is below zero counts as none.
+    ensure!(label_smoothing <= 1.0, "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}");
+    if target.sizes() == x.sizes() {
+        ensure!(
+            target.dtype().is_differentiable(),
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype().scalar_type_name()
+        );
+        ensure!(ignore_index < 0, "ignore_index is not supported for floating point target");
+    }
     let dim = class_dim(x);
     let classes = x.size(dim)? as f64;
     let log_p = x.log_softmax(dim, None)?;
@@ -301,7 +306,7 @@ fn cross_entropy_any(
         sizes[dim as usize] = w.numel();
         w.view(&sizes)
     };
-    if target.sizes() == x.sizes() && target.dtype().is_differentiable() {
+    if target.sizes() == x.sizes() {
         // Targets are probabilities.
         let target = match label_smoothing > 0.0 {
             true => target.mul(1.0 - label_smoothing)?.add(label_smoothing / classes)?,
@@ -321,7 +326,7 @@ fn cross_entropy_any(
         };
     }
     let loss = log_p.nll_loss(target, weight, reduction, ignore_index)?;
-    if label_smoothing == 0.0 {
+    if label_smoothing <= 0.0 {
         return Ok(loss);
     }
     let spread = match weight {
@@ -358,6 +363,10 @@ op! {
 }
 
 fn kl_div_any(x: &Tensor, target: &Tensor, reduction: i64, log_target: bool) -> Result<Tensor> {
+    ensure!(
+        x.dtype().is_differentiable() && target.dtype().is_differentiable(),
+        "kl_div: Integral inputs not supported."
+    );
     let loss = match log_target {
         true => target.exp()?.mul(&target.sub(x)?)?,
         false => target.xlogy(target)?.sub(&target.mul(x)?)?,

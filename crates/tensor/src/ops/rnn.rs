@@ -543,22 +543,22 @@ fn single(
     let [weight_ih, weight_hh] = weights;
     let [bias_ih, bias_hh] = biases;
     ensure!(
-        input.size(1)? == weight_ih.size(1)?,
+        input.size(-1)? == weight_ih.size(1)?,
         "input has inconsistent input_size: got {} expected {}",
-        input.size(1)?,
+        input.size(-1)?,
         weight_ih.size(1)?
     );
     for (k, hidden) in std::iter::once(&state.hidden).chain(&state.cell).enumerate() {
         ensure!(
-            input.size(0)? == hidden.size(0)?,
+            input.dim() == hidden.dim() && (input.dim() < 2 || input.size(0)? == hidden.size(0)?),
             "Input batch size {} doesn't match hidden{k} batch size {}",
             input.size(0)?,
             hidden.size(0)?
         );
         ensure!(
-            hidden.size(1)? == weight_hh.size(1)?,
+            hidden.size(-1)? == weight_hh.size(1)?,
             "hidden{k} has inconsistent hidden_size: got {}, expected {}",
-            hidden.size(1)?,
+            hidden.size(-1)?,
             weight_hh.size(1)?
         );
     }
