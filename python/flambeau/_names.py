@@ -37,6 +37,18 @@ def under_own_name(cls, *methods) -> None:
             setattr(cls, name, own)
 
 
+def _as_declared(fn, args, kwargs):
+    """The arguments of a call as overrides see them: by place what has no default, by name all else."""
+    code, defaults, others = fn.__code__, fn.__defaults__ or (), fn.__kwdefaults__ or {}
+    names, rest = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+    given = {**dict(zip(names, args)), **kwargs}
+    required = names[: len(names) - len(defaults)]
+    known = {**dict(zip(names[len(required) :], defaults)), **{name: others.get(name) for name in rest}}
+    if code.co_flags & 0x0C or len(given) != len(args) + len(kwargs) or not set(required) <= given.keys() <= {*required, *known}:
+        return args, kwargs  # *args or **kwargs, or a call that will be refused
+    return tuple(given[name] for name in required), {name: given.get(name, value) for name, value in known.items()}
+
+
 def overridable(fn):
     """Let a Python function be answered by the `__torch_function__` of one of its arguments."""
 
@@ -44,6 +56,7 @@ def overridable(fn):
     def wrapper(*args, **kwargs):
         if has_torch_function(args) or (kwargs and has_torch_function(tuple(kwargs.values()))):
             relevant = tuple(a for a in (*args, *kwargs.values()) if hasattr(type(a), "__torch_function__"))
+            args, kwargs = _as_declared(fn, args, kwargs)
             return handle_torch_function(wrapper, relevant, *args, **kwargs)
         return fn(*args, **kwargs)
 

@@ -232,3 +232,12 @@ def test_functions_are_named_as_pytorchs_code_names_them():
     assert "torch._C._nn.gelu(" in traced.code and "torch._C._nn.linear(" in traced.code
     x = torch.randn(2, 2)
     assert torch.equal(traced(x, x), functional.gelu(functional.linear(x, x)) + torch.special.erf(x))
+
+
+def test_arguments_of_functions_as_declared():
+    traced = fx.symbolic_trace(lambda x: nn.functional.dropout(nn.functional.layer_norm(x, (2,), None, None, 1e-3), 0.1, False))
+    calls = [(node.args[1:], node.kwargs) for node in traced.graph.nodes if node.op == "call_function"]
+    assert calls == [(((2,),), {"weight": None, "bias": None, "eps": 1e-3}),
+                     ((), {"p": 0.1, "training": False, "inplace": False})]  # fmt: skip
+    x = torch.tensor([[1.0, 3.0]])
+    assert torch.equal(traced(x), nn.functional.layer_norm(x, (2,), eps=1e-3))
