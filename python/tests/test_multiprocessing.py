@@ -1,4 +1,5 @@
 """Processes that share tensors, and what is raised when one of them fails."""
+import gc
 import multiprocessing.reduction as reduction
 import os
 import pickle
@@ -42,11 +43,12 @@ def test_queues():
 
 
 def test_descriptors_are_closed():
+    gc.collect()  # what earlier tests left open
     count = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else None
     tensor = torch.ones(4).share_memory_()
     assert tensor.is_shared() and tensor.tolist() == [1] * 4
     del tensor
-    assert count is None or len(os.listdir("/proc/self/fd")) == count
+    assert count is None or len(os.listdir("/proc/self/fd")) <= count  # threads of earlier tests may end meanwhile
     with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf tensor which requires_grad"):
         reduction.ForkingPickler.dumps(torch.ones(1, requires_grad=True) * 2)
 
