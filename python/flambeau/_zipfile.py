@@ -1,8 +1,10 @@
 """The zip container of saved files: entries stored plainly, their data aligned, readable without copies."""
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
+import threading
 import zlib
 
 ALIGNMENT = 64
@@ -163,3 +165,31 @@ class ZipReader:
     def check_against(self, name: str, data: bytes) -> None:
         """Keep to checksums from here on if that of `name` is right."""
         self.checked = zlib.crc32(data) == self._entry(name).CRC
+
+
+@contextlib.contextmanager
+def atomic(path):
+    """A new file that takes the place of `path` when the block ends well, and vanishes when it does not."""
+    path = os.path.realpath(os.fspath(path))
+    if os.path.isdir(path):
+        raise RuntimeError("[enforce fail at inline_container.cc] . open file failed with strerror: Is a directory")
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
+        with open(path, "wb") as file:
+            yield file
+        return
+    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(OSError):
+            os.chmod(temporary, os.stat(path).st_mode & 0o7777)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

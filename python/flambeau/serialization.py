@@ -18,7 +18,7 @@ import flambeau._utils as _utils
 
 import flambeau._weights_only_unpickler as _safe
 from ._saving import _Pickler, _register_types, _untyped
-from ._zipfile import ZipReader, ZipWriter
+from ._zipfile import ZipReader, ZipWriter, atomic
 from ._weights_only_unpickler import UNTYPED, UnpicklingError, _get_layout  # noqa: F401
 from ._weights_only_unpickler import StorageType as _FileStorageType
 
@@ -326,34 +326,6 @@ def _opened(f, mode: str):
     yield f
 
 
-@contextlib.contextmanager
-def _atomic(path):
-    """A new file that takes the place of `path` when the block ends well, and vanishes when it does not."""
-    path = os.path.realpath(os.fspath(path))
-    if os.path.isdir(path):
-        raise RuntimeError("[enforce fail at inline_container.cc] . open file failed with strerror: Is a directory")
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist.")
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
-        with open(path, "wb") as file:
-            yield file
-        return
-    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(OSError):
-            os.chmod(temporary, os.stat(path).st_mode & 0o7777)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 def _memory(storage):
     """The bytes of a CPU storage, in place. The storage must outlive the view."""
     import ctypes
@@ -375,7 +347,7 @@ def save(obj: object, f, pickle_module: Any = pickle, pickle_protocol: int = DEF
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     _register_types()
     if not _use_new_zipfile_serialization:
-        with _atomic(f) if _is_path(f) else contextlib.nullcontext(f) as file:
+        with atomic(f) if _is_path(f) else contextlib.nullcontext(f) as file:
             _legacy_save(obj, file, pickle_protocol)
         return
     archive = "archive"
@@ -383,7 +355,7 @@ def save(obj: object, f, pickle_module: Any = pickle, pickle_protocol: int = DEF
         archive = os.path.splitext(os.path.basename(os.fspath(f)))[0]
         if not archive or archive.startswith(".") and archive == os.path.basename(os.fspath(f)):
             raise RuntimeError(f"[enforce fail at inline_container.cc] . invalid file name: {os.fspath(f)}")
-    with _atomic(f) if _is_path(f) else contextlib.nullcontext(f) as file:
+    with atomic(f) if _is_path(f) else contextlib.nullcontext(f) as file:
         _save_zip(obj, file, archive, pickle_protocol, not _disable_byteorder_record)
 
 

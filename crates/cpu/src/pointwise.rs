@@ -9,6 +9,7 @@ use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::iter::Iter;
 use flambeau_base::{DType, Element, Scalar};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// The most operands (output included) that a pointwise kernel has.
 pub const MAX_OPERANDS: usize = 5;
@@ -110,9 +111,12 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
 }
 
 impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
-    /// Short rows come from broadcasting, so from two operands, and mostly of these dtypes. Other strips are called row by
-    /// row: in all of them, the loop over rows would be a tenth of their code.
-    const ROWS: bool = N == 2 && !M::CHOICE && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    /// Whether the strip gets loops of its own for a number among its operands. In all of them, they would be a third of
+    /// their code.
+    const COMMON: bool = (N == 2 || N == 3) && !M::CHOICE && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    /// Whether it loops over rows: short ones come from broadcasting, so from two operands. Other strips are called row
+    /// by row.
+    const ROWS: bool = Self::COMMON && N == 2;
 
     #[inline(always)]
     fn one<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> M::Out {
@@ -126,35 +130,19 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     #[inline(always)]
     unsafe fn row<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS]) {
         let (input, output) = (size_of::<T>() as isize, size_of::<M::Out>() as isize);
-        let contiguous = |k: usize| a.strides[k + 1] == input;
-        let n = a.n;
+        let dense = a.strides[0] == output && (0..N).all(|k| a.strides[k + 1] == input || a.strides[k + 1] == 0);
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
-            if a.strides[0] == output && n > 1 {
-                let all = (0..N).all(contiguous);
-                if all {
-                    return Self::dense::<I>(a, at, p, [false; N]);
+            if dense && a.n > 1 {
+                if Self::COMMON && a.strides[N] == 0 {
+                    return Self::dense::<I>(a, at, p, std::array::from_fn(|k| k == N - 1));
                 }
-                // One input is a single number: the commonest case of broadcasting.
-                if N == 2 && contiguous(0) && a.strides[2] == 0 {
-                    let mut fixed = [false; N];
-                    fixed[1] = true;
-                    return Self::dense::<I>(a, at, p, fixed);
+                if Self::COMMON && N == 2 && a.strides[1] == 0 {
+                    return Self::dense::<I>(a, at, p, std::array::from_fn(|k| k == 0));
                 }
-                if N == 2 && contiguous(1) && a.strides[1] == 0 {
-                    let mut fixed = [false; N];
-                    fixed[0] = true;
-                    return Self::dense::<I>(a, at, p, fixed);
-                }
-                // A weight, or two bounds.
-                if N == 3 && contiguous(0) && a.strides[3] == 0 && (contiguous(1) || a.strides[2] == 0) {
-                    let mut fixed = [false; N];
-                    fixed[2] = true;
-                    fixed[1] = a.strides[2] == 0;
-                    return Self::dense::<I>(a, at, p, fixed);
-                }
+                return Self::dense::<I>(a, at, p, [false; N]);
             }
-            for i in 0..n as isize {
+            for i in 0..a.n as isize {
                 let x: [T; N] = std::array::from_fn(|k| {
                     (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
                 });
@@ -163,51 +151,77 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
     }
 
-    /// Contiguous output, inputs contiguous or (`fixed`) one number each.
+    /// Contiguous output, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
+    /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
+    /// serves every pattern of broadcasting.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
     unsafe fn dense<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS], fixed: [bool; N]) {
-        let n = a.n;
-        let out = at[0] as *mut M::Out;
-        let inputs: [*const T; N] = std::array::from_fn(|k| at[k + 1] as *const T);
+        let (n, out) = (a.n, at[0] as *mut M::Out);
         let streams = a.streams && out.addr().is_multiple_of(64);
-        // SAFETY: each address is valid for the elements its stride reaches.
+        let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
+        // Where each input is, and which bits of an element's index count there: none for a number.
+        let mut inputs: [(*const T, usize); N] = std::array::from_fn(|k| (at[k + 1] as *const T, usize::MAX));
+        // SAFETY: each address is valid for the elements its stride reaches, and a number's chunk for as many as are read
+        // at once.
         unsafe {
-            let numbers: [T; N] =
-                std::array::from_fn(|k| if fixed[k] { inputs[k].read_unaligned() } else { T::default() });
+            for k in 0..N {
+                if !fixed[k] && a.strides[k + 1] == 0 {
+                    inputs[k] = (chunks[k].write([inputs[k].0.read_unaligned(); CHUNK]).as_ptr(), 0);
+                }
+            }
+            let numbers = std::array::from_fn(|k| fixed[k].then(|| inputs[k].0.read_unaligned()));
+            let from = |start: usize| -> [*const T; N] { std::array::from_fn(|k| inputs[k].0.add(start & inputs[k].1)) };
             let mut start = 0;
             while start + CHUNK <= n {
-                let mut buffer = [M::Out::default(); CHUNK];
-                let load = |i: usize| -> [T; N] {
-                    std::array::from_fn(
-                        |k| if fixed[k] { numbers[k] } else { inputs[k].add(start + i).read_unaligned() },
-                    )
-                };
-                // Counted in an integer, and without stopping early, so that the check vectorises.
-                if M::CHOICE && (0..CHUNK).fold(0u32, |rare, i| rare | !M::chosen(load(i), p) as u32) == 0 {
-                    for (i, b) in buffer.iter_mut().enumerate() {
-                        *b = M::map_chosen::<I>(load(i), p);
-                    }
-                } else {
-                    for (i, b) in buffer.iter_mut().enumerate() {
-                        *b = M::map::<I>(load(i), p);
-                    }
-                }
+                let results = Self::chunk::<I>(from(start), numbers, p);
                 if streams {
-                    stream::store::<I, _, CHUNK>(out.add(start), &buffer);
+                    stream::store::<I, _, CHUNK>(out.add(start), &results);
                 } else {
-                    (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(buffer);
+                    (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(results);
                 }
                 start += CHUNK;
             }
-            for i in start..n {
-                let x: [T; N] =
-                    std::array::from_fn(|k| if fixed[k] { numbers[k] } else { inputs[k].add(i).read_unaligned() });
-                out.add(i).write_unaligned(Self::one::<I>(x, p));
+            let from = from(start);
+            for i in 0..n - start {
+                let x = Self::load(from, numbers, i);
+                out.add(start + i).write_unaligned(Self::one::<I>(x, p));
             }
         }
+    }
+
+    /// Element `i` from each address, or the number that stands for all of an operand.
+    ///
+    /// # Safety
+    /// The elements are readable.
+    #[inline(always)]
+    unsafe fn load(from: [*const T; N], numbers: [Option<T>; N], i: usize) -> [T; N] {
+        // SAFETY: the caller's.
+        std::array::from_fn(|k| numbers[k].unwrap_or_else(|| unsafe { from[k].add(i).read_unaligned() }))
+    }
+
+    /// The results of a chunk, read as [`MapStrip::load`] reads them.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(from: [*const T; N], numbers: [Option<T>; N], p: &[T; MAX_PARAMS]) -> [M::Out; CHUNK] {
+        // SAFETY: the caller's.
+        let load = |i: usize| unsafe { Self::load(from, numbers, i) };
+        let mut results = [M::Out::default(); CHUNK];
+        // Counted in an integer, and without stopping early, so that the check vectorises.
+        if M::CHOICE && (0..CHUNK).fold(0u32, |rare, i| rare | !M::chosen(load(i), p) as u32) == 0 {
+            for (i, r) in results.iter_mut().enumerate() {
+                *r = M::map_chosen::<I>(load(i), p);
+            }
+        } else {
+            for (i, r) in results.iter_mut().enumerate() {
+                *r = M::map::<I>(load(i), p);
+            }
+        }
+        results
     }
 }
 
@@ -286,7 +300,7 @@ fn strip_args(data: &[*mut u8], strides: &[isize], n: usize, params: [Scalar; MA
 }
 
 #[repr(C, align(64))]
-struct Buffer(std::mem::MaybeUninit<[u8; BLOCK * 16]>);
+struct Buffer(MaybeUninit<[u8; BLOCK * 16]>);
 
 /// Runs a strip block by block through buffers of the strip's dtypes.
 ///
@@ -301,7 +315,7 @@ unsafe fn converted(
     strides: &[isize],
     count: usize,
 ) {
-    let mut buffers: [Buffer; MAX_OPERANDS] = [const { Buffer(std::mem::MaybeUninit::uninit()) }; MAX_OPERANDS];
+    let mut buffers: [Buffer; MAX_OPERANDS] = [const { Buffer(MaybeUninit::uninit()) }; MAX_OPERANDS];
     let mut start = 0;
     while start < count {
         let len = BLOCK.min(count - start);

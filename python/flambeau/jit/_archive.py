@@ -11,8 +11,8 @@ import flambeau as _fl
 
 from .. import _weights_only_unpickler as _safe
 from .._saving import _dtype_name, _dtype_to_type
-from .._zipfile import ZipReader, ZipWriter
-from ..serialization import (_atomic, _cpu, _memory, _restore_function, _swap_size, _storage_over, _swapped, _typed,
+from .._zipfile import ZipReader, ZipWriter, atomic
+from ..serialization import (_cpu, _memory, _restore_function, _swap_size, _storage_over, _swapped, _typed,
                              _untyped, location_tag)
 from ._calls import run
 from ._objects import NamedTuple, ScriptClass, ScriptObject, check_data, class_of, is_member, restore
@@ -470,7 +470,7 @@ def write(module: RecursiveScriptModule, f, extra_files) -> None:
     """Writes a loaded module back, its tensors as they are now, to a path (whole or not at all) or a file object."""
     if isinstance(f, (str, os.PathLike)):
         name = os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
-        with _atomic(f) as file:
+        with atomic(f) as file:
             _write(module, file, name, extra_files)
     else:
         buffer = io.BytesIO()

@@ -1,7 +1,7 @@
 """Archives of scripted and traced modules and functions, which run eagerly: their state, and the names of their classes.
 
-They are Flambeau's own, not TorchScript: a program that loads one has to have the classes. Reading imports and runs
-nothing that the file names; it makes modules, plain objects and data only.
+They are Flambeau's own, not TorchScript: a program that loads one has to have the classes. Reading runs nothing that the
+file names, and imports nothing but modules of `flambeau.nn`; it makes modules, plain objects and data only.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import flambeau as _fl
 
 from .. import _weights_only_unpickler as _safe
 from .. import serialization as _files
-from .._zipfile import ZipReader
+from .._zipfile import ZipReader, atomic
 from ..nn import Module
 
 RECORD = "eager"
@@ -37,13 +37,16 @@ def _found(module: str, name: str) -> Any:
 
 
 def _ours(module: str, name: str) -> Any:
-    from importlib import import_module
+    full = f"flambeau.{module}" if module else "flambeau"
+    if module.partition(".")[0] == "nn":  # others, such as the stand-in for torch, change things when they are imported
+        from importlib import import_module
 
-    try:
-        found = import_module(f"flambeau.{module}" if module else "flambeau")
-    except ModuleNotFoundError:
-        return None
-    return getattr(found, name, None)
+        try:
+            import_module(full)
+        except ModuleNotFoundError:
+            return None
+    package = sys.modules.get(full)
+    return None if package is None else getattr(package, name, None)
 
 
 def _makes_nothing(cls: type) -> bool:
@@ -156,7 +159,7 @@ def write(obj, f, extra_files) -> None:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise RuntimeError(f"The module cannot be saved: {error}") from error
     if path:
-        with _files._atomic(f) as file:
+        with atomic(f) as file:
             file.write(buffer.getbuffer())
     else:
         f.write(buffer.getvalue())

@@ -141,10 +141,10 @@ pub(crate) const BLOCK: usize = 4096;
 // array starts from a constant, since 64 stores of one value are more uses of it than alias analysis looks at. And 64
 // elements are too many for a loop to be unrolled before it is vectorised, which leaves vectors of two.
 
-/// Joins accumulators in a tree.
+/// Joins accumulators, a power of two of them, in a tree.
 #[inline(always)]
-fn joined<T: Copy>(mut lanes: [T; LANES], join: impl Fn(T, T) -> T) -> T {
-    let mut half = LANES;
+pub(crate) fn joined<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut half = N;
     while half > 1 {
         half /= 2;
         for l in 0..half {

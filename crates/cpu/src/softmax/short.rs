@@ -2,6 +2,7 @@
 
 use super::RowFunction;
 use crate::math::{Float, Isa, Kernel, Number, select};
+use crate::norm::rows::joined;
 use std::marker::PhantomData;
 
 /// The longest rows that count as short.
@@ -88,17 +89,4 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
         }
         out
     }
-}
-
-/// Joins all elements in a tree.
-#[inline(always)]
-fn joined<T: Copy, const W: usize>(mut lanes: [T; W], join: impl Fn(T, T) -> T) -> T {
-    let mut half = W;
-    while half > 1 {
-        half /= 2;
-        for l in 0..half {
-            lanes[l] = join(lanes[l], lanes[l + half]);
-        }
-    }
-    lanes[0]
 }

@@ -10,6 +10,7 @@ use crate::dims::{self, Dims};
 use crate::samples::Maker;
 use crate::value::OwnedValue;
 use crate::{Body, DType, Error, Op, Result, Tensor, Value, backward, ensure, sample};
+use smallvec::SmallVec;
 
 pub(super) fn reduce(loss: Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
@@ -31,16 +32,23 @@ pub(super) fn check_constant(function: &str, argument: &str, t: Option<&Tensor>)
 }
 
 /// A loss's elements, reduced.
-pub(super) fn reduced(elements: &'static Op, args: &[Value<'_>], reduction: i64) -> Result<Tensor> {
+fn reduced(elements: &'static Op, args: &[Value<'_>], reduction: i64) -> Result<Tensor> {
     reduce(elements.call(args)?.one()?, reduction)
 }
 
 /// What the gradient of each element is multiplied by.
-pub(super) fn factor(x: &Tensor, target: &Tensor, reduction: i64) -> Result<f64> {
+fn factor(x: &Tensor, target: &Tensor, reduction: i64) -> Result<f64> {
     match reduction {
         1 => Ok(1.0 / dims::broadcast(x.sizes(), target.sizes())?.iter().product::<i64>() as f64),
         _ => Ok(1.0),
     }
+}
+
+/// The gradient of a loss by its first argument, from the slope of its elements, whose numbers end with the factor.
+fn sloped(slope: &'static Op, g: &Tensor, [x, target]: [&Tensor; 2], reduction: i64, number: Option<f64>) -> Result<Tensor> {
+    let factor = factor(x, target, reduction)?;
+    let args = [x.into(), target.into(), g.into()].into_iter().chain(number.map(Value::from)).chain([factor.into()]);
+    slope.call(&args.collect::<SmallVec<[Value<'_>; 5]>>())?.one()
 }
 
 // ---- regression ---------------------------------------------------------------------------------
@@ -49,19 +57,14 @@ fn mse_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     reduced(&_mse_loss::OP, &[x.into(), target.into()], reduction)
 }
 
-fn mse_gradient(g: &Tensor, x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let factor = 2.0 * factor(x, target, reduction)?;
-    _mse_loss_slope::OP.call(&[x.into(), target.into(), g.into(), factor.into()])?.one()
-}
-
 op! {
     /// The squared difference.
     mse_loss: "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
         Out OUT: "mse_loss.out(Tensor self, Tensor target, int reduction=1, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(mse_any; x, target, reduction));
     derivative: backward! {
-        self_(g, self_: Tensor, target: Tensor, reduction: i64) => mse_gradient(g, &self_, &target, reduction)?,
-        target(g, self_: Tensor, target: Tensor, reduction: i64) => mse_gradient(g, &target, &self_, reduction)?,
+        self_(g, self_: Tensor, target: Tensor, reduction: i64) => sloped(&_mse_loss_slope::OP, g, [&self_, &target], reduction, None)?,
+        target(g, self_: Tensor, target: Tensor, reduction: i64) => sloped(&_mse_loss_slope::OP, g, [&target, &self_], reduction, None)?,
     };
     forward: Forward::FromBackward;
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 3]), 1], sample![m.any(&[2, 3]), m.any(&[3]), 0]] } else { vec![] };
@@ -90,11 +93,10 @@ fn smooth_l1_any(x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Resu
 }
 
 fn smooth_l1_gradient(g: &Tensor, x: &Tensor, target: &Tensor, reduction: i64, beta: f64) -> Result<Tensor> {
-    let factor = factor(x, target, reduction)?;
-    if beta == 0.0 {
-        return x.sub(target)?.sign()?.mul(g)?.mul(factor);
+    match beta == 0.0 {
+        true => x.sub(target)?.sign()?.mul(g)?.mul(factor(x, target, reduction)?),
+        false => sloped(&_smooth_l1_loss_slope::OP, g, [x, target], reduction, Some(beta)),
     }
-    _smooth_l1_loss_slope::OP.call(&[x.into(), target.into(), g.into(), beta.into(), factor.into()])?.one()
 }
 
 op! {
@@ -120,11 +122,6 @@ fn huber_any(x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<
     reduced(&_huber_loss::OP, &[x.into(), target.into(), delta.into()], reduction)
 }
 
-fn huber_gradient(g: &Tensor, x: &Tensor, target: &Tensor, reduction: i64, delta: f64) -> Result<Tensor> {
-    let factor = factor(x, target, reduction)?;
-    _huber_loss_slope::OP.call(&[x.into(), target.into(), g.into(), delta.into(), factor.into()])?.one()
-}
-
 op! {
     /// Half the square where the difference is at most `delta`, linear beyond.
     huber_loss: "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
@@ -132,10 +129,10 @@ op! {
     Body::Explicit(kernel!(huber_any; x, target, reduction, delta));
     derivative: backward! {
         self_(g, self_: Tensor, target: Tensor, reduction: i64, delta: f64) => {
-            huber_gradient(g, &self_, &target, reduction, delta)?
+            sloped(&_huber_loss_slope::OP, g, [&self_, &target], reduction, Some(delta))?
         },
         target(g, self_: Tensor, target: Tensor, reduction: i64, delta: f64) => {
-            huber_gradient(g, &target, &self_, reduction, delta)?
+            sloped(&_huber_loss_slope::OP, g, [&target, &self_], reduction, Some(delta))?
         },
     };
     forward: Forward::FromBackward;
@@ -165,7 +162,8 @@ fn bce_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64)
     }
     if x.numel() > 0 && !x.device().is_meta() {
         for (name, t) in [("input", x), ("target", target)] {
-            let (least, most) = (t.amin(&[], false)?.item()?.to_f64(), t.amax(&[], false)?.item()?.to_f64());
+            let (least, most) = t.aminmax(None, false)?;
+            let (least, most) = (least.item()?.to_f64(), most.item()?.to_f64());
             ensure!(least >= 0.0 && most <= 1.0, "all elements of {name} should be between 0 and 1");
         }
     }
@@ -188,8 +186,8 @@ op! {
     Body::Explicit(kernel!(bce_any; x, target, weight, reduction));
     derivative: backward! {
         self_(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, reduction: i64) => {
-            let (g, factor) = (weighed(g.clone(), weight.as_ref())?, factor(&self_, &target, reduction)?);
-            _binary_cross_entropy_slope::OP.call(&[(&self_).into(), (&target).into(), (&g).into(), factor.into()])?.one()?
+            let g = weighed(g.clone(), weight.as_ref())?;
+            sloped(&_binary_cross_entropy_slope::OP, &g, [&self_, &target], reduction, None)?
         },
         target(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, reduction: i64) => {
             let slope = self_.neg()?.log1p()?.clamp_min(-100.0)?.sub(&self_.log()?.clamp_min(-100.0)?)?;
@@ -232,16 +230,13 @@ op! {
     Body::Explicit(kernel!(bce_logits_any; x, target, weight, pos_weight, reduction));
     derivative: backward! {
         self_(g, self_: Tensor, target: Tensor, weight: Option<Tensor>, pos_weight: Option<Tensor>, reduction: i64) => {
-            let (g, factor) = (weighed(g.clone(), weight.as_ref())?, factor(&self_, &target, reduction)?);
+            let g = weighed(g.clone(), weight.as_ref())?;
             match pos_weight {
-                None => {
-                    let slope = &_binary_cross_entropy_with_logits_slope::OP;
-                    slope.call(&[(&self_).into(), (&target).into(), (&g).into(), factor.into()])?.one()?
-                }
+                None => sloped(&_binary_cross_entropy_with_logits_slope::OP, &g, [&self_, &target], reduction, None)?,
                 Some(p) => {
                     let positive = p.mul(&target)?;
                     let all = positive.add(1.0)?.sub(&target)?;
-                    all.mul(&self_.sigmoid()?)?.sub(&positive)?.mul(&g)?.mul(factor)?
+                    all.mul(&self_.sigmoid()?)?.sub(&positive)?.mul(&g)?.mul(factor(&self_, &target, reduction)?)?
                 }
             }
         },

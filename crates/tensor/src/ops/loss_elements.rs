@@ -69,8 +69,8 @@ elements! {
     /// The squared difference.
     fn _mse_loss, _mse_loss_slope [""] "mse_cpu";
     value: |x, t; p| (x - t) * (x - t);
-    slope: |g| p[0] * (x - t) * g;
-    bend: |x, _t| x.ones_like()?, x.ones_like()?;
+    slope: |g| (p[0] + p[0]) * (x - t) * g;
+    bend: |x, _t| x.full_like(2.0)?, x.full_like(2.0)?;
 
     /// Half the square over `beta` where the difference is below it, linear beyond.
     fn _smooth_l1_loss, _smooth_l1_loss_slope [", float beta", beta = 0.3] "smooth_l1_cpu";
