@@ -284,6 +284,16 @@ pub trait Float:
     fn zeta<I: Isa>(self, other: Self) -> Self {
         Self::from_f64(special::zeta(self.to_f64(), other.to_f64()))
     }
+    /// Whether [`erfinv_common`](Float::erfinv_common) takes it.
+    #[inline(always)]
+    fn is_common_erfinv(self) -> bool {
+        false
+    }
+    /// [`erfinv`](Float::erfinv) where [`is_common_erfinv`](Float::is_common_erfinv) holds.
+    #[inline(always)]
+    fn erfinv_common<I: Isa>(self) -> Self {
+        self.erfinv::<I>()
+    }
     /// Whether [`lgamma_common`](Float::lgamma_common) and [`trigamma_common`](Float::trigamma_common) take it.
     #[inline(always)]
     fn is_common_gamma(self) -> bool {
@@ -675,6 +685,14 @@ float! {
         #[inline(always)]
         fn is_common_gamma(self) -> bool {
             special::single::is_common_gamma(self)
+        }
+        #[inline(always)]
+        fn is_common_erfinv(self) -> bool {
+            special::single::is_common_erfinv(self)
+        }
+        #[inline(always)]
+        fn erfinv_common<I: Isa>(self) -> f32 {
+            special::single::erfinv_common::<I>(self)
         }
         #[inline(always)]
         fn erfinv<I: Isa>(self) -> f32 {

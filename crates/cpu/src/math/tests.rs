@@ -605,7 +605,8 @@ fn timing() {
 /// Against values computed with mpmath in 30 digits.
 #[test]
 fn special_functions_at_ordinary_arguments() {
-    use super::special::{bessel, gamma, polynomial};
+    use super::special::polynomial::{self, Kind};
+    use super::special::{bessel, gamma};
     let cases = [
         (bessel::j0(2.5), -0.048383776468198),
         (bessel::j0(30.0), -0.08636798358104021),
@@ -629,8 +630,8 @@ fn special_functions_at_ordinary_arguments() {
         (gamma::gamma_slope(30.0, 20.0), 0.8154222242260368),
         (gamma::beta_slope(0.25, 2.0, 5.0), 0.18019050060195269),
         (gamma::beta_slope(0.75, 2.0, 5.0), 0.3168539890495213),
-        (polynomial::chebyshev_t(0.25, 20.0), 0.33463335037231445),
-        (polynomial::chebyshev_u(1.5, 5.0), 144.0),
+        (polynomial::chebyshev(Kind::T, 0.25, 20.0), 0.33463335037231445),
+        (polynomial::chebyshev(Kind::U, 1.5, 5.0), 144.0),
         (polynomial::hermite_h(1.5, 6.0), -201.0),
         (polynomial::laguerre(2.5, 7.0), 0.10795665922619048),
         (polynomial::legendre(-0.75, 9.0), -0.3103318512439728),
@@ -651,7 +652,7 @@ fn special_functions_at_the_ends_of_their_domains() {
     assert!(bessel::y0(-1.0).is_nan() && bessel::k1(-1.0).is_nan() && bessel::airy_ai(f64::INFINITY).is_nan());
     assert_eq!((gamma::igamma(2.0, 0.0), gamma::igamma(0.0, 2.0), gamma::igamma(2.0, f64::INFINITY)), (0.0, 1.0, 1.0));
     assert!(gamma::igamma(-1.0, 2.0).is_nan() && gamma::igammac(0.0, 0.0).is_nan());
-    assert_eq!(polynomial::chebyshev_t(0.5f64, f64::NAN), 0.0);
+    assert_eq!(polynomial::chebyshev(Kind::T, 0.5f64, f64::NAN), 0.0);
     assert_eq!(polynomial::legendre(0.5f32, -2.0), 0.0);
     assert!(polynomial::hermite_h(0.5f32, 200.0).is_nan());
     // No order takes for ever.

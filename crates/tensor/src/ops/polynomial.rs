@@ -4,7 +4,7 @@ use crate::pointwise::scalar_params;
 use crate::promotion::Promotion;
 use crate::samples::{Maker, Sample};
 use crate::{IntoOperand, Op, Tensor, sample};
-use flambeau_cpu::math::special::polynomial::{self, shifted};
+use flambeau_cpu::math::special::polynomial::{self, Kind, chebyshev, chebyshev_low, is_low, shifted};
 
 fn samples(m: &mut Maker) -> Vec<Sample> {
     if m.dtype.is_complex() {
@@ -15,7 +15,7 @@ fn samples(m: &mut Maker) -> Vec<Sample> {
 
 /// Polynomials in `x` of order `n`, which PyTorch does not differentiate.
 macro_rules! polynomials {
-    ($($(#[doc = $doc:expr])* fn $name:ident, $out:ident, $cpu_name:literal = |$x:ident, $n:ident| $e:expr;)*) => { $(
+    ($($(#[doc = $doc:expr])* fn $name:ident, $out:ident, $cpu_name:literal = |$x:ident, $n:ident| { $($form:tt)* };)*) => { $(
         op! {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor x, Tensor n) -> Tensor"),
@@ -24,7 +24,7 @@ macro_rules! polynomials {
                 Out N_SCALAR_OUT: concat!(stringify!($name), ".n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)"),
                 Overload X_SCALAR: concat!(stringify!($name), ".x_scalar(Scalar x, Tensor n) -> Tensor"),
                 Out X_SCALAR_OUT: concat!(stringify!($name), ".x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)");
-            pointwise!(2, Promotion::Float, scalar_params, $cpu_name; floats |$x, $n| $e;);
+            pointwise!(2, Promotion::Float, scalar_params, $cpu_name; floats |$x, $n| $($form)*;);
             samples: samples;
             // Beside a zero of the polynomial the recurrence has few digits.
             ulp: 1024.0;
@@ -37,40 +37,40 @@ macro_rules! polynomials {
 polynomials! {
     /// Chebyshev's polynomial of the first kind.
     fn special_chebyshev_polynomial_t, special_chebyshev_polynomial_t_out, "chebyshev_polynomial_t_cpu" =
-        |x, n| polynomial::chebyshev_t(x, n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::T, x, n), if is_low(n), else chebyshev(Kind::T, x, n) };
     /// Chebyshev's polynomial of the second kind.
     fn special_chebyshev_polynomial_u, special_chebyshev_polynomial_u_out, "chebyshev_polynomial_u_cpu" =
-        |x, n| polynomial::chebyshev_u(x, n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::U, x, n), if is_low(n), else chebyshev(Kind::U, x, n) };
     /// Chebyshev's polynomial of the third kind.
     fn special_chebyshev_polynomial_v, special_chebyshev_polynomial_v_out, "chebyshev_polynomial_v_cpu" =
-        |x, n| polynomial::chebyshev_v(x, n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::V, x, n), if is_low(n), else chebyshev(Kind::V, x, n) };
     /// Chebyshev's polynomial of the fourth kind.
     fn special_chebyshev_polynomial_w, special_chebyshev_polynomial_w_out, "chebyshev_polynomial_w_cpu" =
-        |x, n| polynomial::chebyshev_w(x, n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::W, x, n), if is_low(n), else chebyshev(Kind::W, x, n) };
     /// Hermite's polynomial, as physicists define it.
     fn special_hermite_polynomial_h, special_hermite_polynomial_h_out, "hermite_polynomial_h_cpu" =
-        |x, n| polynomial::hermite_h(x, n);
+        |x, n| { polynomial::hermite_h(x, n) };
     /// Hermite's polynomial, as probabilists define it.
     fn special_hermite_polynomial_he, special_hermite_polynomial_he_out, "hermite_polynomial_he_cpu" =
-        |x, n| polynomial::hermite_he(x, n);
+        |x, n| { polynomial::hermite_he(x, n) };
     /// Laguerre's polynomial.
     fn special_laguerre_polynomial_l, special_laguerre_polynomial_l_out, "laguerre_polynomial_l_cpu" =
-        |x, n| polynomial::laguerre(x, n);
+        |x, n| { polynomial::laguerre(x, n) };
     /// Legendre's polynomial.
     fn special_legendre_polynomial_p, special_legendre_polynomial_p_out, "legendre_polynomial_p_cpu" =
-        |x, n| polynomial::legendre(x, n);
+        |x, n| { polynomial::legendre(x, n) };
     /// Chebyshev's polynomial of the first kind of `2 x - 1`.
     fn special_shifted_chebyshev_polynomial_t, special_shifted_chebyshev_polynomial_t_out, "shifted_chebyshev_polynomial_t_cpu" =
-        |x, n| polynomial::chebyshev_t(shifted(x), n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::T, shifted(x), n), if is_low(n), else chebyshev(Kind::T, shifted(x), n) };
     /// Chebyshev's polynomial of the second kind of `2 x - 1`.
     fn special_shifted_chebyshev_polynomial_u, special_shifted_chebyshev_polynomial_u_out, "shifted_chebyshev_polynomial_u_cpu" =
-        |x, n| polynomial::chebyshev_u(shifted(x), n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::U, shifted(x), n), if is_low(n), else chebyshev(Kind::U, shifted(x), n) };
     /// Chebyshev's polynomial of the third kind of `2 x - 1`.
     fn special_shifted_chebyshev_polynomial_v, special_shifted_chebyshev_polynomial_v_out, "shifted_chebyshev_polynomial_v_cpu" =
-        |x, n| polynomial::chebyshev_v(shifted(x), n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::V, shifted(x), n), if is_low(n), else chebyshev(Kind::V, shifted(x), n) };
     /// Chebyshev's polynomial of the fourth kind of `2 x - 1`.
     fn special_shifted_chebyshev_polynomial_w, special_shifted_chebyshev_polynomial_w_out, "shifted_chebyshev_polynomial_w_cpu" =
-        |x, n| polynomial::chebyshev_w(shifted(x), n);
+        |x, n| { => chebyshev_low::<I, T>(Kind::W, shifted(x), n), if is_low(n), else chebyshev(Kind::W, shifted(x), n) };
 }
 
 /// All entries of this file.

@@ -450,7 +450,7 @@ unary! {
 unary! {
     /// The inverse of the error function.
     fn erfinv, erfinv_, erfinv_out(x): Promotion::Float;
-    { floats |x| x.erfinv::<I>(); }
+    { floats |x| => x.erfinv_common::<I>(), if x.is_common_erfinv(), else x.erfinv::<I>(); }
     derivative: backward! { self_(g, result: Tensor) => g.mul(&result.mul(&result)?.exp()?)?.div(std::f64::consts::FRAC_2_SQRT_PI)? };
     samples: |m| super::examples(&OP, m, -0.9, 0.9, &[]);
 }

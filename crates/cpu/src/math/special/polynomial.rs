@@ -4,7 +4,8 @@
 //! type does; Chebyshev's of higher orders inside (-1, 1) by their trigonometric form (22.3.15, 22.3.16). An order is
 //! taken towards zero; a negative one, or one that is not a number, gives 0.
 
-use super::super::{Float, double};
+use super::super::poly::select;
+use super::super::{Float, Isa, double};
 use super::I;
 
 /// The largest order that a recurrence is followed to: beyond it the result is NaN.
@@ -36,56 +37,101 @@ fn recurrence<T: Float>(n: i64, first: T, next: impl Fn(T, T, T) -> T) -> T {
     here
 }
 
-/// What two of Chebyshev's kinds have in common: the value at 1 and -1, the trigonometric form of the angle `t` with
-/// `cos t = x`, and the polynomial of order 1.
+/// Chebyshev's four kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The first.
+    T,
+    /// The second.
+    U,
+    /// The third.
+    V,
+    /// The fourth.
+    W,
+}
+
+impl Kind {
+    /// The polynomial of order 1.
+    #[inline(always)]
+    fn first<T: Float>(self, x: T) -> T {
+        match self {
+            Kind::T => x,
+            Kind::U => x + x,
+            Kind::V => x + x - T::ONE,
+            Kind::W => x + x + T::ONE,
+        }
+    }
+
+    /// The magnitude of the value at 1 (`one`) and at -1.
+    fn at_ends(self, n: f64, one: bool) -> f64 {
+        match self {
+            Kind::T => 1.0,
+            Kind::U => n + 1.0,
+            Kind::V => {
+                if one {
+                    1.0
+                } else {
+                    n + n + 1.0
+                }
+            }
+            Kind::W => {
+                if one {
+                    n + n + 1.0
+                } else {
+                    1.0
+                }
+            }
+        }
+    }
+
+    /// The value at the cosine of `t`.
+    fn of_angle(self, t: f64, n: f64) -> f64 {
+        let (sin, cos) = (double::sin::<I>, double::cos::<I>);
+        match self {
+            Kind::T => cos(n * t),
+            Kind::U => sin((n + 1.0) * t) / sin(t),
+            Kind::V => cos((n + 0.5) * t) / cos(0.5 * t),
+            Kind::W => sin((n + 0.5) * t) / sin(0.5 * t),
+        }
+    }
+}
+
+/// Chebyshev's polynomial.
 #[inline(always)]
-fn chebyshev<T: Float>(
-    x: T,
-    n: T,
-    at_ends: impl Fn(f64, bool) -> f64,
-    of_angle: impl Fn(f64, f64) -> f64,
-    first: T,
-) -> T {
+pub fn chebyshev<T: Float>(kind: Kind, x: T, n: T) -> T {
     let n = order(n);
     if n < 0 {
         return T::ZERO;
     }
     if x == T::ONE || x == -T::ONE {
-        return T::from_f64(at_ends(n as f64, x > T::ZERO) * if x > T::ZERO || n % 2 == 0 { 1.0 } else { -1.0 });
+        let sign = if x > T::ZERO || n % 2 == 0 { 1.0 } else { -1.0 };
+        return T::from_f64(kind.at_ends(n as f64, x > T::ZERO) * sign);
     }
     if n > 8 && x > -T::ONE && x < T::ONE {
-        return T::from_f64(of_angle(double::acos::<I>(x.to_f64()), n as f64));
+        return T::from_f64(kind.of_angle(double::acos::<I>(x.to_f64()), n as f64));
     }
-    recurrence(n, first, |_, here, before| (x + x) * here - before)
+    recurrence(n, kind.first(x), |_, here, before| (x + x) * here - before)
 }
 
-fn sin(x: f64) -> f64 {
-    double::sin::<I>(x)
-}
-fn cos(x: f64) -> f64 {
-    double::cos::<I>(x)
-}
-
-/// Chebyshev's polynomial of the first kind.
-pub fn chebyshev_t<T: Float>(x: T, n: T) -> T {
-    chebyshev(x, n, |_, _| 1.0, |t, n| cos(n * t), x)
+/// Whether [`chebyshev_low`] takes the order.
+#[inline(always)]
+pub fn is_low<T: Float>(n: T) -> bool {
+    (n > -T::ONE) & (n < T::from_f64(9.0))
 }
 
-/// Chebyshev's polynomial of the second kind.
-pub fn chebyshev_u<T: Float>(x: T, n: T) -> T {
-    chebyshev(x, n, |n, _| n + 1.0, |t, n| sin((n + 1.0) * t) / sin(t), x + x)
-}
-
-/// Chebyshev's polynomial of the third kind.
-pub fn chebyshev_v<T: Float>(x: T, n: T) -> T {
-    let at_ends = |n: f64, one: bool| if one { 1.0 } else { n + n + 1.0 };
-    chebyshev(x, n, at_ends, |t, n| cos((n + 0.5) * t) / cos(0.5 * t), x + x - T::ONE)
-}
-
-/// Chebyshev's polynomial of the fourth kind.
-pub fn chebyshev_w<T: Float>(x: T, n: T) -> T {
-    let at_ends = |n: f64, one: bool| if one { n + n + 1.0 } else { 1.0 };
-    chebyshev(x, n, at_ends, |t, n| sin((n + 0.5) * t) / sin(0.5 * t), x + x + T::ONE)
+/// [`chebyshev`] where [`is_low`] holds: the recurrence as far as any of these orders needs it, so that loops over it
+/// vectorise.
+#[inline(always)]
+pub fn chebyshev_low<L: Isa, T: Float>(kind: Kind, x: T, n: T) -> T {
+    let n = n.trunc::<L>();
+    let (mut before, mut here, mut k) = (T::ONE, kind.first(x), T::ONE);
+    let mut value = select(n == T::ZERO, before, here);
+    for _ in 1..8 {
+        (before, here) = (here, (x + x) * here - before);
+        k += T::ONE;
+        value = select(n == k, here, value);
+    }
+    value
 }
 
 /// The point of [-1, 1] that a point of [0, 1] is moved to for the shifted polynomials.

@@ -14,19 +14,37 @@ const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
 /// and of the result in the root of `w` from there to 108.
 #[inline(always)]
 fn erf_inverse<I: Isa>(x: f64, w: f64) -> f64 {
-    let near = x
-        * horner!(I, w - 3.0; 1.6235420065379758, 0.24163040414304734, -0.005738136016107892, -0.0008361815249746705, 0.00019506272533632716, -1.2716873090583234e-05, -1.7489187809627485e-06, 4.502891203278818e-07, -2.3407992568788055e-08, -5.5654659371024445e-09, 1.0684025387667025e-09, -1.48666180578682e-11, -1.4563269630773788e-11, 1.2732868700624292e-12);
     let far = horner!(I, w.sqrt() - 6.42; 6.283861312324651, 1.0091908612551515, -0.0005075830164657866, -1.4684600856125283e-05, 1.277132758032318e-05, -3.2135742606262375e-06, 6.525561858823115e-07, -1.1482683377726946e-07, 1.5992555839915578e-08, -3.5198531042260473e-09, 1.3099074012044323e-09, -6.735825457379676e-11, -8.320211427849854e-11, 1.6796898957177662e-12, 6.526560574520647e-12, -5.705725707958444e-13, -1.7356863763100007e-13, 2.299458503448447e-14);
-    select(w < 6.0, near, far.copysign(x))
+    select(w < 6.0, erf_inverse_near::<I>(x, w), far.copysign(x))
+}
+
+/// [`erf_inverse`] for `w` up to 6.
+#[inline(always)]
+fn erf_inverse_near<I: Isa>(x: f64, w: f64) -> f64 {
+    x * horner!(I, w - 3.0; 1.6235420065379758, 0.24163040414304734, -0.005738136016107892, -0.0008361815249746705, 0.00019506272533632716, -1.2716873090583234e-05, -1.7489187809627485e-06, 4.502891203278818e-07, -2.3407992568788055e-08, -5.5654659371024445e-09, 1.0684025387667025e-09, -1.48666180578682e-11, -1.4563269630773788e-11, 1.2732868700624292e-12)
+}
+
+/// Whether `erfinv_common` takes it: the logarithm of `1 - x^2` is above -6.
+#[inline(always)]
+pub fn is_common_erfinv(x: f32) -> bool {
+    x.abs() < 0.998
+}
+
+/// The inverse of the error function of a number not too close to 1.
+#[inline(always)]
+pub fn erfinv_common<I: Isa>(x: f32) -> f32 {
+    let x = x as f64;
+    // The factors are exact.
+    erf_inverse_near::<I>(x, -double::log_lite::<I>((1.0 - x) * (1.0 + x))) as f32
 }
 
 /// The inverse of the error function.
 #[inline(always)]
 pub fn erfinv<I: Isa>(x: f32) -> f32 {
     let x = x as f64;
-    // The factors are exact; beyond 1 the logarithm is NaN.
-    let y = erf_inverse::<I>(x, -double::log::<I>((1.0 - x) * (1.0 + x)));
-    select(x.abs() == 1.0, f64::INFINITY.copysign(x), y) as f32
+    let y = erf_inverse::<I>(x, -double::log_lite::<I>((1.0 - x) * (1.0 + x)));
+    let y = select(x.abs() == 1.0, f64::INFINITY.copysign(x), y);
+    select(x.abs() <= 1.0, y, f64::NAN) as f32
 }
 
 /// The inverse of the normal distribution function.
