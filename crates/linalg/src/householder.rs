@@ -7,6 +7,7 @@ use crate::Number;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use num_traits::{Float, One, ToPrimitive, Zero};
+use pulp::Arch;
 
 /// Reflectors per block.
 const BLOCK: usize = 32;
@@ -39,12 +40,17 @@ fn norm<T: Number>(x: &[T]) -> T::Part {
     Float::sqrt(sum(x.len(), |i| x[i].scaled(scale).size_squared())) * largest
 }
 
-/// A sum in four parts, which the compiler can vectorise.
+/// A sum in parts that the compiler can vectorise; the longer, the more of them.
 #[inline(always)]
 fn sum<R: Copy + Zero + std::ops::AddAssign>(n: usize, term: impl Fn(usize) -> R) -> R {
-    let mut parts = [R::zero(); 4];
-    let whole = n / 4 * 4;
-    for i in (0..whole).step_by(4) {
+    if n < 64 { sum_in_parts::<R, 4>(n, term) } else { sum_in_parts::<R, 32>(n, term) }
+}
+
+#[inline(always)]
+fn sum_in_parts<R: Copy + Zero + std::ops::AddAssign, const N: usize>(n: usize, term: impl Fn(usize) -> R) -> R {
+    let mut parts = [R::zero(); N];
+    let whole = n / N * N;
+    for i in (0..whole).step_by(N) {
         for (k, part) in parts.iter_mut().enumerate() {
             *part += term(i + k);
         }
@@ -52,7 +58,13 @@ fn sum<R: Copy + Zero + std::ops::AddAssign>(n: usize, term: impl Fn(usize) -> R
     for i in whole..n {
         parts[i - whole] += term(i);
     }
-    (parts[0] + parts[1]) + (parts[2] + parts[3])
+    let mut count = N;
+    while count > 1 {
+        count /= 2;
+        let (low, high) = parts[..2 * count].split_at_mut(count);
+        low.iter_mut().zip(high).for_each(|(x, y)| *x += *y);
+    }
+    parts[0]
 }
 
 /// `c -= factor * v (v^H c)` for each column, where `v[0]` is taken for 1.
@@ -60,16 +72,22 @@ fn reflect<T: Number>(v: &[T], factor: T, columns: &mut [T], stride: usize, offs
     if factor.is_zero() {
         return;
     }
-    for column in columns.chunks_exact_mut(stride) {
-        let column = &mut column[offset..];
-        let rest = v.len() - 1;
-        let product = column[0] + sum(rest, |i| v[i + 1].conjugate() * column[i + 1]);
-        let product = product * factor;
-        column[0] -= product;
-        for (x, &v) in column[1..].iter_mut().zip(&v[1..]) {
-            *x -= v * product;
-        }
-    }
+    // Compiled once more for the vectors that this machine has.
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            let rest = &v[1..];
+            for column in columns.chunks_exact_mut(stride) {
+                let (first, column) = column[offset..offset + v.len()].split_at_mut(1);
+                let product = first[0] + sum(rest.len(), |i| rest[i].conjugate() * column[i]);
+                let product = product * factor;
+                first[0] -= product;
+                for (x, &v) in column.iter_mut().zip(rest) {
+                    *x -= v * product;
+                }
+            }
+        },
+    );
 }
 
 /// A block of reflectors, and what their product is made of.

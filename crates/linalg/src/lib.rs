@@ -3,7 +3,7 @@
 //! Matrices are slices in column-major order without gaps; sizes come first, then what is read, then what is written.
 //! Cholesky, LU, triangular solves, singular values and eigenvalues are faer's algorithms; what faer does not have in the
 //! form that LAPACK (and so PyTorch) shows (reflectors with real diagonals, symmetric pivoting) is in `householder` and
-//! `symmetric`. [`Field`] has one method per factorization; each is compiled here, once for each of four dtypes, so that
+//! `symmetric`; eigenvalues and singular values without vectors end in `tridiagonal`. [`Field`] has one method per factorization; each is compiled here, once for each of four dtypes, so that
 //! nothing that uses this crate compiles faer's generic code again.
 
 mod factor;
@@ -11,6 +11,7 @@ mod householder;
 mod number;
 mod spectral;
 mod symmetric;
+mod tridiagonal;
 
 pub use number::Number;
 

@@ -1,11 +1,11 @@
 //! Singular values and eigenvalues: faer's algorithms, with LAPACK's lengths and phases of eigenvectors.
 
-use crate::Number;
 use crate::number::convert;
+use crate::{Number, tridiagonal};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{self, ComputeEigenvectors};
-use faer::linalg::svd::{self, ComputeSvdVectors};
+use faer::linalg::evd::{self, ComputeEigenvectors, tridiag};
+use faer::linalg::svd::{self, ComputeSvdVectors, bidiag};
 use faer::{MatMut, MatRef, Par};
 use num_complex::Complex;
 use num_traits::{Float, NumCast, One, Zero};
@@ -46,6 +46,9 @@ pub fn svd<T: Number, W: Number>(
         return 0;
     }
     let wide: Vec<W> = a.iter().map(|&x| convert(x)).collect();
+    if vectors.is_none() && size_of::<T>() < size_of::<W>() && singular_values(m, n, &wide, s) {
+        return 0;
+    }
     let mut values = zeros::<W>(k);
     let (u_columns, v_rows) = vectors.as_ref().map_or((0, 0), |(u, vh)| (u.len() / m, vh.len() / n));
     let (mut u, mut v) = (zeros::<W>(m * u_columns), zeros::<W>(n * v_rows));
@@ -80,6 +83,55 @@ pub fn svd<T: Number, W: Number>(
     if done.is_ok() { 0 } else { FAILED }
 }
 
+/// The singular values of a matrix that came from narrower numbers, as the roots of the eigenvalues of a square: what that
+/// loses of the small ones, the narrower numbers do not have. `false` if they were not found.
+fn singular_values<W: Number, R: Number<Part = R>>(m: usize, n: usize, a: &[W], s: &mut [R]) -> bool {
+    let given = MatRef::from_column_major_slice(a, m, n);
+    let mut bidiagonal = if m < n { given.transpose().to_owned() } else { given.to_owned() };
+    let (m, n) = (m.max(n), m.min(n));
+    let mut reflectors = zeros::<W>(2 * n);
+    let (left, right) = reflectors.split_at_mut(n);
+    let scratch = bidiag::bidiag_in_place_scratch::<W>(m, n, Par::Seq, Default::default());
+    bidiag::bidiag_in_place(
+        bidiagonal.as_mut(),
+        MatMut::from_column_major_slice_mut(left, 1, n),
+        MatMut::from_column_major_slice_mut(&mut right[1..], 1, n - 1),
+        Par::Seq,
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    );
+    let square = |i: usize, j: usize| -> f64 { convert(bidiagonal[(i, j)].size_squared()) };
+    let above = |i: usize| if i + 1 < n { square(i, i + 1) } else { 0.0 };
+    let mut diagonal: Vec<f64> = (0..n).map(|i| square(i, i) + if i > 0 { above(i - 1) } else { 0.0 }).collect();
+    let mut beside: Vec<f64> = (1..n).map(|i| (square(i - 1, i - 1) * above(i - 1)).sqrt()).collect();
+    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside);
+    for (s, value) in s.iter_mut().zip(diagonal.iter().rev()) {
+        *s = convert(value.max(0.0).sqrt());
+    }
+    found
+}
+
+/// The eigenvalues of a Hermitian matrix whose lower triangle is read. `false` if they were not found.
+fn eigenvalues<W: Number, R: Number<Part = R>>(n: usize, a: &[W], values: &mut [R]) -> bool {
+    let mut reduced = MatRef::from_column_major_slice(a, n, n).to_owned();
+    let mut reflectors = zeros::<W>(n - 1);
+    let scratch = tridiag::tridiag_in_place_scratch::<W>(n, Par::Seq, Default::default());
+    tridiag::tridiag_in_place(
+        reduced.as_mut(),
+        MatMut::from_column_major_slice_mut(&mut reflectors, 1, n - 1),
+        Par::Seq,
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    );
+    let mut diagonal: Vec<f64> = (0..n).map(|i| convert(reduced[(i, i)].re())).collect();
+    let mut beside: Vec<f64> = (1..n).map(|i| convert(reduced[(i, i - 1)].size())).collect();
+    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside);
+    for (to, value) in values.iter_mut().zip(diagonal) {
+        *to = convert(value);
+    }
+    found
+}
+
 pub fn eigh<T: Number, W: Number>(n: usize, a: &[T], values: &mut [T::Part], vectors: Option<&mut [T]>) -> i32 {
     if n == 0 {
         return 0;
@@ -88,6 +140,9 @@ pub fn eigh<T: Number, W: Number>(n: usize, a: &[T], values: &mut [T::Part], vec
     for i in 0..n {
         // The diagonal is meant to be real.
         wide[i * n + i] = W::from_real(wide[i * n + i].re());
+    }
+    if vectors.is_none() && eigenvalues(n, &wide, values) {
+        return 0;
     }
     let mut found = zeros::<W>(n);
     let mut u = zeros::<W>(if vectors.is_some() { n * n } else { 0 });

@@ -4,11 +4,13 @@
 //! 2014) and Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in PyTorch's order.
 
 use crate::access::{elements, elements_mut};
-use crate::{Body, DType, Device, Dims, Error, Op, Result, Scalar, Tensor, backward, ensure, sample};
+use super::matmul::baddbmm;
+use super::spectral::is_tracked;
+use crate::{Body, DType, Device, Dims, Error, MemoryFormat, Op, Result, Scalar, Tensor, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 
 /// The parameters of one layer in one direction.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Cell<'a> {
     weight_ih: &'a Tensor,
     weight_hh: &'a Tensor,
@@ -16,7 +18,13 @@ struct Cell<'a> {
     bias_hh: Option<&'a Tensor>,
     /// Makes the output of an LSTM smaller than its cell.
     projection: Option<&'a Tensor>,
+    /// `weight_hh` transposed and cut into panels of [`PANEL`] columns, (panels, hidden, columns): laid out once, it is
+    /// multiplied by at every time without being packed anew.
+    panels: Option<Tensor>,
 }
+
+/// Columns of a panel: two vectors of the widest registers.
+const PANEL: i64 = 32;
 
 /// The state of a cell: what it gives out, and for an LSTM what it keeps.
 #[derive(Clone)]
@@ -44,9 +52,17 @@ type Step = fn(&Tensor, &Cell<'_>, &State) -> Result<State>;
 
 /// Both shares of the gates, where they are just added up.
 fn gates(share: &Tensor, cell: &Cell<'_>, hidden: &Tensor) -> Result<Tensor> {
-    match (cell.bias_hh, hidden.dim()) {
-        (None, 2) => share.addmm(hidden, &cell.weight_hh.t()?),
-        (bias, _) => hidden.linear(cell.weight_hh, bias)?.add(share),
+    match (&cell.panels, cell.bias_hh, hidden.dim()) {
+        (Some(panels), None, 2) => {
+            let [count, size] = [panels.size(0)?, panels.size(1)?];
+            let sums = share.clone_in(MemoryFormat::Contiguous)?;
+            let columns = sums.view(&[-1, count, PANEL])?.permute(&[1, 0, 2])?;
+            let hidden = hidden.expand(&[count, -1, size])?;
+            baddbmm::INPLACE.call(&[(&columns).into(), (&hidden).into(), panels.into()])?;
+            Ok(sums)
+        }
+        (None, None, 2) => share.addmm(hidden, &cell.weight_hh.t()?),
+        (_, bias, _) => hidden.linear(cell.weight_hh, bias)?.add(share),
     }
 }
 
@@ -231,6 +247,21 @@ struct Network<'a> {
     bidirectional: bool,
 }
 
+/// Whether the state's shares of the gates are better computed by panels: there are several rows and times, and nothing is
+/// recorded.
+fn suits_panels(share: &Tensor, hidden: &Tensor, weight: &Tensor) -> bool {
+    let all = [share, hidden, weight];
+    let (rows, columns) = (hidden.sizes().first().copied().unwrap_or(0), weight.sizes()[0]);
+    let plain = all.iter().all(|t| !is_tracked(t) && t.device() == Device::CPU && t.dtype() == weight.dtype());
+    plain
+        && matches!(weight.dtype(), DType::F32 | DType::F64)
+        && weight.is_contiguous()
+        && hidden.dim() == 2
+        && columns % PANEL == 0
+        && rows >= 4
+        && share.numel() as i64 >= 4 * rows * columns
+}
+
 impl<'a> Network<'a> {
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -258,6 +289,7 @@ impl<'a> Network<'a> {
             bias_ih: has_biases.then(|| &p[2]),
             bias_hh: has_biases.then(|| &p[3]),
             projection: if projected { p.last() } else { None },
+            panels: None,
         });
         let hidden = hx.first().ok_or_else(|| Error::runtime("a recurrent network needs a hidden state"))?;
         ensure!(hidden.size(0)? == count as i64, "Expected more hidden states in stacked_rnn");
@@ -270,13 +302,18 @@ impl<'a> Network<'a> {
     }
 
     /// The input's share of the gates for all times at once, which is one large product, and what of the cell remains.
-    fn shares<'c>(&self, x: &Tensor, cell: &Cell<'c>) -> Result<(Tensor, Cell<'c>)> {
-        match (cell.bias_ih, cell.bias_hh) {
+    fn shares<'c>(&self, x: &Tensor, cell: &Cell<'c>, state: &State) -> Result<(Tensor, Cell<'c>)> {
+        let (share, mut rest) = match (cell.bias_ih, cell.bias_hh) {
             (Some(ih), Some(hh)) if self.kind.adds => {
-                Ok((x.linear(cell.weight_ih, Some(&ih.add(hh)?))?, Cell { bias_hh: None, ..*cell }))
+                (x.linear(cell.weight_ih, Some(&ih.add(hh)?))?, Cell { bias_hh: None, ..cell.clone() })
             }
-            (bias, _) => Ok((x.linear(cell.weight_ih, bias)?, *cell)),
+            (bias, _) => (x.linear(cell.weight_ih, bias)?, cell.clone()),
+        };
+        if self.kind.adds && suits_panels(&share, &state.hidden, cell.weight_hh) {
+            let panels = rest.weight_hh.view(&[-1, PANEL, rest.weight_hh.size(1)?])?;
+            rest.panels = Some(panels.transpose(1, 2)?.contiguous()?);
         }
+        Ok((share, rest))
     }
 
     /// Runs all layers; `layer` runs one in one direction.
@@ -308,7 +345,7 @@ impl<'a> Network<'a> {
     fn over_sequence(&self, input: &Tensor, batch_first: bool) -> Result<(Tensor, State)> {
         let x = if batch_first { input.transpose(0, 1)? } else { input.clone() };
         let (y, state) = self.run(x, |x, cell, state, backwards| {
-            let (shares, cell) = self.shares(x, cell)?;
+            let (shares, cell) = self.shares(x, cell, state)?;
             let mut shares = shares.unbind(0)?;
             ensure!(!shares.is_empty(), "Expected sequence length to be larger than 0 in RNN");
             if backwards {
@@ -343,7 +380,7 @@ impl<'a> Network<'a> {
             sizes.iter().sum::<i64>()
         );
         self.run(data.clone(), |x, cell, state, backwards| {
-            let (shares, cell) = self.shares(x, cell)?;
+            let (shares, cell) = self.shares(x, cell, state)?;
             let shares = shares.split_with_sizes(&sizes, 0)?;
             match backwards {
                 false => self.packed_forwards(&shares, &sizes, &cell, state),
@@ -562,7 +599,7 @@ fn single(
             weight_hh.size(1)?
         );
     }
-    let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None };
+    let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None, panels: None };
     step(&input.linear(weight_ih, bias_ih)?, &cell, &state)
 }
 

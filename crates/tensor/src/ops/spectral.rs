@@ -14,7 +14,7 @@ use flambeau_linalg::{Field, Number};
 const NOT_FINITE: i32 = -1;
 
 /// Whether a gradient or a tangent may be wanted, so that vectors are needed.
-fn is_tracked(x: &Tensor) -> bool {
+pub(super) fn is_tracked(x: &Tensor) -> bool {
     (x.requires_grad() && crate::autograd::is_grad_enabled()) || x.tangent().is_some()
 }
 
