@@ -173,7 +173,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
             let numbers = std::array::from_fn(|k| fixed[k].then(|| inputs[k].0.read_unaligned()));
-            let from = |start: usize| -> [*const T; N] { std::array::from_fn(|k| inputs[k].0.add(start & inputs[k].1)) };
+            let from =
+                |start: usize| -> [*const T; N] { std::array::from_fn(|k| inputs[k].0.add(start & inputs[k].1)) };
             let mut start = 0;
             while start + CHUNK <= n {
                 let results = Self::chunk::<I>(from(start), numbers, p);
