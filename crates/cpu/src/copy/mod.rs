@@ -5,10 +5,12 @@
 //! destination run along different dimensions, see `transpose.rs`).
 
 mod cast;
+mod join;
 pub(crate) mod stream;
 mod transpose;
 
 pub use cast::{CastStrip, cast_strip};
+pub use join::join_rows;
 
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;

@@ -143,3 +143,39 @@ fn fills() {
     unsafe { fill_strided(&[100_000], (data.as_mut_ptr().cast(), &[2]), 2, &value) };
     assert!(data.iter().all(|x| x.to_f32() == 1.5));
 }
+
+#[test]
+fn rows_join() {
+    // Pairs and more of one number, parts of odd sizes, parts left to `memcpy`; blocks and what is left of them.
+    let widths: [&[usize]; 12] = [
+        &[4, 4],
+        &[4, 4, 4],
+        &[4, 4, 4, 4],
+        &[8, 8],
+        &[1, 1, 1],
+        &[16, 16],
+        &[12, 0, 5],
+        &[3, 256, 255],
+        &[257, 4],
+        &[600, 1],
+        &[7],
+        &[],
+    ];
+    for widths in widths {
+        for rows in [0, 1, 31, 32, 100] {
+            let arrays: Vec<Vec<u8>> = widths
+                .iter()
+                .enumerate()
+                .map(|(k, w)| (0..w * rows).map(|i| (i * 7 + k * 31) as u8).collect())
+                .collect();
+            let parts: Vec<(*const u8, usize)> = arrays.iter().zip(widths).map(|(a, &w)| (a.as_ptr(), w)).collect();
+            let wanted: Vec<u8> = (0..rows)
+                .flat_map(|r| arrays.iter().zip(widths).flat_map(move |(a, &w)| a[r * w..][..w].to_vec()))
+                .collect();
+            let mut joined = vec![0; wanted.len()];
+            // SAFETY: each array holds `rows` parts, and there is room for as many rows.
+            unsafe { join_rows(joined.as_mut_ptr(), &parts, rows) };
+            assert_eq!(joined, wanted, "{widths:?} x {rows}");
+        }
+    }
+}

@@ -38,9 +38,6 @@ const LONG: usize = 1 << 16;
 /// The most rows side by side.
 const TILE: usize = 256;
 
-/// The fewest rows side by side, where there are more.
-const LEAST_TILE: usize = 64;
-
 /// Fewer neighbouring rows than this are not worth vectorising across.
 const NARROW: usize = 16;
 
@@ -134,6 +131,11 @@ trait RowFunction: 'static {
     fn scale_short<I: Isa, T: Float>(sum: T) -> T {
         T::from_f64(Self::scale(sum.to_f64()))
     }
+    /// [`RowFunction::scale`] in the dtype of the results, for rows side by side.
+    #[inline(always)]
+    fn scale_side<I: Isa, T: Float>(sum: f64) -> T {
+        T::from_f64(Self::scale(sum))
+    }
     /// Whether the result is the term times the scale.
     const SCALED_TERM: bool = false;
 }
@@ -192,6 +194,12 @@ impl RowFunction for LogSoftmax {
     #[inline(always)]
     fn scale_short<I: Isa, T: Float>(sum: T) -> T {
         sum.log::<I>()
+    }
+    #[inline(always)]
+    fn scale_side<I: Isa, T: Float>(sum: f64) -> T {
+        // What rounding to `T` loses counts where the sum is near 1, and its logarithm near 0.
+        let rounded = T::from_f64(sum);
+        rounded.log::<I>() + T::from_f64(sum - rounded.to_f64()) / rounded
     }
 }
 
@@ -403,53 +411,155 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
     }
 }
 
-/// Rows side by side: `dim` lines of `cols` elements, strides in elements.
+/// Rows side by side: `dim` lines of `cols` elements, strides in elements, and room for `LANES` elements of every line if
+/// there is a maximum to be found.
 struct Columns<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
-    type Args = ([*const T; 2], *mut T, usize, [usize; 2], usize);
+    type Args = ([*const T; 2], *mut T, usize, [usize; 2], usize, *mut T);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>(([a, b], out, dim, [stride, out_stride], cols): Self::Args) {
-        let (mut max, mut sum, mut scale) = ([T::NEG_INFINITY; TILE], [0.0f64; TILE], [<T as Number>::ZERO; TILE]);
-        let (max, sum, scale) = (&mut max[..cols], &mut sum[..cols], &mut scale[..cols]);
-        // SAFETY: `dim` lines of `cols` elements each by the caller's contract.
-        let line = |p: *const T, d: usize| unsafe { std::slice::from_raw_parts(p.add(d * stride), cols) };
-        if F::MAX {
+    unsafe fn run<I: Isa>(([a, b], out, dim, strides, cols, room): Self::Args) {
+        if !F::MAX {
+            // SAFETY: the caller's contract.
+            return unsafe { Self::gradients::<I>([a, b], out, dim, strides, cols) };
+        }
+        let mut start = 0;
+        while start < cols {
+            let (a, out) = (a.wrapping_add(start), out.wrapping_add(start));
+            // SAFETY: the caller's contract, of columns that there are.
+            unsafe {
+                if cols - start >= LANES {
+                    Self::chunk::<I, LANES>(a, out, dim, strides, LANES, room);
+                    start += LANES;
+                } else {
+                    let n = NARROW.min(cols - start);
+                    Self::chunk::<I, NARROW>(a, out, dim, strides, n, room);
+                    start += n;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float, F: RowFunction> Columns<T, F> {
+    /// `n` columns, at most `W`, of a function of one input, with what belongs to each column in registers.
+    ///
+    /// # Safety
+    /// As [`Columns`].
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+    unsafe fn chunk<I: Isa, const W: usize>(
+        a: *const T,
+        out: *mut T,
+        dim: usize,
+        [stride, out_stride]: [usize; 2],
+        n: usize,
+        room: *mut T,
+    ) {
+        let zero = <T as Number>::ZERO;
+        // The first pass leaves a copy for the others: lines whose distance is near a power of two fall together in the
+        // caches' sets, and are soon gone.
+        let kept = |d: usize| room.wrapping_add(d * W).cast::<[T; W]>();
+        // SAFETY: `n` elements of every line, and `W` of the room; what is left of a line fills part of an array.
+        unsafe {
+            let mut max = [T::NEG_INFINITY; W];
             for d in 0..dim {
-                let a = line(a, d);
+                let from = a.wrapping_add(d * stride);
+                let mut x = [zero; W];
+                if n == W {
+                    x = from.cast::<[T; W]>().read_unaligned();
+                } else {
+                    std::ptr::copy_nonoverlapping(from, x.as_mut_ptr(), n);
+                }
+                for l in 0..W {
+                    max[l] = select(x[l] > max[l], x[l], max[l]);
+                }
+                kept(d).write_unaligned(x);
+            }
+            let mut sums = [0.0f64; W];
+            for d in 0..dim {
+                for next in (0..W).step_by(64 / size_of::<T>()) {
+                    prefetch(a.wrapping_add(d * stride + W + next).cast());
+                }
+                let x = kept(d).read_unaligned();
+                let mut terms = [zero; W];
+                let mut rare = 0u32;
+                if F::CHOICE {
+                    for l in 0..W {
+                        rare |= !F::is_common::<T>(x[l], max[l]) as u32;
+                    }
+                }
+                if F::CHOICE && rare == 0 {
+                    for l in 0..W {
+                        terms[l] = F::term_common::<I, T>(x[l], zero, max[l]);
+                    }
+                } else {
+                    for l in 0..W {
+                        terms[l] = F::term::<I, T>(x[l], zero, max[l]);
+                    }
+                }
+                for l in 0..W {
+                    sums[l] += terms[l].to_f64();
+                }
+                if F::SCALED_TERM {
+                    kept(d).write_unaligned(terms);
+                }
+            }
+            let mut scale = [zero; W];
+            for l in 0..W {
+                scale[l] = F::scale_side::<I, T>(sums[l]);
+            }
+            for d in 0..dim {
+                let x = kept(d).read_unaligned();
+                let mut results = [zero; W];
+                for l in 0..W {
+                    results[l] = match F::SCALED_TERM {
+                        true => x[l] * scale[l],
+                        false => F::apply::<I, T>(x[l], zero, max[l], scale[l]),
+                    };
+                }
+                let to = out.wrapping_add(d * out_stride);
+                if n == W {
+                    to.cast::<[T; W]>().write_unaligned(results);
+                } else {
+                    std::ptr::copy_nonoverlapping(results.as_ptr(), to, n);
+                }
+            }
+        }
+    }
+
+    /// A function of two inputs, without a maximum, line by line.
+    ///
+    /// # Safety
+    /// As [`Columns`], with at most [`TILE`] columns.
+    #[inline(always)]
+    unsafe fn gradients<I: Isa>(
+        [a, b]: [*const T; 2],
+        out: *mut T,
+        dim: usize,
+        [stride, out_stride]: [usize; 2],
+        cols: usize,
+    ) {
+        let zero = <T as Number>::ZERO;
+        let (mut sum, mut scale) = ([0.0f64; TILE], [zero; TILE]);
+        let (sum, scale) = (&mut sum[..cols], &mut scale[..cols]);
+        // SAFETY: `dim` lines of `cols` elements each; not slices, because the output may be an input.
+        unsafe {
+            for d in 0..dim {
+                let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
                 for j in 0..cols {
-                    max[j] = select(a[j] > max[j], a[j], max[j]);
+                    sum[j] += F::term::<I, T>(*a.add(j), *b.add(j), zero).to_f64();
                 }
             }
-        }
-        for d in 0..dim {
-            let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
-            let out = out.wrapping_add(d * out_stride);
             for j in 0..cols {
-                // SAFETY: as above; not slices, because the output may be an input.
-                unsafe {
-                    let term = F::term::<I, T>(*a.add(j), *b.add(j), max[j]);
-                    sum[j] += term.to_f64();
-                    if F::SCALED_TERM {
-                        *out.add(j) = term;
-                    }
-                }
+                scale[j] = F::scale_side::<I, T>(sum[j]);
             }
-        }
-        for j in 0..cols {
-            scale[j] = T::from_f64(F::scale(sum[j]));
-        }
-        for d in 0..dim {
-            let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
-            let out = out.wrapping_add(d * out_stride);
-            for j in 0..cols {
-                // SAFETY: as above.
-                unsafe {
-                    *out.add(j) = match F::SCALED_TERM {
-                        true => *out.add(j) * scale[j],
-                        false => F::apply::<I, T>(*a.add(j), *b.add(j), max[j], scale[j]),
-                    }
-                };
+            for d in 0..dim {
+                let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
+                let out = out.wrapping_add(d * out_stride);
+                for j in 0..cols {
+                    *out.add(j) = F::apply::<I, T>(*a.add(j), *b.add(j), zero, scale[j]);
+                }
             }
         }
     }
@@ -559,13 +669,14 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         });
     } else {
         // Whole cache lines wide, as wide as keeps a tile in L2, but wide enough for lines to be fetched ahead.
-        let tile = (TILE_ELEMENTS / dim / NARROW * NARROW).clamp(LEAST_TILE, TILE).min(inner);
+        let tile = (TILE_ELEMENTS / dim / LANES * LANES).clamp(LANES, TILE).min(inner);
         let tiles = inner.div_ceil(tile);
         let columns = entry::<Columns<T, F>>(level());
         let direct = a.is_direct() && b.is_direct() && out.is_direct();
         parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
+            let mut room = Vec::<T>::with_capacity(if F::MAX { dim * LANES } else { 0 });
             let mut scratch = Vec::<T>::with_capacity(if direct { 0 } else { 2 * dim * tile });
-            let first = scratch.as_mut_ptr();
+            let (room, first) = (room.as_mut_ptr(), scratch.as_mut_ptr());
             for i in range {
                 let start = i % tiles * tile;
                 let (at, cols) = (i / tiles * dim * inner + start, tile.min(inner - start));
@@ -574,7 +685,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                     if direct {
                         let null = std::ptr::null_mut();
                         let inputs = [a.read(at, 0, null), b.read(at, 0, null)];
-                        columns((inputs, out.target(at, null), dim, [inner, inner], cols));
+                        columns((inputs, out.target(at, null), dim, [inner, inner], cols, room));
                         continue;
                     }
                     let second = if one_input { first } else { first.add(dim * cols) };
@@ -584,7 +695,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                             b.read_strided(at + d * inner, 1, cols, second.add(d * cols));
                         }
                     }
-                    columns(([first, second], first, dim, [cols, cols], cols));
+                    columns(([first, second], first, dim, [cols, cols], cols, room));
                     for d in 0..dim {
                         out.write_strided(at + d * inner, 1, cols, first.add(d * cols));
                     }

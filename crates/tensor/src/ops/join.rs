@@ -7,7 +7,6 @@ use crate::dims::{self, Dims, wrap_dim, wrap_dims};
 use crate::{
     Body, DType, Error, MemoryFormat, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample,
 };
-use flambeau_base::parallel::parallel_for;
 use flambeau_base::storage::LockSet;
 
 // ---- cat ----------------------------------------------------------------------------------------
@@ -79,18 +78,16 @@ fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
     }
 }
 
-/// Parts of a row, each of so many bytes: of tensors that are contiguous and of the result's dtype, where that is the
-/// order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
-fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<usize>> {
+/// The inputs as parts of rows: addresses, and bytes of a part. For tensors that are contiguous and of the result's
+/// dtype, where that is the order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
+fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<(*const u8, usize)>> {
     let alike = |t: &&&Tensor| t.is_contiguous() && t.dtype() == out.dtype();
     if d == 0 || !out.is_contiguous() || inputs.iter().filter(alike).count() != inputs.len() {
         return None;
     }
-    Some(inputs.iter().map(|t| t.sizes()[d..].iter().product::<i64>() as usize * t.element_size()).collect())
+    let part = |t: &&Tensor| t.sizes()[d..].iter().product::<i64>() as usize * t.element_size();
+    Some(inputs.iter().map(|t| (t.data_ptr().cast_const(), part(t))).collect())
 }
-
-/// Bytes that are copied by one thread at a time, at least.
-const COPY_GRAIN: usize = 1 << 18;
 
 fn cat_run(tensors: &[Tensor], dim: i64, outs: &[Tensor]) -> Result<()> {
     let out = &outs[0];
@@ -99,21 +96,8 @@ fn cat_run(tensors: &[Tensor], dim: i64, outs: &[Tensor]) -> Result<()> {
     let _locks = LockSet::new(inputs.iter().map(|t| (t.storage(), false)).chain([(out.storage(), true)]))?;
     if let Some(parts) = parts_of_rows(&inputs, d, out) {
         let rows = out.sizes()[..d].iter().product::<i64>() as usize;
-        let row: usize = parts.iter().sum();
-        let from: Vec<usize> = inputs.iter().map(|t| t.data_ptr() as usize).collect();
-        let to = out.data_ptr() as usize;
-        parallel_for(rows, (COPY_GRAIN / row.max(1)).max(1), &|range| {
-            for r in range {
-                let mut at = (to + r * row) as *mut u8;
-                for (from, part) in from.iter().zip(&parts) {
-                    // SAFETY: row `r` of an input and its place in row `r` of the result, which tile it; both are locked.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping((from + r * part) as *const u8, at, *part);
-                        at = at.add(*part);
-                    }
-                }
-            }
-        });
+        // SAFETY: each input is as many parts as the result, which they tile, has rows; all are locked and apart.
+        unsafe { flambeau_cpu::copy::join_rows(out.data_ptr(), &parts, rows) };
         return Ok(());
     }
     let strides = byte_strides(out.strides(), out.dtype());

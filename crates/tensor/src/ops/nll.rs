@@ -7,6 +7,7 @@ use crate::{Body, DType, Element, Error, Op, OwnedValue, Result, Tensor, TensorS
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::storage::LockSet;
 use parking_lot::Mutex;
+use std::ops::Range;
 
 /// Targets of one piece of work.
 const PIECE: usize = 4096;
@@ -113,6 +114,61 @@ fn operands(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<(Ten
 /// The sums of losses and weights of a piece of the targets.
 type Part = Result<(f64, f64)>;
 
+/// Sums side by side: an addition need not wait for the one before it.
+const LANES: usize = 8;
+
+/// Log-probabilities, whose elements are at `places`, their target classes, and the weights of the classes.
+struct Losses<'a, T> {
+    log_p: *const T,
+    places: &'a Places,
+    classes: &'a [i64],
+    weights: Option<&'a [T]>,
+    ignore_index: i64,
+}
+
+// SAFETY: what they point to is only read.
+unsafe impl<T: Sync> Sync for Losses<'_, T> {}
+
+impl<T: Element> Losses<'_, T> {
+    /// The sums over a range of the targets; if there is an output, each loss goes to its place there.
+    ///
+    /// # Safety
+    /// The log-probabilities must be valid for every target and class, the output for every target.
+    unsafe fn part(&self, range: Range<usize>, out: Option<*mut T>) -> Part {
+        let [outer, along, inner] = self.places.strides;
+        // The place of the range's first target, from which the others follow.
+        let mut column = range.start % self.places.inner;
+        let mut at = self.places.at(range.start, 0);
+        let (mut losses, mut weights) = ([0.0; LANES], [0.0; LANES]);
+        for i in range {
+            let class = self.classes[i];
+            let (mut loss, mut weight) = (0.0, 0.0);
+            if class != self.ignore_index {
+                if class < 0 || class >= self.places.classes {
+                    return Err(out_of_bounds(class));
+                }
+                weight = self.weights.map_or(1.0, |w| w[class as usize].to_f64());
+                // SAFETY: an element of the input.
+                let log_p = unsafe { self.log_p.offset(at + class as isize * along).read() };
+                loss = -weight * log_p.to_f64();
+            }
+            losses[i % LANES] += loss;
+            weights[i % LANES] += weight;
+            if let Some(out) = out {
+                // SAFETY: an element of the output.
+                unsafe { out.add(i).write(T::from_f64(loss)) };
+            }
+            column += 1;
+            at += inner;
+            if column == self.places.inner {
+                column = 0;
+                at += outer - inner * self.places.inner as isize;
+            }
+        }
+        Ok((losses.iter().sum(), weights.iter().sum()))
+    }
+}
+
 fn out_of_bounds(class: i64) -> Error {
     Error::index(format!("Target {class} is out of bounds."))
 }
@@ -133,48 +189,20 @@ fn run(
     crate::dispatch_dtype!(x.dtype(), T in [floats] => {
         let read = [Some(x), Some(&target), weight.as_ref()].into_iter().flatten().map(|t| (t.storage(), false));
         let _locks = LockSet::of_many(read.chain([(losses.storage(), true)]).collect())?;
-        let (from, to) = (x.data_ptr().cast::<T>() as usize, losses.data_ptr().cast::<T>() as usize);
+        let to = losses.data_ptr().cast::<T>() as usize;
         // SAFETY: contiguous, of these lengths, and locked.
         let classes = unsafe { std::slice::from_raw_parts(target.data_ptr().cast::<i64>(), n) };
         let weights = weight.as_ref().map(|w| {
             // SAFETY: as above.
             unsafe { std::slice::from_raw_parts(w.data_ptr().cast::<T>(), layout.classes as usize) }
         });
+        let given = Losses { log_p: x.data_ptr().cast::<T>(), places: &layout, classes, weights, ignore_index };
         let parts: Mutex<Vec<(usize, Part)>> = Mutex::new(Vec::new());
         parallel_for(n.div_ceil(PIECE), 1, &|pieces| {
             for piece in pieces {
                 let range = piece * PIECE..n.min((piece + 1) * PIECE);
-                let one = |i: usize| -> Result<(f64, f64)> {
-                    let class = classes[i];
-                    if class == ignore_index {
-                        return Ok((0.0, 0.0));
-                    }
-                    if class < 0 || class >= layout.classes {
-                        return Err(out_of_bounds(class));
-                    }
-                    let weight = weights.map_or(1.0, |w| w[class as usize].to_f64());
-                    // SAFETY: an element of the input.
-                    let log_p = unsafe { (from as *const T).offset(layout.at(i, class)).read() };
-                    Ok((-weight * log_p.to_f64(), weight))
-                };
-                let mut sum = Ok((0.0, 0.0));
-                for i in range {
-                    match (one(i), &mut sum) {
-                        (Ok((loss, weight)), Ok((losses, weights))) => {
-                            *losses += loss;
-                            *weights += weight;
-                            if reduction == 0 {
-                                // SAFETY: an element of the result, which is contiguous.
-                                unsafe { (to as *mut T).add(i).write(T::from_f64(loss)) };
-                            }
-                        }
-                        (Err(e), sum) => {
-                            *sum = Err(e);
-                            break;
-                        }
-                        _ => break,
-                    }
-                }
+                // SAFETY: an element for every target and class, and the results' if they are asked for.
+                let sum = unsafe { given.part(range, (reduction == 0).then_some(to as *mut T)) };
                 parts.lock().push((piece, sum));
             }
         });

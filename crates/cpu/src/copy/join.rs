@@ -1,0 +1,127 @@
+//! Rows put together from a part of each of several arrays: concatenation along an inner dimension.
+
+use super::{PIECE_BYTES, Shared, cast_strip_of_size};
+use crate::math::{Isa, Kernel, run};
+use flambeau_base::parallel::parallel_for;
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+
+/// Bytes of the rows that one array after the other is copied to: they stay in the first-level cache meanwhile.
+const BLOCK_BYTES: usize = 1 << 14;
+
+/// Parts of more bytes are left to `memcpy`.
+const LONG_PART: usize = 256;
+
+/// Writes `rows` contiguous rows, each of a part of every array: `parts` has an array's address and the bytes of one of
+/// its parts, which lie end to end.
+///
+/// # Safety
+/// Each array must be valid for `rows` parts, and `to` for `rows` rows; they must not overlap.
+pub unsafe fn join_rows(to: *mut u8, parts: &[(*const u8, usize)], rows: usize) {
+    let row: usize = parts.iter().map(|part| part.1).sum();
+    if row == 0 {
+        return;
+    }
+    let to = Shared(to);
+    let parts: SmallVec<[(Shared<u8>, usize); 8]> = parts.iter().map(|p| (Shared(p.0.cast_mut()), p.1)).collect();
+    parallel_for(rows, (PIECE_BYTES / row).max(1), &|range| {
+        let from: SmallVec<[(*const u8, usize); 8]> =
+            parts.iter().map(|p| (p.0.get().wrapping_add(range.start * p.1).cast_const(), p.1)).collect();
+        // SAFETY: rows `range` of the caller's arrays; no other piece writes to them.
+        unsafe { join_some(to.get().add(range.start * row), row, &from, range.len()) }
+    });
+}
+
+/// [`join_rows`] on one thread; `row` is the sum of the parts.
+unsafe fn join_some(to: *mut u8, row: usize, parts: &[(*const u8, usize)], rows: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if interleaved(to, parts, rows) {
+            return;
+        }
+        let block = (BLOCK_BYTES / row).max(1);
+        for start in (0..rows).step_by(block) {
+            let count = block.min(rows - start);
+            let mut at = to.add(start * row);
+            for &(from, part) in parts {
+                copy_parts(from.add(start * part), part, at, row, count);
+                at = at.add(part);
+            }
+        }
+    }
+}
+
+/// Copies `count` parts that lie end to end to places that are `row` bytes apart.
+unsafe fn copy_parts(from: *const u8, part: usize, to: *mut u8, row: usize, count: usize) {
+    // SAFETY: the caller's parts and places.
+    unsafe {
+        if part > LONG_PART {
+            for i in 0..count {
+                std::ptr::copy_nonoverlapping(from.add(i * part), to.add(i * row), part);
+            }
+        } else if part > 0 {
+            // One piece of a size that has instructions, or two that overlap.
+            let size = (1 << part.ilog2()).min(LONG_PART / 2);
+            let strip = cast_strip_of_size(size);
+            strip(from, part as isize, to, row as isize, count);
+            if part > size {
+                let last = part - size;
+                strip(from.add(last), part as isize, to.add(last), row as isize, count);
+            }
+        }
+    }
+}
+
+/// Joins parts that are one number each, of few arrays, in vectors. False if they are not.
+unsafe fn interleaved(to: *mut u8, parts: &[(*const u8, usize)], rows: usize) -> bool {
+    let size = parts[0].1;
+    if parts.iter().any(|part| part.1 != size) {
+        return false;
+    }
+    macro_rules! of {
+        ($T:ty, $N:literal) => {{
+            let from = std::array::from_fn(|k| parts[k].0.cast());
+            // SAFETY: the caller's contract: `rows` elements of each array.
+            unsafe { run::<Interleave<$T, $N>>((to.cast(), from, rows)) };
+            true
+        }};
+    }
+    match (size, parts.len()) {
+        (4, 2) => of!(u32, 2),
+        (4, 3) => of!(u32, 3),
+        (4, 4) => of!(u32, 4),
+        (8, 2) => of!(u64, 2),
+        _ => false,
+    }
+}
+
+/// One element of each of `N` arrays in turn: where to, the arrays, and how many of each.
+struct Interleave<T, const N: usize>(PhantomData<T>);
+
+impl<T: Copy, const N: usize> Kernel for Interleave<T, N> {
+    type Args = (*mut [T; N], [*const T; N], usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((to, from, n): Self::Args) {
+        // A block is read before it is written, so that the compiler need not fear that they overlap.
+        const BLOCK: usize = 32;
+        let whole = n / BLOCK * BLOCK;
+        // SAFETY: the caller's `n` elements of each array, and as many places.
+        unsafe {
+            for start in (0..whole).step_by(BLOCK) {
+                let blocks: [[T; BLOCK]; N] =
+                    std::array::from_fn(|k| from[k].add(start).cast::<[T; BLOCK]>().read_unaligned());
+                let mut joined = [[blocks[0][0]; N]; BLOCK];
+                for (i, row) in joined.iter_mut().enumerate() {
+                    for (k, element) in row.iter_mut().enumerate() {
+                        *element = blocks[k][i];
+                    }
+                }
+                to.add(start).cast::<[[T; N]; BLOCK]>().write_unaligned(joined);
+            }
+            for i in whole..n {
+                to.add(i).write_unaligned(std::array::from_fn(|k| from[k].add(i).read_unaligned()));
+            }
+        }
+    }
+}
