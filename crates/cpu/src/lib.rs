@@ -4,6 +4,7 @@
 //! its work with [`flambeau_base::parallel::parallel_for`] by size only, so results do not depend on the thread count.
 
 pub mod attention;
+mod buffer;
 pub mod conv;
 pub mod copy;
 pub mod ctc;

@@ -48,6 +48,8 @@ pub struct Sampler {
 const BLOCK: usize = 64;
 /// The most corners of a place: four times four, or two to the third.
 const CORNERS: usize = 16;
+/// The most pairs of corners along the last axis that linear interpolation reads.
+const PAIRS: usize = 4;
 /// Planes that go through the same corners when their gradients are added up.
 const PLANES: usize = 16;
 
@@ -55,11 +57,14 @@ const PLANES: usize = 16;
 /// as PyTorch's vectorised kernels do.
 pub trait Sampled: Element {
     /// What it is computed in.
-    type Wide: Float + Element;
+    type Wide: Adjacent;
     /// To the dtype and back.
     fn round(x: Self::Wide) -> Self::Wide;
-    /// A whole number.
-    fn index(x: Self::Wide) -> i32;
+    /// A whole number. (A conversion that takes any number does not vectorise.)
+    ///
+    /// # Safety
+    /// It is one of an `i32`.
+    unsafe fn index(x: Self::Wide) -> i32;
 }
 macro_rules! sampled {
     ($($t:ty, $wide:ty: |$x:ident| $round:expr;)*) => { $(
@@ -68,7 +73,10 @@ macro_rules! sampled {
             #[inline(always)]
             fn round($x: $wide) -> $wide { $round }
             #[inline(always)]
-            fn index(x: $wide) -> i32 { x as i32 }
+            unsafe fn index(x: $wide) -> i32 {
+                // SAFETY: the caller's.
+                unsafe { x.to_int_unchecked() }
+            }
         }
     )* };
 }
@@ -77,6 +85,32 @@ sampled! {
     f64, f64: |x| x;
     f16, f32: |x| f16::from_f32(x).to_f32();
     bf16, f32: |x| bf16::from_f32(x).to_f32();
+}
+
+/// What images are computed in.
+pub trait Adjacent: Float + Element {
+    /// Two elements side by side.
+    ///
+    /// # Safety
+    /// There are two.
+    unsafe fn pair(at: *const Self) -> [Self; 2];
+}
+impl Adjacent for f32 {
+    /// Read as one number: a loop over scattered pairs then takes as long as one over single elements.
+    #[inline(always)]
+    unsafe fn pair(at: *const f32) -> [f32; 2] {
+        // SAFETY: the caller's; any bits are a number.
+        let both = unsafe { at.cast::<u64>().read_unaligned() };
+        let (first, second) = if cfg!(target_endian = "little") { (both, both >> 32) } else { (both >> 32, both) };
+        [f32::from_bits(first as u32), f32::from_bits(second as u32)]
+    }
+}
+impl Adjacent for f64 {
+    #[inline(always)]
+    unsafe fn pair(at: *const f64) -> [f64; 2] {
+        // SAFETY: the caller's.
+        unsafe { [*at, *at.add(1)] }
+    }
 }
 
 /// Images of `batch * channels` planes and the places they are sampled at.
@@ -211,13 +245,18 @@ impl Sampler {
     #[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
     fn axis<T: Sampled, I: Isa>(self, size: usize, at: &[T::Wide; BLOCK], axis: &mut Axis<T::Wide>) {
         let (zero, one) = (T::Wide::ZERO, T::Wide::ONE);
+        let end = size as i32 - 1;
         let size = T::Wide::from_i64(size as i64);
         let slope = if self.align_corners { (size - one) * T::Wide::HALF } else { size * T::Wide::HALF };
         let last = size - one;
         let (far, limit) = (T::Wide::from_f64(-100.0), T::Wide::from_f64(1e9));
         // Also what is not finite is outside, far enough that no neighbour is inside.
         let near = |x: T::Wide| select(x.abs::<I>() < limit, x, far);
-        let index = |x: T::Wide| T::index(select((x >= zero) & (x <= last), x, -one));
+        // On an axis so long that its size is rounded, the last position may be, too.
+        let index = |x: T::Wide| {
+            // SAFETY: it is `near`.
+            unsafe { T::index(select((x >= zero) & (x <= last), x, -one)) }.min(end)
+        };
         let position = |at: T::Wide| (self.position::<T>(at, size), slope);
         match self.interpolation {
             Interpolation::Nearest => {
@@ -318,9 +357,12 @@ struct Corners<W> {
     /// be negative is widened at a cost.)
     from: [[i32; BLOCK]; CORNERS],
     weight: [[W; BLOCK]; CORNERS],
+    /// Where two elements of a plane are that hold what can be read of corners `2 * k` and `2 * k + 1`, for linear
+    /// interpolation.
+    pair: [[i32; BLOCK]; PAIRS],
 }
 
-impl<W: Float + Element> Corners<W> {
+impl<W: Adjacent> Corners<W> {
     /// Room for those in planes of `n` dims; where there is no third, it changes nothing.
     #[inline(always)]
     fn new(s: Sampler, n: usize) -> Corners<W> {
@@ -334,6 +376,7 @@ impl<W: Float + Element> Corners<W> {
             at: [[-1; BLOCK]; CORNERS],
             from: [[0; BLOCK]; CORNERS],
             weight: [[W::ZERO; BLOCK]; CORNERS],
+            pair: [[0; BLOCK]; PAIRS],
         }
     }
 
@@ -343,13 +386,14 @@ impl<W: Float + Element> Corners<W> {
         let (c, n) = (self, images.plane.len());
         c.len = BLOCK.min(images.places - start);
         let grid = &images.grid[(image * images.places + start) * n..][..c.len * n];
-        for (a, axis) in c.axes[..n].iter_mut().enumerate() {
-            let mut numbers = [W::ZERO; BLOCK];
-            for (number, place) in numbers.iter_mut().zip(grid.chunks_exact(n)) {
-                *number = place[a];
-            }
+        let mut numbers = [[W::ZERO; BLOCK]; 3];
+        match n {
+            2 => along_axes::<W, 2>(grid, &mut numbers),
+            _ => along_axes::<W, 3>(grid, &mut numbers),
+        }
+        for (a, (axis, numbers)) in c.axes[..n].iter_mut().zip(&numbers).enumerate() {
             // SAFETY: slices; compiled apart, so that the callers' code holds none of it.
-            unsafe { run::<Neighbours<T>>((s, images.plane[n - 1 - a], &numbers, axis)) };
+            unsafe { run::<Neighbours<T>>((s, images.plane[n - 1 - a], numbers, axis)) };
         }
         let width = images.plane[n - 1] as i32;
         let height = images.plane[n - 2] as i32;
@@ -369,6 +413,17 @@ impl<W: Float + Element> Corners<W> {
         }
     }
 
+    /// Finds the pairs of linear interpolation, in planes of at least two elements.
+    #[inline(always)]
+    fn pair_up(&mut self, elements: usize) {
+        let last = elements as i32 - 2;
+        for k in 0..self.count / 2 {
+            for p in 0..BLOCK {
+                self.pair[k][p] = self.at[2 * k][p].max(self.at[2 * k + 1][p] - 1).clamp(0, last);
+            }
+        }
+    }
+
     /// Which neighbour along each axis corner `k` is.
     #[inline(always)]
     fn places(&self, k: usize) -> [usize; 3] {
@@ -376,7 +431,17 @@ impl<W: Float + Element> Corners<W> {
     }
 }
 
-impl<W: Float> Corners<W> {
+/// The numbers of places along each of `N` axes.
+#[inline(always)]
+fn along_axes<W: Copy, const N: usize>(grid: &[W], numbers: &mut [[W; BLOCK]; 3]) {
+    for (p, place) in grid.as_chunks::<N>().0.iter().enumerate() {
+        for a in 0..N {
+            numbers[a][p] = place[a];
+        }
+    }
+}
+
+impl<W: Adjacent> Corners<W> {
     /// What is at a corner of a place: zero where that is outside, whatever stands in the plane.
     ///
     /// # Safety
@@ -386,6 +451,21 @@ impl<W: Float> Corners<W> {
         // SAFETY: a plane has at least one element.
         let value = unsafe { *plane.offset(self.from[corner][place] as isize) };
         select(self.at[corner][place] < 0, W::ZERO, value)
+    }
+
+    /// What is at corners `2 * pair` and `2 * pair + 1` of a place.
+    ///
+    /// # Safety
+    /// As [`Corners::read`], and they were paired up.
+    #[inline(always)]
+    unsafe fn read_pair(&self, plane: *const W, pair: usize, place: usize) -> [W; 2] {
+        let start = self.pair[pair][place];
+        let at = [self.at[2 * pair][place], self.at[2 * pair + 1][place]];
+        // SAFETY: both elements are in the plane.
+        let [first, second] = unsafe { W::pair(plane.offset(start as isize)) };
+        let low = select(at[0] == start, first, second);
+        let high = select(at[1] == start, first, second);
+        [select(at[0] < 0, W::ZERO, low), select(at[1] < 0, W::ZERO, high)]
     }
 }
 
@@ -398,9 +478,13 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, blocks, out): Self::Args) {
         let mut c = Corners::new(s, images.plane.len());
+        let paired = s.interpolation == Interpolation::Linear && images.elements() > 1;
         for block in blocks {
             let (image, start) = images.block(block);
             c.find::<T>(s, images, image, start);
+            if paired {
+                c.pair_up(images.elements());
+            }
             for channel in 0..images.channels {
                 let plane = image * images.channels + channel;
                 let x = images.x[plane * images.elements()..].as_ptr();
@@ -411,6 +495,15 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
                         Interpolation::Nearest => {
                             for (p, sum) in sum.iter_mut().enumerate() {
                                 *sum = c.read(x, 0, p);
+                            }
+                        }
+                        Interpolation::Linear if paired => {
+                            for k in 0..c.count / 2 {
+                                for (p, sum) in sum.iter_mut().enumerate() {
+                                    let [low, high] = c.read_pair(x, k, p);
+                                    let partial = T::round(*sum + T::round(low * c.weight[2 * k][p]));
+                                    *sum = T::round(partial + T::round(high * c.weight[2 * k + 1][p]));
+                                }
                             }
                         }
                         Interpolation::Linear => {
@@ -436,7 +529,11 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
                         }
                     }
                     // The block's places of this plane of samples.
-                    std::ptr::copy_nonoverlapping(sum.as_ptr(), out.add(plane * images.places + start), c.len);
+                    let out = out.add(plane * images.places + start);
+                    match c.len {
+                        BLOCK => out.cast::<[T::Wide; BLOCK]>().write(sum),
+                        len => std::ptr::copy_nonoverlapping(sum.as_ptr(), out, len),
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Sums of rows of an embedding table, and its gradient.
 
 use super::{BadIndex, IndexOperand, check};
-use crate::copy::Shared;
+use crate::copy::{Shared, prefetch};
 use crate::math::{Float, Isa, Kernel, run};
 use flambeau_base::dtype::cast;
 use flambeau_base::iter::GRAIN;
@@ -150,38 +150,63 @@ impl<'a, T: Element, C: Float + Element> Kernel for AddBags<'a, T, C> {
 
     #[inline(always)]
     unsafe fn run<I: Isa>((given, bags, table, out): Self::Args) {
-        /// Columns that are added up in registers.
-        const CHUNK: usize = 32;
-        let Bags { width, indices, starts, factors, sizes, padding } = *given;
+        let width = given.width;
         for bag in bags {
-            let divisor = C::from_i64(sizes.map_or(1, |sizes| sizes[bag].max(1)));
-            for column in (0..width).step_by(CHUNK) {
-                let n = CHUNK.min(width - column);
-                let mut sum = [C::ZERO; CHUNK];
-                let range = starts[bag]..starts[bag + 1];
-                for (k, &index) in range.clone().zip(&indices[range]) {
-                    if Some(index) == padding {
-                        continue;
-                    }
-                    // SAFETY: a part of a row of the table, and a factor.
-                    unsafe {
-                        let row = table.add(index as usize * width + column);
-                        let factor = factors.map_or(C::ONE, |f| cast(f.cast::<T>().add(k).read_unaligned()));
-                        if n == CHUNK {
-                            let row = row.cast::<[T; CHUNK]>().read_unaligned();
-                            (0..CHUNK).for_each(|j| sum[j] = C::mul_add::<I>(cast(row[j]), factor, sum[j]));
-                        } else {
-                            (0..n).for_each(|j| {
-                                sum[j] = C::mul_add::<I>(cast(row.add(j).read_unaligned()), factor, sum[j]);
-                            });
-                        }
+            let mut column = 0;
+            while column < width {
+                // What is left of a row goes with the columns before it into as many as fit a vector: columns that are
+                // added up twice come out the same.
+                let rest = width - column;
+                let size = [64, 16, 4].into_iter().find(|&n| width >= n && rest > n / 4).unwrap_or(1);
+                let first = column.min(width - size);
+                // SAFETY: so many columns of the bag's rows and of its result.
+                unsafe {
+                    let (table, out) = (table.add(first), out.add(bag * width + first));
+                    match size {
+                        64 => Self::columns::<I, 64>(given, bag, table, out),
+                        16 => Self::columns::<I, 16>(given, bag, table, out),
+                        4 => Self::columns::<I, 4>(given, bag, table, out),
+                        _ => Self::columns::<I, 1>(given, bag, table, out),
                     }
                 }
-                for (j, s) in sum[..n].iter().enumerate() {
-                    // SAFETY: an element of this bag's row.
-                    unsafe { out.add(bag * width + column + j).write(cast(*s / divisor)) };
+                column = first + size;
+            }
+        }
+    }
+}
+
+impl<'a, T: Element, C: Float + Element> AddBags<'a, T, C> {
+    /// The first `N` columns from the table's and the result's addresses on, added up in registers.
+    ///
+    /// # Safety
+    /// As [`sum_bags`].
+    #[inline(always)]
+    unsafe fn columns<I: Isa, const N: usize>(given: &Bags<'_>, bag: usize, table: *const T, out: *mut T) {
+        /// Rows between the one that is added and the one that is asked for: they lie anywhere.
+        const AHEAD: usize = 8;
+        let Bags { width, indices, starts, factors, sizes, padding } = *given;
+        let row = |k: usize| table.wrapping_add(indices[k] as usize * width);
+        let mut sum = [C::ZERO; N];
+        for k in starts[bag]..starts[bag + 1] {
+            if k + AHEAD < indices.len() {
+                for j in (0..N).step_by(64 / size_of::<T>()) {
+                    prefetch(row(k + AHEAD).wrapping_add(j).cast());
                 }
             }
+            if Some(indices[k]) == padding {
+                continue;
+            }
+            // SAFETY: a part of a row of the table, and a factor.
+            unsafe {
+                let factor = factors.map_or(C::ONE, |f| cast(f.cast::<T>().add(k).read_unaligned()));
+                let row = row(k).cast::<[T; N]>().read_unaligned();
+                (0..N).for_each(|j| sum[j] = C::mul_add::<I>(cast(row[j]), factor, sum[j]));
+            }
+        }
+        let divisor = C::from_i64(sizes.map_or(1, |sizes| sizes[bag].max(1)));
+        for (j, s) in sum.iter().enumerate() {
+            // SAFETY: an element of this bag's row.
+            unsafe { out.add(j).write(cast(*s / divisor)) };
         }
     }
 }

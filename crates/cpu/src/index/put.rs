@@ -4,6 +4,7 @@
 //! there may hit the same element, so those dimensions run in order on one thread, and the others run in parallel.
 
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, without};
+use crate::buffer::Buffer;
 use crate::copy::{copy_strided, prefetch};
 use crate::math::select;
 use flambeau_base::iter::{GRAIN, Iter};
@@ -68,28 +69,85 @@ pub unsafe fn scatter(
 ) -> Result<(), BadIndex> {
     let step = dst.1.get(dim).copied().unwrap_or(0);
     let operand = IndexOperand { data: indices.0, strides: indices.1, dtype: indices.2, size: dst_size, step };
-    let dst = (dst.0, &without(dst.1, dim)[..]);
     // SAFETY: the caller's contract; the index takes the place of the position along `dim`.
     unsafe {
-        let checked = check(sizes, &[operand], wrap)?;
+        let mut checked = check(sizes, &[operand], wrap)?;
         if sizes.contains(&0) {
             return Ok(());
         }
-        let Some((op, include_self)) = reduce else {
-            put(sizes, dst, src, &checked, replace_strip(dtype.size()));
+        let mut hit = sizes.to_vec();
+        if let Some(size) = hit.get_mut(dim) {
+            *size = dst_size;
+        }
+        if !falls_together(sizes, dim, &hit, step, indices.1) {
+            scatter_checked(sizes, dim, dst, &hit, src, checked, dtype, reduce);
             return Ok(());
+        }
+        let (strides, bytes) = spread_strides(&hit, dim, dtype.size());
+        let mut buffer = Buffer::<u8>::default();
+        let spread = (buffer.room(bytes), &strides[..]);
+        checked.operands[0].step = strides[dim];
+        copy_strided(&hit, (spread.0, spread.1, dtype), (dst.0, dst.1, dtype));
+        scatter_checked(sizes, dim, spread, &hit, src, checked, dtype, reduce);
+        copy_strided(&hit, (dst.0, dst.1, dtype), (spread.0, spread.1, dtype));
+    }
+    Ok(())
+}
+
+/// Whether rows of the destination had better be apart in memory of their own: neighbours go to different rows, whose
+/// distance is near enough a power of two for them to fall together in the sets of a second-level cache, of which few
+/// are used then. There should be values for most rows, since all are copied, both ways.
+fn falls_together(sizes: &[i64], dim: usize, hit: &[i64], step: isize, index_strides: &[isize]) -> bool {
+    /// What such a cache holds.
+    const CACHE: u128 = 1 << 20;
+    let scattered = (0..sizes.len()).any(|d| d != dim && sizes[d] > 1 && index_strides[d] != 0);
+    scattered && step != 0 && sizes[dim] >= hit[dim] && (hit[dim] as u128) << step.trailing_zeros() > CACHE
+}
+
+/// Row-major strides in bytes for elements of `size` bytes, but rows along `dim` that would be a multiple of 1 KiB apart
+/// are one cache line further; and the bytes of all.
+fn spread_strides(sizes: &[i64], dim: usize, size: usize) -> (Vec<isize>, usize) {
+    let mut strides = contiguous_strides(sizes, size);
+    let mut step = sizes.iter().skip(dim + 1).product::<i64>() * size as i64;
+    if step % 1024 == 0 {
+        step += 64;
+    }
+    for d in (0..sizes.len().min(dim + 1)).rev() {
+        strides[d] = step as isize;
+        step *= sizes[d];
+    }
+    (strides, step as usize)
+}
+
+/// [`scatter`] with checked indices, where the sizes hold no 0; `hit` are the sizes of the destination's part that
+/// indices may name.
+unsafe fn scatter_checked(
+    sizes: &[i64],
+    dim: usize,
+    dst: (*mut u8, &[isize]),
+    hit: &[i64],
+    src: (*const u8, &[isize]),
+    checked: Checked,
+    dtype: DType,
+    reduce: Option<(ReduceOp, bool)>,
+) {
+    let fixed = (dst.0, &without(dst.1, dim)[..]);
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some((op, include_self)) = reduce else {
+            put(sizes, fixed, src, &checked, replace_strip(dtype.size()));
+            return;
         };
         if !include_self {
             let identity = identity(op, dtype);
             let zero = vec![0; sizes.len()];
-            put(sizes, dst, (identity.as_ptr(), &zero), &checked, replace_strip(dtype.size()));
+            put(sizes, fixed, (identity.as_ptr(), &zero), &checked, replace_strip(dtype.size()));
         }
-        put(sizes, dst, src, &checked, reduce_strip(op, dtype));
+        put(sizes, fixed, src, &checked, reduce_strip(op, dtype));
         if op == ReduceOp::Mean {
-            divide_by_counts(sizes, dim, dst, step, dst_size, checked, dtype, include_self);
+            divide_by_counts(sizes, dim, dst, hit, checked, dtype, include_self);
         }
     }
-    Ok(())
 }
 
 /// `dst[.., index[k], ..] = src[.., k, ..]` along `dim`, for a 1-d index given as address, stride and dtype: `sizes` are
@@ -483,45 +541,46 @@ fn identity(op: ReduceOp, dtype: DType) -> [u8; 16] {
     out
 }
 
-/// Divides every element that was hit by the number of values that it holds.
+/// Divides every element that was hit by the number of values that it holds: those of the sizes `hit` at `dst`.
 unsafe fn divide_by_counts(
     sizes: &[i64],
     dim: usize,
     dst: (*mut u8, &[isize]),
-    step: isize,
-    dst_size: i64,
+    hit: &[i64],
     mut checked: Checked,
     dtype: DType,
     include_self: bool,
 ) {
-    let mut full: Vec<i64> = sizes.to_vec();
-    let mut dst_strides = dst.1.to_vec();
-    if dim < full.len() {
-        full[dim] = dst_size;
-        dst_strides[dim] = step;
+    // Positions that share their indices share their counts too.
+    let shared: Vec<bool> = (0..sizes.len()).map(|d| d != dim && checked.operands[0].strides[d] == 0).collect();
+    let counted = |sizes: &[i64]| -> Vec<i64> {
+        sizes.iter().zip(&shared).map(|(&size, &shared)| if shared { 1 } else { size }).collect()
+    };
+    let (mut strides, bytes) = spread_strides(&counted(hit), dim, 8);
+    for (stride, _) in strides.iter_mut().zip(&shared).filter(|(_, shared)| **shared) {
+        *stride = 0;
     }
-    let strides = contiguous_strides(&full, 8);
-    let mut counts = vec![0i64; full.iter().product::<i64>().max(1) as usize];
-    let data: *mut u8 = counts.as_mut_ptr().cast();
+    let mut counts = Buffer::<u8>::default();
+    let data = counts.room(bytes);
     let one = 1i64;
     checked.operands[0].step = strides.get(dim).copied().unwrap_or(0);
     // SAFETY: the counts have the destination's shape, cut to the index's in the other dimensions.
     unsafe {
+        data.write_bytes(0, bytes);
         let zero = vec![0; sizes.len()];
         let ones = ((&raw const one).cast(), &zero[..]);
-        put(sizes, (data, &without(&strides, dim)), ones, &checked, put_strip::<i64, Sum>);
+        put(&counted(sizes), (data, &without(&strides, dim)), ones, &checked, put_strip::<i64, Sum>);
     }
     let extra = include_self as i64;
-    let it = Iter::new(&full, &[(dst.0, &dst_strides), (data, &strides)]);
+    let it = Iter::new(hit, &[dst, (data, &strides)]);
     it.for_each(&|p, s, n| {
         dispatch!(dtype, T => for i in 0..n as isize {
             // SAFETY: an element of the destination, and its count.
             unsafe {
                 let count = p[1].offset(i * s[1]).cast::<i64>().read_unaligned();
                 let x = p[0].offset(i * s[0]).cast::<T>();
-                if count > 0 {
-                    x.write_unaligned(mean(x.read_unaligned(), count + extra));
-                }
+                // What was not hit is divided by 1: which elements are cannot be predicted.
+                x.write_unaligned(mean(x.read_unaligned(), (count + extra).max(1)));
             }
         });
     });

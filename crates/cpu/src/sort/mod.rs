@@ -6,7 +6,6 @@
 //! work was split. Large rows are split by the top bits of the key until the buckets fit in cache; those are sorted by
 //! the standard library. NaN is the greatest value, and zeros of both signs are equal, as in PyTorch.
 
-mod buffer;
 mod keys;
 mod search;
 mod select;
@@ -16,9 +15,9 @@ pub use search::{bincount, bincount_weighted, bins, histogram, searchsorted};
 pub use select::{Rank, select_rank, topk};
 pub use unique::{Unique, runs, unique, unique_consecutive, unique_rows};
 
+use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::scan::Lines;
-use buffer::Buffer;
 use flambeau_base::DType;
 use flambeau_base::parallel::parallel_for;
 use keys::{Keys, Packed};

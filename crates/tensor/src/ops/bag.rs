@@ -25,7 +25,7 @@ fn bags(offsets: &Tensor, indices: i64, last_included: bool, mode: Mode) -> Resu
     let offsets = offsets.to_vec::<i64>()?;
     ensure!(!last_included || !offsets.is_empty(), "include_last_offset: number of offset should be at least 1");
     let count = offsets.len() - usize::from(last_included);
-    let mut of_index = vec![-1; indices as usize];
+    let mut of_index = Vec::with_capacity(indices as usize);
     let mut starts = Vec::with_capacity(count + 1);
     if let (Some(first), Some(last)) = (offsets.first(), offsets.last()) {
         ensure!(
@@ -48,12 +48,14 @@ fn bags(offsets: &Tensor, indices: i64, last_included: bool, mode: Mode) -> Resu
             "embedding_bag: offsets have to rise from 0 to {indices}, but {} is followed by {end}",
             offsets[bag]
         );
-        of_index[offsets[bag] as usize..end as usize].fill(bag as i64);
+        // A bag begins where the one before it ends.
+        of_index.resize(end as usize, bag as i64);
         starts.push(offsets[bag] as usize);
         if bag + 1 == count {
             starts.push(end as usize);
         }
     }
+    of_index.resize(indices as usize, -1);
     Ok(Bags { of_index, starts, count })
 }
 
@@ -127,16 +129,21 @@ fn bag_any(
     }
     let flat = indices.reshape(&[-1])?;
     let known = flat.to_vec::<i64>()?;
-    if let Some((at, i)) = known.iter().enumerate().find(|(_, i)| !(0..rows).contains(*i)) {
+    // All are looked at, without a branch for each, before the first that is out of range is looked for.
+    if known.iter().fold(false, |any, i| any | (*i < 0) | (*i >= rows))
+        && let Some((at, i)) = known.iter().enumerate().find(|(_, i)| !(0..rows).contains(*i))
+    {
         return Err(Error::runtime(match mode {
             Mode::Max => format!("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {i}"),
             _ => format!("Index {at} of input takes value {i} which is not in the valid range [0, {rows})"),
         }));
     }
     let bags = bags(offsets, known.len() as i64, last_included, mode)?;
-    let counted = |i: &i64| Some(*i) != padding;
-    let sizes: Vec<i64> =
-        bags.starts.windows(2).map(|w| known[w[0]..w[1]].iter().filter(|i| counted(i)).count() as i64).collect();
+    let size = |w: &[usize]| match padding {
+        None => (w[1] - w[0]) as i64,
+        Some(_) => known[w[0]..w[1]].iter().filter(|i| Some(**i) != padding).count() as i64,
+    };
+    let sizes: Vec<i64> = bags.starts.windows(2).map(size).collect();
     let to = |v: &[i64]| Tensor::from_slice(v)?.to_options(Some(offsets.dtype()), Some(offsets.device()));
     let (of_index, bag_size) = (to(&bags.of_index)?, to(&sizes)?);
     let count = bags.count as i64;

@@ -239,13 +239,17 @@ fn sample_plan<const N: usize>(x: &Tensor, grid: &Tensor, interpolation: i64, pa
     Ok(TensorSpec::like(sizes, x))
 }
 
-/// Calls `f` with the images of `inputs` (images, places and what else is read) and all of these, wide and contiguous.
-fn with_images<T: Sampled>(inputs: &[&Tensor], f: impl FnOnce(&Images<'_, T::Wide>, &[Tensor]) -> Result<()>) -> Result<()> {
+/// Calls `f` with the images of `inputs` (images, places and what else is read) and all of these, wide and contiguous;
+/// `f` may also write to `out`.
+fn with_images<T: Sampled>(
+    inputs: &[&Tensor], out: Option<&Tensor>, f: impl FnOnce(&Images<'_, T::Wide>, &[Tensor]) -> Result<()>,
+) -> Result<()> {
     let wide = |t: &&Tensor| t.detach_all()?.to_dtype(T::DTYPE.compute())?.contiguous();
     let inputs = inputs.iter().map(wide).collect::<Result<Vec<_>>>()?;
     let (x, grid) = (&inputs[0], &inputs[1]);
     let plane: Vec<usize> = x.sizes()[2..].iter().map(|&s| s as usize).collect();
-    let _locks = LockSet::new(inputs.iter().map(|t| (t.storage(), false)))?;
+    let read = inputs.iter().map(|t| (t.storage(), false));
+    let _locks = LockSet::new(read.chain(out.map(|t| (t.storage(), true))))?;
     // SAFETY: both are locked, contiguous and of this type.
     let (pixels, places) = unsafe { (elements(x), elements(grid)) };
     let images = Images {
@@ -276,10 +280,20 @@ fn sample_run(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align
     if outs[0].numel() == 0 {
         return Ok(());
     }
-    crate::dispatch_dtype!(x.dtype(), T in [floats] => with_images::<T>(&[x, grid], |images, _| {
-        let samples = computed(outs[0].sizes(), T::DTYPE, false, |out| kernels::sample::<T>(s, images, out))?;
-        outs[0].copy_(&samples).map(drop)
-    }); else unreachable!("the plan takes floats only"))
+    let out = &outs[0];
+    let apart = !out.shares_storage_with(x) && !out.shares_storage_with(grid);
+    let direct = apart && out.is_contiguous() && out.dtype() == x.dtype().compute();
+    crate::dispatch_dtype!(x.dtype(), T in [floats] => match direct {
+        true => with_images::<T>(&[x, grid], Some(out), |images, _| {
+            // SAFETY: it is locked, contiguous, of this type, and none of what is read.
+            kernels::sample::<T>(s, images, unsafe { elements_mut(out) });
+            Ok(())
+        }),
+        false => with_images::<T>(&[x, grid], None, |images, _| {
+            let samples = computed(out.sizes(), T::DTYPE, false, |samples| kernels::sample::<T>(s, images, samples))?;
+            out.copy_(&samples).map(drop)
+        }),
+    }; else unreachable!("the plan takes floats only"))
 }
 
 fn gradients_cpu(
@@ -294,7 +308,7 @@ fn gradients_cpu(
     );
     let s = Sampler::of(interpolation, padding, align_corners)?.kernel();
     let mut found = [None, None];
-    crate::dispatch_dtype!(x.dtype(), T in [floats] => with_images::<T>(&[x, grid, g], |images, inputs| {
+    crate::dispatch_dtype!(x.dtype(), T in [floats] => with_images::<T>(&[x, grid, g], None, |images, inputs| {
         // SAFETY: locked, contiguous and of this type.
         let g = unsafe { elements(&inputs[2]) };
         if mask[0] {

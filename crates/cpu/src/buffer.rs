@@ -5,7 +5,7 @@ use flambeau_base::{Allocator, Device};
 use std::ptr::NonNull;
 
 /// Uninitialised room for plain integers; it grows, and never shrinks.
-pub(super) struct Buffer<P> {
+pub(crate) struct Buffer<P> {
     data: NonNull<P>,
     len: usize,
 }
@@ -21,7 +21,7 @@ impl<P> Default for Buffer<P> {
 
 impl<P: Copy> Buffer<P> {
     /// The address of room for `n` elements; what was there is lost if it has to grow.
-    pub(super) fn room(&mut self, n: usize) -> *mut P {
+    pub(crate) fn room(&mut self, n: usize) -> *mut P {
         if n > self.len {
             *self = Buffer::default();
             let bytes = n * size_of::<P>();
