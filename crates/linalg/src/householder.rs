@@ -34,29 +34,33 @@ fn norm<T: Number>(x: &[T]) -> T::Part {
     let largest = x.iter().fold(T::Part::zero(), |m, x| m.max(x.rough_size()));
     let exponent = largest.to_f64().unwrap_or(f64::NAN);
     if (1e-12..1e12).contains(&exponent) || largest.is_zero() || !Float::is_finite(largest) {
-        return Float::sqrt(sum(x.len(), |i| x[i].size_squared()));
+        return Float::sqrt(sum(x, x, |x, _| x.size_squared()));
     }
     let scale = T::Part::one() / largest;
-    Float::sqrt(sum(x.len(), |i| x[i].scaled(scale).size_squared())) * largest
+    Float::sqrt(sum(x, x, |x, _| x.scaled(scale).size_squared())) * largest
 }
 
-/// A sum in parts that the compiler can vectorise; the longer, the more of them.
+/// The sum of `term` of each pair of elements, in parts that the compiler can vectorise; the longer, the more of them.
 #[inline(always)]
-fn sum<R: Copy + Zero + std::ops::AddAssign>(n: usize, term: impl Fn(usize) -> R) -> R {
-    if n < 64 { sum_in_parts::<R, 4>(n, term) } else { sum_in_parts::<R, 32>(n, term) }
+fn sum<T: Copy, R: Copy + Zero + std::ops::AddAssign>(x: &[T], y: &[T], term: impl Fn(T, T) -> R) -> R {
+    if x.len() < 64 { sum_in_parts::<T, R, 4>(x, y, term) } else { sum_in_parts::<T, R, 32>(x, y, term) }
 }
 
 #[inline(always)]
-fn sum_in_parts<R: Copy + Zero + std::ops::AddAssign, const N: usize>(n: usize, term: impl Fn(usize) -> R) -> R {
+fn sum_in_parts<T: Copy, R: Copy + Zero + std::ops::AddAssign, const N: usize>(
+    x: &[T],
+    y: &[T],
+    term: impl Fn(T, T) -> R,
+) -> R {
     let mut parts = [R::zero(); N];
-    let whole = n / N * N;
-    for i in (0..whole).step_by(N) {
-        for (k, part) in parts.iter_mut().enumerate() {
-            *part += term(i + k);
+    let (mut xs, mut ys) = (x.chunks_exact(N), y.chunks_exact(N));
+    for (x, y) in (&mut xs).zip(&mut ys) {
+        for ((part, &x), &y) in parts.iter_mut().zip(x).zip(y) {
+            *part += term(x, y);
         }
     }
-    for i in whole..n {
-        parts[i - whole] += term(i);
+    for ((part, &x), &y) in parts.iter_mut().zip(xs.remainder()).zip(ys.remainder()) {
+        *part += term(x, y);
     }
     let mut count = N;
     while count > 1 {
@@ -79,7 +83,7 @@ fn reflect<T: Number>(v: &[T], factor: T, columns: &mut [T], stride: usize, offs
             let rest = &v[1..];
             for column in columns.chunks_exact_mut(stride) {
                 let (first, column) = column[offset..offset + v.len()].split_at_mut(1);
-                let product = first[0] + sum(rest.len(), |i| rest[i].conjugate() * column[i]);
+                let product = first[0] + sum(rest, column, |v, x| v.conjugate() * x);
                 let product = product * factor;
                 first[0] -= product;
                 for (x, &v) in column.iter_mut().zip(rest) {

@@ -104,7 +104,8 @@ fn singular_values<W: Number, R: Number<Part = R>>(m: usize, n: usize, a: &[W], 
     let above = |i: usize| if i + 1 < n { square(i, i + 1) } else { 0.0 };
     let mut diagonal: Vec<f64> = (0..n).map(|i| square(i, i) + if i > 0 { above(i - 1) } else { 0.0 }).collect();
     let mut beside: Vec<f64> = (1..n).map(|i| (square(i - 1, i - 1) * above(i - 1)).sqrt()).collect();
-    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside);
+    // Roots want all the digits that there are.
+    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside, 0.0);
     for (s, value) in s.iter_mut().zip(diagonal.iter().rev()) {
         *s = convert(value.max(0.0).sqrt());
     }
@@ -125,7 +126,8 @@ fn eigenvalues<W: Number, R: Number<Part = R>>(n: usize, a: &[W], values: &mut [
     );
     let mut diagonal: Vec<f64> = (0..n).map(|i| convert(reduced[(i, i)].re())).collect();
     let mut beside: Vec<f64> = (1..n).map(|i| convert(reduced[(i, i - 1)].size())).collect();
-    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside);
+    let precision = if size_of::<R>() < size_of::<f64>() { f32::EPSILON as f64 / 32.0 } else { 0.0 };
+    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside, precision);
     for (to, value) in values.iter_mut().zip(diagonal) {
         *to = convert(value);
     }

@@ -5,15 +5,14 @@
 
 /// Sweeps per eigenvalue before it is given up; two are common.
 const SWEEPS: usize = 30;
-/// The square of half the distance from 1 to the next number.
-const NEGLIGIBLE: f64 = f64::EPSILON * f64::EPSILON / 4.0;
 /// The least product of neighbours on the diagonal that an element beside them is compared with, for a norm of 1.
 const FLOOR: f64 = 1e-20;
 
 /// The eigenvalues, ascending, in place of the `diagonal`; `beside` (one shorter) is overwritten. Their errors are as large
-/// as the roundings of the largest. `false` if an element is not finite or an eigenvalue was not found: then both slices
+/// as the roundings of the largest, or `precision` times it where that is more. `false` if an element is not finite or an eigenvalue was not found: then both slices
 /// hold nothing of use.
-pub fn eigenvalues(diagonal: &mut [f64], beside: &mut [f64]) -> bool {
+pub fn eigenvalues(diagonal: &mut [f64], beside: &mut [f64], precision: f64) -> bool {
+    let limit = precision.max(0.5 * f64::EPSILON).powi(2);
     let norm = diagonal.iter().chain(beside.iter()).fold(0.0, |most: f64, x| most.max(x.abs()));
     // `max` passes over NaN.
     if !(diagonal.iter().chain(beside.iter()).all(|x| x.is_finite())) {
@@ -26,8 +25,8 @@ pub fn eigenvalues(diagonal: &mut [f64], beside: &mut [f64]) -> bool {
     beside.iter_mut().for_each(|x| *x = (*x / norm) * (*x / norm));
     let mut start = 0;
     for end in 0..diagonal.len() {
-        if end + 1 == diagonal.len() || negligible(beside[end], diagonal[end], diagonal[end + 1]) {
-            if !block(&mut diagonal[start..=end], &mut beside[start..end]) {
+        if end + 1 == diagonal.len() || negligible(limit, beside[end], diagonal[end], diagonal[end + 1]) {
+            if !block(&mut diagonal[start..=end], &mut beside[start..end], limit) {
                 return false;
             }
             start = end + 1;
@@ -39,12 +38,12 @@ pub fn eigenvalues(diagonal: &mut [f64], beside: &mut [f64]) -> bool {
 }
 
 /// Whether an element with this square may be taken for 0 beside `a` and `b` on the diagonal.
-fn negligible(square: f64, a: f64, b: f64) -> bool {
-    square <= NEGLIGIBLE * (a * b).abs().max(FLOOR)
+fn negligible(limit: f64, square: f64, a: f64, b: f64) -> bool {
+    square <= limit * (a * b).abs().max(FLOOR)
 }
 
 /// [`eigenvalues`] of a matrix of norm up to 1 without zeros beside the diagonal, whose squares are given.
-fn block(d: &mut [f64], squares: &mut [f64]) -> bool {
+fn block(d: &mut [f64], squares: &mut [f64], limit: f64) -> bool {
     let n = d.len();
     // The iteration finds the eigenvalues from the first place on, and the small ones more exactly.
     if d[n - 1].abs() < d[0].abs() {
@@ -53,7 +52,7 @@ fn block(d: &mut [f64], squares: &mut [f64]) -> bool {
     }
     let (mut first, mut sweeps) = (0, SWEEPS * n);
     while first < n {
-        let last = (first..n - 1).find(|&i| negligible(squares[i], d[i], d[i + 1])).unwrap_or(n - 1);
+        let last = (first..n - 1).find(|&i| negligible(limit, squares[i], d[i], d[i + 1])).unwrap_or(n - 1);
         match last - first {
             0 => first += 1,
             1 => {
@@ -125,7 +124,7 @@ mod tests {
 
     fn check(d: &[f64], e: &[f64]) {
         let (mut values, mut rest) = (d.to_vec(), e.to_vec());
-        assert!(eigenvalues(&mut values, &mut rest));
+        assert!(eigenvalues(&mut values, &mut rest, 0.0));
         let norm = d.iter().chain(e).fold(0.0f64, |m, x| m.max(x.abs()));
         let error = 1e-14 * norm * (d.len() as f64).sqrt() + f64::MIN_POSITIVE;
         for (i, x) in values.iter().enumerate() {
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_is_refused() {
-        assert!(!eigenvalues(&mut [1.0, f64::NAN], &mut [1.0]));
-        assert!(!eigenvalues(&mut [1.0, 1.0], &mut [f64::INFINITY]));
+        assert!(!eigenvalues(&mut [1.0, f64::NAN], &mut [1.0], 0.0));
+        assert!(!eigenvalues(&mut [1.0, 1.0], &mut [f64::INFINITY], 0.0));
     }
 }
