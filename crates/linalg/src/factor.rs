@@ -6,6 +6,7 @@ use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::linalg::triangular_solve as triangular;
 use faer::{Conj, MatMut, MatRef, Par};
+use num_traits::{Float, One, Zero};
 
 /// Below this order a plain loop is faster than the blocked algorithm's set-up.
 const PLAIN: usize = 16;
@@ -17,6 +18,9 @@ pub fn cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
     for i in 0..n {
         // The diagonal is meant to be real.
         a[i * n + i] = T::from_real(a[i * n + i].re());
+    }
+    if n <= PLAIN {
+        return plain_cholesky(n, a);
     }
     let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(n, Par::Seq, Default::default()));
     let result = cholesky_in_place(
@@ -35,6 +39,28 @@ pub fn cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
         Ok(_) => 0,
         Err(LltError::NonPositivePivot { index }) => index as i32 + 1,
     }
+}
+
+/// Column by column, each from those before it.
+fn plain_cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
+    (1..n).for_each(|j| a[j * n..j * n + j].fill(T::zero()));
+    for j in 0..n {
+        let (before, here) = a.split_at_mut(j * n);
+        let column = &mut here[j..n];
+        for factor in before.chunks_exact(n) {
+            let factor = &factor[j..];
+            let times = factor[0].conjugate();
+            column.iter_mut().zip(factor).for_each(|(x, &f)| *x -= f * times);
+        }
+        let pivot = column[0].re();
+        if pivot.is_nan() || pivot <= T::Part::zero() {
+            return j as i32 + 1;
+        }
+        let root = Float::sqrt(pivot);
+        column[0] = T::from_real(root);
+        column[1..].iter_mut().for_each(|x| *x = x.scaled(T::Part::one() / root));
+    }
+    0
 }
 
 pub fn lu<T: Number>(m: usize, n: usize, a: &mut [T], pivots: &mut [i32]) -> i32 {
