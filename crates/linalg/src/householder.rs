@@ -7,7 +7,7 @@ use crate::Number;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use num_traits::{Float, One, ToPrimitive, Zero};
-use pulp::Arch;
+use pulp::{Arch, NullaryFnOnce};
 
 /// Reflectors per block.
 const BLOCK: usize = 32;
@@ -71,27 +71,38 @@ fn sum_in_parts<T: Copy, R: Copy + Zero + std::ops::AddAssign, const N: usize>(
     parts[0]
 }
 
-/// `c -= factor * v (v^H c)` for each column, where `v[0]` is taken for 1.
+/// `c -= factor * v (v^H c)` for each column from `offset` on, where `v[0]` is taken for 1.
 fn reflect<T: Number>(v: &[T], factor: T, columns: &mut [T], stride: usize, offset: usize) {
-    if factor.is_zero() {
-        return;
+    if !factor.is_zero() {
+        Arch::new().dispatch(Reflection { v, factor, columns, stride, offset });
     }
-    // Compiled once more for the vectors that this machine has.
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let rest = &v[1..];
-            for column in columns.chunks_exact_mut(stride) {
-                let (first, column) = column[offset..offset + v.len()].split_at_mut(1);
-                let product = first[0] + sum(rest, column, |v, x| v.conjugate() * x);
-                let product = product * factor;
-                first[0] -= product;
-                for (x, &v) in column.iter_mut().zip(rest) {
-                    *x -= v * product;
-                }
+}
+
+/// The arguments of [`reflect`]; a type, so that its loops are compiled for each set of vector instructions.
+struct Reflection<'a, T> {
+    v: &'a [T],
+    factor: T,
+    columns: &'a mut [T],
+    stride: usize,
+    offset: usize,
+}
+
+impl<T: Number> NullaryFnOnce for Reflection<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let rest = &self.v[1..];
+        for column in self.columns.chunks_exact_mut(self.stride) {
+            let (first, column) = column[self.offset..self.offset + self.v.len()].split_at_mut(1);
+            let product = first[0] + sum(rest, column, |v, x| v.conjugate() * x);
+            let product = product * self.factor;
+            first[0] -= product;
+            for (x, &v) in column.iter_mut().zip(rest) {
+                *x -= v * product;
             }
-        },
-    );
+        }
+    }
 }
 
 /// A block of reflectors, and what their product is made of.
