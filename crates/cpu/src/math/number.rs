@@ -1,6 +1,6 @@
 //! Arithmetic of every element kind.
 
-use super::Isa;
+use super::{Float, Isa};
 use flambeau_base::{Bool, Element};
 use num_complex::Complex;
 
@@ -73,6 +73,40 @@ pub trait Integer: Number + Ord {
     fn remainder(self, other: Self) -> Self;
     /// The remainder with the dividend's sign; by zero: 0.
     fn fmod(self, other: Self) -> Self;
+    /// Whether the number is exact as a double, and so are whole quotients of such numbers. Never so for the types that
+    /// programs seldom divide, which would get second loops for nothing.
+    fn is_small(self) -> bool;
+    /// A small number as a double.
+    fn small_to_double(self) -> f64;
+    /// A whole double of a small number's magnitude, wrapping.
+    fn small_from_double(x: f64) -> Self;
+    /// Whether the quotient is one of small numbers, not by zero. No instruction set divides vectors of integers.
+    #[inline(always)]
+    fn is_small_quotient(self, other: Self) -> bool {
+        self.is_small() & other.is_small() & (other != Self::ZERO)
+    }
+    /// [`div_trunc`](Integer::div_trunc) of a small quotient.
+    #[inline(always)]
+    fn div_trunc_small<I: Isa>(self, other: Self) -> Self {
+        Self::small_from_double(Float::trunc::<I>(self.small_to_double() / other.small_to_double()))
+    }
+    /// [`floor_divide`](Integer::floor_divide) of a small quotient.
+    #[inline(always)]
+    fn floor_divide_small<I: Isa>(self, other: Self) -> Self {
+        Self::small_from_double(Float::floor::<I>(self.small_to_double() / other.small_to_double()))
+    }
+    /// [`remainder`](Integer::remainder) of a small quotient.
+    #[inline(always)]
+    fn remainder_small<I: Isa>(self, other: Self) -> Self {
+        let (x, y) = (self.small_to_double(), other.small_to_double());
+        Self::small_from_double(x - Float::floor::<I>(x / y) * y)
+    }
+    /// [`fmod`](Integer::fmod) of a small quotient.
+    #[inline(always)]
+    fn fmod_small<I: Isa>(self, other: Self) -> Self {
+        let (x, y) = (self.small_to_double(), other.small_to_double());
+        Self::small_from_double(x - Float::trunc::<I>(x / y) * y)
+    }
     /// The greatest common divisor, not negative unless it wraps.
     fn gcd(self, other: Self) -> Self;
     /// The least common multiple, wrapping.
@@ -90,6 +124,14 @@ pub trait Integer: Number + Ord {
         if other > self { other } else { self }
     }
 }
+
+/// Small numbers are those of magnitudes up to this: a quotient of two, rounded to a double, is whole only if the exact
+/// one is, for two doubles that differ by a fraction of a divisor this small cannot be so close.
+const SMALL: i64 = 1 << 51;
+
+/// A double whose last bit is worth one: in those around it the low bits are a whole number's, in two's complement. It
+/// converts small numbers in vectors on machines that have no instructions for that.
+const UNIT: f64 = 1.5 * (1u64 << 52) as f64;
 
 macro_rules! integer {
     ($($t:ty, $unsigned:ty;)*) => { $(
@@ -180,6 +222,19 @@ macro_rules! integer {
             #[inline(always)]
             fn fmod(self, other: Self) -> Self {
                 if other == 0 { 0 } else { self.wrapping_rem(other) }
+            }
+            #[inline(always)]
+            fn is_small(self) -> bool {
+                let common = Self::SIGNED && Self::BITS >= 32;
+                common && (Self::BITS == 32 || ((self as i64).wrapping_add(SMALL) as u64) < 2 * SMALL as u64)
+            }
+            #[inline(always)]
+            fn small_to_double(self) -> f64 {
+                f64::from_bits(UNIT.to_bits().wrapping_add(self as u64)) - UNIT
+            }
+            #[inline(always)]
+            fn small_from_double(x: f64) -> Self {
+                (x + UNIT).to_bits().wrapping_sub(UNIT.to_bits()) as Self
             }
             #[inline]
             fn gcd(self, other: Self) -> Self {
@@ -353,6 +408,7 @@ float! { f32, f64 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Baseline;
     use super::*;
 
     #[test]
@@ -364,6 +420,40 @@ mod tests {
         assert_eq!(i64::MIN.floor_divide(-1), i64::MIN);
         assert_eq!(i64::MIN.remainder(-1), 0);
         assert_eq!(Number::div(9u16, 0), 0);
+    }
+
+    /// The small forms against the plain ones, where quotients are whole or next to it and at the ends of the range.
+    fn small_quotients_of<T: Integer>(numbers: &[T]) {
+        let mut small = 0;
+        for &x in numbers {
+            for &y in numbers.iter().filter(|&&y| x.is_small_quotient(y)) {
+                let fast = [
+                    x.div_trunc_small::<Baseline>(y),
+                    x.floor_divide_small::<Baseline>(y),
+                    x.remainder_small::<Baseline>(y),
+                    x.fmod_small::<Baseline>(y),
+                ];
+                let plain = [x.div_trunc(y), x.floor_divide(y), x.remainder(y), x.fmod(y)];
+                assert!(fast == plain, "{x:?} {y:?}: {fast:?} {plain:?}");
+                small += 1;
+            }
+        }
+        assert!(small > numbers.len());
+    }
+
+    #[test]
+    fn small_quotients() {
+        let mut wide = vec![0, SMALL - 1, SMALL, -SMALL, -SMALL - 1, i64::MAX, i64::MIN];
+        for divisor in [1i64, 2, 3, 7, 10, 641, 65_537, (1 << 31) - 1, (1 << 50) - 27] {
+            for multiple in [1, 2, 3, 1 << 20, (SMALL - 2) / divisor] {
+                let near = divisor.wrapping_mul(multiple);
+                wide.extend([near - 1, near, near + 1, -near - 1, -near, -near + 1]);
+            }
+        }
+        small_quotients_of(&wide);
+        let narrow: Vec<i32> = wide.iter().map(|&x| x as i32).chain([i32::MIN, i32::MAX]).collect();
+        small_quotients_of(&narrow);
+        assert!(!5u8.is_small_quotient(2) && !5i64.is_small_quotient(0) && !5i64.is_small_quotient(SMALL));
     }
 
     #[test]

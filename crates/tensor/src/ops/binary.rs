@@ -357,7 +357,7 @@ op! {
         InPlace INPLACE: "div_trunc_.Tensor(Tensor(a!) self, Tensor other, bool number=False) -> Tensor(a!)",
         Out OUT: "div_trunc.out(Tensor self, Tensor other, bool number=False, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::KeepNumbers(&Promotion::Custom(whole_division)), quotient_params, "div_trunc_cpu";
-        ints |x, y| x.div_trunc(y);
+        ints |x, y| => x.div_trunc_small::<I>(y), if x.is_small_quotient(y), else x.div_trunc(y);
         floats |x, y; p| => (x / y).trunc::<I>(), if p[0] == T::ZERO, else rounded_to(x / y, p[0]).trunc::<I>();
     );
     derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
@@ -373,7 +373,7 @@ op! {
         InPlace SCALAR_INPLACE: "floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         Out SCALAR_OUT: "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::KeepNumbers(&Promotion::Custom(whole_division)), scalar_params, "div_floor_cpu";
-        ints |x, y| x.floor_divide(y);
+        ints |x, y| => x.floor_divide_small::<I>(y), if x.is_small_quotient(y), else x.floor_divide(y);
         floats |x, y| => x.floor_divide_common::<I>(y), if x.is_common_quotient(y), else x.floor_divide::<I>(y);
     );
     derivative: backward! { self_(g) => g.zeros_like()?, other(g) => g.zeros_like()? };
@@ -400,7 +400,7 @@ op! {
         Overload SCALAR_TENSOR: "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
         Out SCALAR_TENSOR_OUT: "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(whole_division), scalar_params, "remainder_cpu";
-        ints |x, y| x.remainder(y);
+        ints |x, y| => x.remainder_small::<I>(y), if x.is_small_quotient(y), else x.remainder(y);
         floats |x, y| => x.remainder_common::<I>(y), if x.is_common_quotient(y), else x.remainder::<I>(y);
     );
     derivative: backward! {
@@ -422,7 +422,7 @@ op! {
         InPlace SCALAR_INPLACE: "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         Out SCALAR_OUT: "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(whole_division), scalar_params, "fmod_cpu";
-        ints |x, y| x.fmod(y);
+        ints |x, y| => x.fmod_small::<I>(y), if x.is_small_quotient(y), else x.fmod(y);
         floats |x, y| => x.fmod_common::<I>(y), if x.is_common_quotient(y), else x.fmod::<I>(y);
     );
     derivative: backward! {
