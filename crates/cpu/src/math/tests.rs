@@ -643,7 +643,8 @@ fn special_functions_at_ordinary_arguments() {
 
 #[test]
 fn special_functions_at_the_ends_of_their_domains() {
-    use super::special::{bessel, gamma, polynomial};
+    use super::special::polynomial::{self, Kind};
+    use super::special::{bessel, gamma};
     assert_eq!((bessel::j0(0.0), bessel::j1(0.0), bessel::spherical_j0(0.0)), (1.0, 0.0, 1.0));
     assert_eq!(
         (bessel::y0(0.0), bessel::y1(0.0), bessel::k0(0.0)),

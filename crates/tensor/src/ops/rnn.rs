@@ -259,7 +259,7 @@ fn suits_panels(share: &Tensor, hidden: &Tensor, weight: &Tensor) -> bool {
         && hidden.dim() == 2
         && columns % PANEL == 0
         && rows >= 4
-        && share.numel() as i64 >= 4 * rows * columns
+        && share.numel() >= 4 * rows * columns
 }
 
 impl<'a> Network<'a> {
