@@ -15,8 +15,8 @@ pub use join::join_rows;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
-pub(crate) use transpose::prefetch;
-use transpose::{Matrix, block_side};
+use transpose::block_side;
+pub(crate) use transpose::{Matrix, prefetch, transpose};
 
 /// Bytes moved by one piece of parallel work. Far above the cost of handing out a piece, far below a last-level cache.
 const PIECE_BYTES: usize = 1 << 18;
@@ -162,7 +162,7 @@ impl Plan {
         // Wide elements fill cache lines in any order.
         if let Some(fast) = self.source_dim().filter(|_| size <= 16) {
             // SAFETY: the blocks partition the plan.
-            return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose::transpose(size, m) });
+            return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose(size, m) });
         }
         // SAFETY: strips of the plan; its contract is the strip's.
         self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });
@@ -200,7 +200,7 @@ impl Plan {
                         src_stride: m.src_stride,
                     };
                     // SAFETY: the buffer holds `side` rows of `side` elements.
-                    unsafe { transpose::transpose(from.size(), block) };
+                    unsafe { transpose(from.size(), block) };
                     for r in 0..rows as isize {
                         let dst = m.dst.wrapping_offset(i * m.dst_stride.0 + (j + r) * m.dst_stride.1);
                         let row = buffer.wrapping_offset(r * size * side as isize);

@@ -9,7 +9,7 @@ const BLOCK_BYTES: usize = 256;
 
 /// A two-dimensional move. The destination is fast along `a`, the source along `b`.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     pub dst: *mut u8,
     pub src: *const u8,
     /// Elements along the destination's and the source's fast dimensions.
@@ -28,7 +28,7 @@ pub(super) const fn block_side(size: usize) -> usize {
 ///
 /// # Safety
 /// Both sides must be valid for the sizes and strides, and must not overlap.
-pub(super) unsafe fn transpose(size: usize, m: Matrix) {
+pub(crate) unsafe fn transpose(size: usize, m: Matrix) {
     // SAFETY: the caller's contract, unchanged.
     unsafe {
         match size {

@@ -1,7 +1,7 @@
 //! The walk of a reduction: merges and orders dimensions, cuts tiles and pieces, feeds blocks to the reducer.
 
 use super::{Block, KeptDim, Operand, Output, ReducedDim, Reducer};
-use crate::copy::{CastStrip, Shared, cast_strip};
+use crate::copy::{CastStrip, Matrix, Shared, cast_strip, transpose};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
 use smallvec::SmallVec;
@@ -34,7 +34,10 @@ const PIECE_ROWS: usize = 256;
 const TASK: usize = 1 << 15;
 
 /// A row this long is folded on its own; shorter ones are folded side by side, as columns, after a transposition.
-const LONG_ROW: usize = 32;
+const LONG_ROW: usize = 256;
+
+/// The fewest columns that rows are transposed to: so many are folded together in registers.
+const TURNED_COLUMNS: usize = 64;
 
 /// Outputs whose results are written together when each is folded on its own.
 const BATCH: usize = 64;
@@ -66,6 +69,10 @@ pub(super) struct Plan<'a> {
     single: bool,
     /// Whether blocks can be read in place.
     direct: bool,
+    /// Whether elements are of the blocks' dtype as they lie.
+    in_place: bool,
+    /// Whether blocks are transposed, because the reduced dimension is what is contiguous.
+    turned: bool,
     reduced_count: usize,
     /// Columns of a tile, and tiles along `col`.
     tile: usize,
@@ -123,7 +130,13 @@ impl<'a> Plan<'a> {
                     && (col.size >= 16 || row.stride == col.stride * col.size as isize || reduced_count == 1)
             };
 
-        let widest = if single { (PIECE / reduced_count.max(1)).clamp(1, BATCH) } else { reducer.tile() };
+        let turned = !single && !direct && row.stride == size && col.size > 1;
+        let widest = match (single, turned) {
+            (true, _) => (PIECE / reduced_count.max(1)).clamp(1, BATCH),
+            // Whole rows at a time, if there is room for enough of them.
+            (_, true) => (GATHERED / row.size.max(1)).max(TURNED_COLUMNS).min(reducer.tile()),
+            _ => reducer.tile(),
+        };
         let tiles = col.size.div_ceil(widest).max(1);
         // Tiles of equal width, in whole cache lines.
         let tile = if tiles == 1 { col.size } else { col.size.div_ceil(tiles).next_multiple_of(16).min(widest) }.max(1);
@@ -150,6 +163,8 @@ impl<'a> Plan<'a> {
             outer_reduced: reduced,
             single,
             direct,
+            in_place,
+            turned,
             reduced_count,
             tile,
         }
@@ -304,6 +319,26 @@ impl<'a> Plan<'a> {
     unsafe fn gather(&self, data: *const u8, rows: usize, cols: usize, scratch: &mut Scratch) {
         let to = scratch.gathered();
         let (size, row, col) = (self.domain_size as isize, self.row.stride, self.col.stride);
+        if self.turned {
+            let (mut src, mut src_stride) = (data, col);
+            if !self.in_place {
+                // Converted first, as it lies.
+                (src, src_stride) = (scratch.unturned(), size * rows as isize);
+                let dense = col == row * rows as isize;
+                let (strips, n) = if dense { (1, rows * cols) } else { (cols, rows) };
+                for j in 0..strips as isize {
+                    // SAFETY: the caller's elements, and scratch memory for `rows * cols`.
+                    unsafe {
+                        self.load_strip(data.offset(j * col), row, src.cast_mut().offset(j * src_stride), size, n)
+                    };
+                }
+            }
+            let (dst_stride, src_stride) = ((size, size * cols as isize), (src_stride, size));
+            // SAFETY: as above.
+            return unsafe {
+                transpose(self.domain_size, Matrix { dst: to, src, size: (cols, rows), dst_stride, src_stride })
+            };
+        }
         // Strips run along the longer dimension, except that contiguous rows go first.
         let along_cols = cols >= rows || (col == self.size && cols >= 16);
         let (strips, n, from_outer, from_inner, to_outer, to_inner) = if along_cols {
@@ -363,18 +398,20 @@ struct Tile {
     outputs: SmallVec<[Output; 2]>,
 }
 
-/// One task's memory: a tile's states, and a gathered block.
+/// One task's memory: a tile's states, a gathered block, and one before it is transposed.
 struct Scratch {
     memory: Vec<u64>,
     states: usize,
+    block: usize,
 }
 
 impl Scratch {
     fn new(plan: &Plan) -> Scratch {
         let states = (plan.reducer.state_size() * plan.tile).div_ceil(8);
-        let gathered = if plan.direct { 0 } else { plan.domain_size.div_ceil(8).max(1) * GATHERED.max(plan.tile) };
+        let block = plan.domain_size.div_ceil(8).max(1) * GATHERED.max(plan.tile);
+        let blocks = if plan.direct { 0 } else { 1 + (plan.turned && !plan.in_place) as usize };
         // Never read before it is written, so not cleared.
-        Scratch { memory: Vec::with_capacity(states + gathered), states }
+        Scratch { memory: Vec::with_capacity(states + blocks * block), states, block }
     }
     fn states(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast()
@@ -382,6 +419,9 @@ impl Scratch {
     fn gathered(&mut self) -> *mut u8 {
         // The capacity is at least `states`.
         self.memory.as_mut_ptr().wrapping_add(self.states).cast()
+    }
+    fn unturned(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().wrapping_add(self.states + self.block).cast()
     }
 }
 

@@ -199,14 +199,18 @@ fn distinct() {
     let src = [nan, 1.0, nan, 0.0, -0.0];
     // SAFETY: the arrays' own sizes.
     unsafe {
-        let got = unique(src.as_ptr().cast(), 5, DType::F32);
-        assert_eq!(got.positions, [3, 1, 0, 2]);
-        assert_eq!(got.inverse, [2, 1, 3, 0, 0]);
-        assert_eq!(got.counts, [2, 1, 1, 1]);
+        let (mut sorted, mut starts, mut inverse) = ([9.0f32; 5], [9i64; 5], [9i64; 5]);
+        let (from, to) = (src.as_ptr().cast(), sorted.as_mut_ptr().cast());
+        assert_eq!(unique(from, 5, DType::F32, to, &mut starts, Some(&mut inverse)), 4);
+        assert_eq!((&sorted[..3], sorted[3].is_nan()), (&[0.0, -0.0, 1.0][..], true));
+        assert_eq!((&starts[..4], inverse), (&[0, 2, 3, 4][..], [2, 1, 3, 0, 0]));
+        starts.fill(9);
+        assert_eq!(unique(from, 5, DType::F32, to, &mut starts, None), 4);
+        assert_eq!(starts[..4], [0, 2, 3, 4]);
         let got = unique_consecutive([1i16, 1, 2, 1].as_ptr().cast(), 4, 1, DType::I16);
         assert_eq!((got.positions, got.counts), (vec![0, 2, 3], vec![2, 1, 1]));
         let got = unique_rows([2i16, 1, 1, 5, 2, 1].as_ptr().cast(), 3, 2, DType::I16);
         assert_eq!((got.positions, got.inverse, got.counts), (vec![1, 0], vec![1, 0, 1], vec![1, 2]));
-        assert_eq!(unique(src.as_ptr().cast(), 0, DType::F32), Unique::default());
+        assert_eq!(unique(from, 0, DType::F32, to, &mut [], Some(&mut [])), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::keys::Keys;
 use super::sort;
+use crate::buffer::Buffer;
 use flambeau_base::{DType, dispatch};
 
 /// Distinct elements (or rows), as positions in the source: select them from there for the values.
@@ -69,27 +70,38 @@ pub unsafe fn runs(src: *const u8, n: usize, dtype: DType, starts: &mut [i64], i
     })
 }
 
-/// The distinct elements of `n` contiguous ones, ascending. Every NaN is distinct.
+/// Sorts `n` contiguous elements to `sorted` and says how many distinct ones there are; every NaN is. Where each begins
+/// among the sorted ones goes to `starts` and, if asked for, which of them every element of the source is to `inverse`.
 ///
 /// # Safety
-/// `src` must be valid for `n` elements of `dtype`, which must not be complex.
-pub unsafe fn unique(src: *const u8, n: usize, dtype: DType) -> Unique {
-    let size = dtype.size();
-    let mut order = vec![0i64; n];
-    let mut sorted = vec![0u8; n * size];
-    // SAFETY: the outputs hold `n` elements.
+/// `src` and `sorted` must be valid for `n` elements of `dtype`, which must not be complex, and not overlap.
+pub unsafe fn unique(
+    src: *const u8,
+    n: usize,
+    dtype: DType,
+    sorted: *mut u8,
+    starts: &mut [i64],
+    inverse: Option<&mut [i64]>,
+) -> usize {
+    let stride = [dtype.size() as isize];
+    let (mut order, mut runs_of_sorted) = (Buffer::<i64>::default(), Buffer::<i64>::default());
+    let room = if inverse.is_some() { n } else { 0 };
+    let (order, in_run) = (order.room(room), runs_of_sorted.room(room));
+    // SAFETY: the outputs hold `n` elements, the indices if they are asked for.
     unsafe {
-        let values = (sorted.as_mut_ptr(), &[size as isize][..]);
-        let indices = (order.as_mut_ptr().cast(), &[8isize][..]);
-        sort(&[n as i64], 0, Some(values), Some(indices), (src, &[size as isize]), dtype, false);
+        let indices = inverse.is_some().then_some((order.cast::<u8>(), &[8isize][..]));
+        sort(&[n as i64], 0, Some((sorted, &stride)), indices, (src, &stride), dtype, false);
+        let Some(inverse) = inverse else {
+            return runs(sorted, n, dtype, starts, None);
+        };
+        in_run.write_bytes(0, n);
+        let in_run = std::slice::from_raw_parts_mut(in_run, n);
+        let count = runs(sorted, n, dtype, starts, Some(&mut *in_run));
+        for (&position, &run) in std::slice::from_raw_parts(order, n).iter().zip(&*in_run) {
+            inverse[position as usize] = run;
+        }
+        count
     }
-    dispatch!(dtype, T in [bool, ints, floats] => {
-        let data = sorted.as_ptr().cast::<T>();
-        // SAFETY: elements `i - 1` and `i` of the sorted ones.
-        Unique::from_order(order.iter().copied(), n, |i| unsafe {
-            data.add(i).read_unaligned() != data.add(i - 1).read_unaligned()
-        })
-    }; else unreachable!("complex numbers have no order"))
 }
 
 /// The elements (rows of `width` contiguous ones, `rows` of them) that differ from the one before.

@@ -580,11 +580,31 @@ fn unique_any(
     counts: Option<bool>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let data = check_unique(x)?;
-    // SAFETY: `numel` contiguous elements, locked.
-    let found = locked(&data, |p| unsafe { kernels::unique(p, data.numel() as usize, data.dtype()) })?;
-    let (positions, inverse, counts) =
-        unique_parts(&found, inverse.unwrap_or(false), counts.unwrap_or(false), x.sizes())?;
-    on_devices(x, (data.view(&[-1])?.index_select(0, &positions)?, inverse, counts))
+    let n = data.numel();
+    let fresh = |sizes: &[i64], dtype| Tensor::empty(sizes, (dtype, crate::Device::CPU));
+    let (sorted, starts) = (fresh(&[n], data.dtype())?, fresh(&[n], DType::I64)?);
+    let inverse = fresh(if inverse == Some(true) { x.sizes() } else { &[0] }, DType::I64)?;
+    let count = if n == 0 { 0 } else {
+        let outs = [&sorted, &starts, &inverse].map(|t| (t.storage(), true));
+        let _locks = LockSet::new(outs.into_iter().chain([(data.storage(), false)]))?;
+        // SAFETY: all are locked, contiguous and of their types, and the outputs fresh.
+        unsafe {
+            let places = (inverse.numel() == n).then(|| elements_mut(&inverse));
+            let from = data.data_ptr().cast_const();
+            kernels::unique(from, n as usize, data.dtype(), sorted.data_ptr(), elements_mut(&starts), places) as i64
+        }
+    };
+    let starts = starts.narrow(0, 0, count)?;
+    let counts = if counts == Some(true) { run_lengths(&starts, n)? } else { fresh(&[0], DType::I64)? };
+    on_devices(x, (sorted.index_select(0, &starts)?, inverse, counts))
+}
+
+/// How long runs of `n` elements are, by their starts.
+fn run_lengths(starts: &Tensor, n: i64) -> Result<Tensor> {
+    match starts.numel() {
+        0 => Ok(starts.clone()),
+        count => Tensor::cat(&[starts.narrow(0, 1, count - 1)?, Tensor::from_slice(&[n])?], 0)?.sub(starts),
+    }
 }
 
 fn unique_consecutive_any(
@@ -609,10 +629,7 @@ fn unique_consecutive_any(
         };
         let starts = starts.narrow(0, 0, count)?;
         let values = data.view(&[-1])?.index_select(0, &starts)?;
-        let counts = match counts && count > 0 {
-            true => Tensor::cat(&[starts.narrow(0, 1, count - 1)?, Tensor::from_slice(&[n])?], 0)?.sub(&starts)?,
-            false => fresh(&[0])?,
-        };
+        let counts = if counts { run_lengths(&starts, n)? } else { fresh(&[0])? };
         return on_devices(x, (values, inverse, counts));
     };
     distinct_rows(x, &data, dim, inverse, counts, false)

@@ -1,12 +1,16 @@
-//! Discrete Fourier transforms along one axis, by the crates `rustfft` and `realfft`.
+//! Discrete Fourier transforms along one axis, by the crates `rustfft` and, of odd numbers of real numbers, `realfft`.
 //!
 //! Transforms of several axes are these one after another. A transform is planned once per length, direction and
 //! precision; plans are shared between threads.
 
+mod real;
+
 use crate::copy::Shared;
+use crate::math::Float;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
 use parking_lot::Mutex;
+use real::Halved;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 use std::collections::HashMap;
@@ -21,15 +25,21 @@ const COLUMNS: usize = 8;
 const PLANS: usize = 256;
 
 /// Plans by length (and direction).
-struct Plans<T: FftNum> {
+struct Plans<T: Precision> {
     complex: HashMap<(usize, bool), Arc<dyn Fft<T>>>,
+    halved: HashMap<(usize, bool), Arc<Halved<T>>>,
     forward: HashMap<usize, Arc<dyn RealToComplex<T>>>,
     inverse: HashMap<usize, Arc<dyn ComplexToReal<T>>>,
 }
 
-impl<T: FftNum> Plans<T> {
+impl<T: Precision> Plans<T> {
     fn new() -> Mutex<Plans<T>> {
-        Mutex::new(Plans { complex: HashMap::new(), forward: HashMap::new(), inverse: HashMap::new() })
+        Mutex::new(Plans {
+            complex: HashMap::new(),
+            halved: HashMap::new(),
+            forward: HashMap::new(),
+            inverse: HashMap::new(),
+        })
     }
 }
 
@@ -46,7 +56,7 @@ fn planned<K: std::hash::Hash + Eq, P: ?Sized>(
 }
 
 /// The precisions.
-trait Precision: FftNum + Default {
+trait Precision: FftNum + Default + Float {
     fn plans() -> &'static Mutex<Plans<Self>>;
     fn of(x: f64) -> Self;
 }
@@ -165,36 +175,54 @@ pub unsafe fn real_to_complex(
 unsafe fn real_to_complex_of<T: Precision>(
     source: *const T,
     target: *mut Complex<T>,
-    rows: usize,
+    count: usize,
     n: usize,
     full: bool,
     scale: f64,
 ) {
-    let plan = planned(&mut T::plans().lock().forward, n, || RealFftPlanner::new().plan_fft_forward(n));
     let half = n / 2 + 1;
     let width = if full { n } else { half };
     let (source, target) = (Shared(source.cast_mut()), Shared(target));
     let factor = T::of(scale);
-    parallel_for(rows, grain(n), &|range| {
+    // Rows of both.
+    let rows = |start: usize, rows: usize| {
+        // SAFETY: the caller's; rows of the target are one piece's alone.
+        unsafe {
+            let from = std::slice::from_raw_parts(source.get().add(start * n), rows * n);
+            (from, std::slice::from_raw_parts_mut(target.get().add(start * width), rows * width))
+        }
+    };
+    // What follows from the first half by symmetry.
+    let mirror = |to: &mut [Complex<T>]| {
+        let (first, rest) = to.split_at_mut(half);
+        rest.iter_mut().zip(first[1..].iter().rev().skip(half - 1 - (n - half))).for_each(|(x, y)| *x = y.conj());
+    };
+    if n.is_multiple_of(2) {
+        let make = || Arc::new(Halved::new(n, FftDirection::Forward));
+        let plan = planned(&mut T::plans().lock().halved, (n, true), make);
+        parallel_for(count, grain(n), &|range| {
+            let mut scratch = plan.scratch();
+            for start in range.clone().step_by(plan.rows()) {
+                let (from, to) = rows(start, plan.rows().min(range.end - start));
+                plan.forward(from, (&mut *to, width), factor, &mut scratch);
+                to.chunks_exact_mut(width).for_each(mirror);
+            }
+        });
+        return;
+    }
+    let plan = planned(&mut T::plans().lock().forward, n, || RealFftPlanner::new().plan_fft_forward(n));
+    parallel_for(count, grain(n), &|range| {
         let mut input = vec![T::default(); n];
         let mut scratch = vec![Complex::default(); plan.get_scratch_len()];
         for row in range {
-            // SAFETY: one row of each, the target's this piece's alone.
-            let (from, to) = unsafe {
-                (
-                    std::slice::from_raw_parts(source.get().add(row * n), n),
-                    std::slice::from_raw_parts_mut(target.get().add(row * width), width),
-                )
-            };
+            let (from, to) = rows(row, 1);
             input.copy_from_slice(from);
             let lengths = plan.process_with_scratch(&mut input, &mut to[..half], &mut scratch);
             debug_assert!(lengths.is_ok(), "buffers have the plan's lengths");
             if scale != 1.0 {
                 to[..half].iter_mut().for_each(|x| *x = *x * factor);
             }
-            for k in half..width {
-                to[k] = to[n - k].conj();
-            }
+            mirror(to);
         }
     });
 }
@@ -220,34 +248,45 @@ pub unsafe fn complex_to_real(source: *const u8, target: *mut u8, dtype: DType, 
 unsafe fn complex_to_real_of<T: Precision>(
     source: *const Complex<T>,
     target: *mut T,
-    rows: usize,
+    count: usize,
     n: usize,
     scale: f64,
 ) {
-    let plan = planned(&mut T::plans().lock().inverse, n, || RealFftPlanner::new().plan_fft_inverse(n));
     let half = n / 2 + 1;
     let (source, target) = (Shared(source.cast_mut()), Shared(target));
     let factor = T::of(scale);
-    parallel_for(rows, grain(n), &|range| {
+    // Rows of both.
+    let rows = |start: usize, rows: usize| {
+        // SAFETY: the caller's; rows of the target are one piece's alone.
+        unsafe {
+            let from = std::slice::from_raw_parts(source.get().add(start * half), rows * half);
+            (from, std::slice::from_raw_parts_mut(target.get().add(start * n), rows * n))
+        }
+    };
+    if n.is_multiple_of(2) {
+        let make = || Arc::new(Halved::new(n, FftDirection::Inverse));
+        let plan = planned(&mut T::plans().lock().halved, (n, false), make);
+        parallel_for(count, grain(n), &|range| {
+            let mut scratch = plan.scratch();
+            for start in range.clone().step_by(plan.rows()) {
+                let (from, to) = rows(start, plan.rows().min(range.end - start));
+                plan.inverse(from, to, factor, &mut scratch);
+            }
+        });
+        return;
+    }
+    let plan = planned(&mut T::plans().lock().inverse, n, || RealFftPlanner::new().plan_fft_inverse(n));
+    parallel_for(count, grain(n), &|range| {
         let mut input = vec![Complex::default(); half];
         let mut scratch = vec![Complex::default(); plan.get_scratch_len()];
         for row in range {
-            // SAFETY: one row of each, the target's this piece's alone.
-            let (from, to) = unsafe {
-                (
-                    std::slice::from_raw_parts(source.get().add(row * half), half),
-                    std::slice::from_raw_parts_mut(target.get().add(row * n), n),
-                )
-            };
+            let (from, to) = rows(row, 1);
             input.copy_from_slice(from);
             input[0].im = T::zero();
-            if n.is_multiple_of(2) {
-                input[half - 1].im = T::zero();
-            }
             let lengths = plan.process_with_scratch(&mut input, to, &mut scratch);
             debug_assert!(lengths.is_ok(), "buffers have the plan's lengths");
             if scale != 1.0 {
-                to.iter_mut().for_each(|x| *x = *x * factor);
+                to.iter_mut().for_each(|x| *x *= factor);
             }
         }
     });
@@ -294,19 +333,21 @@ mod tests {
 
     #[test]
     fn real_rows_there_and_back() {
-        for n in [1usize, 2, 3, 8, 11, 12, 101] {
-            let x: Vec<f64> = signal(3 * n).iter().map(|c| c.re).collect();
+        // More than are transformed at a time.
+        const ROWS: usize = 11;
+        for n in [1usize, 2, 3, 8, 11, 12, 100, 101] {
+            let x: Vec<f64> = signal(ROWS * n).iter().map(|c| c.re).collect();
             let half = n / 2 + 1;
-            let mut y = vec![Complex::default(); 3 * half];
-            let mut full = vec![Complex::default(); 3 * n];
-            let mut back = vec![0.0; 3 * n];
+            let mut y = vec![Complex::default(); ROWS * half];
+            let mut full = vec![Complex::default(); ROWS * n];
+            let mut back = vec![0.0; ROWS * n];
             // SAFETY: the arrays are that large.
             unsafe {
-                real_to_complex(x.as_ptr().cast(), y.as_mut_ptr().cast(), DType::F64, 3, n, false, 1.0);
-                real_to_complex(x.as_ptr().cast(), full.as_mut_ptr().cast(), DType::F64, 3, n, true, 1.0);
-                complex_to_real(y.as_ptr().cast(), back.as_mut_ptr().cast(), DType::F64, 3, n, 1.0 / n as f64);
+                real_to_complex(x.as_ptr().cast(), y.as_mut_ptr().cast(), DType::F64, ROWS, n, false, 1.0);
+                real_to_complex(x.as_ptr().cast(), full.as_mut_ptr().cast(), DType::F64, ROWS, n, true, 1.0);
+                complex_to_real(y.as_ptr().cast(), back.as_mut_ptr().cast(), DType::F64, ROWS, n, 1.0 / n as f64);
             }
-            for row in 0..3 {
+            for row in 0..ROWS {
                 let line: Vec<_> = x[row * n..][..n].iter().map(|v| Complex::new(*v, 0.0)).collect();
                 let expected = slow(&line, -1.0);
                 close(&y[row * half..][..half], &expected[..half]);
