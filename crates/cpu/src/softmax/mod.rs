@@ -547,18 +547,18 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
         unsafe {
             for d in 0..dim {
                 let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
-                for j in 0..cols {
-                    sum[j] += F::term::<I, T>(*a.add(j), *b.add(j), zero).to_f64();
+                for (j, sum) in sum.iter_mut().enumerate() {
+                    *sum += F::term::<I, T>(*a.add(j), *b.add(j), zero).to_f64();
                 }
             }
-            for j in 0..cols {
-                scale[j] = F::scale_side::<I, T>(sum[j]);
+            for (scale, &sum) in scale.iter_mut().zip(sum.iter()) {
+                *scale = F::scale_side::<I, T>(sum);
             }
             for d in 0..dim {
                 let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
                 let out = out.wrapping_add(d * out_stride);
-                for j in 0..cols {
-                    *out.add(j) = F::apply::<I, T>(*a.add(j), *b.add(j), zero, scale[j]);
+                for (j, &scale) in scale.iter().enumerate() {
+                    *out.add(j) = F::apply::<I, T>(*a.add(j), *b.add(j), zero, scale);
                 }
             }
         }
