@@ -321,3 +321,42 @@ fn masks() {
         assert!(y.iter().enumerate().all(|(i, &v)| v == if i % 3 == 0 { 0.0 } else { 7.0 }));
     }
 }
+
+/// Rows a power of two apart go through memory of their own: the parts of a destination that is larger than the index are
+/// left alone, and the others come out as if they had not.
+#[test]
+fn scatters_to_rows_that_fall_together() {
+    let (outer, rows, width, values, columns) = (2usize, 300usize, 1024usize, 310usize, 70usize);
+    let index: Vec<i64> = (0..outer * values * columns).map(|i| (i * 7919 % 1009 % rows) as i64).collect();
+    let src: Vec<i32> = (0..index.len() as i32).map(|i| i % 1000 - 400).collect();
+    let strides =
+        |rows: usize, width: usize, size: usize| [rows * width * size, width * size, size].map(|s| s as isize);
+    let before: Vec<i32> = (0..(outer * rows * width) as i32).collect();
+    for reduce in [None, Some((ReduceOp::Sum, true)), Some((ReduceOp::Mean, true)), Some((ReduceOp::Mean, false))] {
+        let mut got = before.clone();
+        let (mut want, mut counts) = (before.clone(), vec![0i32; before.len()]);
+        for (i, (&row, &value)) in index.iter().zip(&src).enumerate() {
+            let at = (i / (values * columns) * rows + row as usize) * width + i % columns;
+            want[at] = match reduce {
+                None => value,
+                Some((_, false)) if counts[at] == 0 => value,
+                Some(_) => want[at] + value,
+            };
+            counts[at] += 1;
+        }
+        if let Some((ReduceOp::Mean, include_self)) = reduce {
+            for (x, &count) in want.iter_mut().zip(&counts).filter(|(_, count)| **count > 0) {
+                *x = x.div_euclid(count + include_self as i32);
+            }
+        }
+        let (to, from, of_index) = (strides(rows, width, 4), strides(values, columns, 4), strides(values, columns, 8));
+        let sizes = [outer as i64, values as i64, columns as i64];
+        let indices = (bytes(&index), &of_index[..], DType::I64);
+        // SAFETY: the arrays' own sizes and strides.
+        unsafe {
+            let dst = (bytes_mut(&mut got), &to[..]);
+            scatter(&sizes, 1, dst, rows as i64, (bytes(&src), &from[..]), indices, DType::I32, reduce, false).unwrap();
+        }
+        assert_eq!(got, want, "{reduce:?}");
+    }
+}

@@ -551,8 +551,8 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
                     *sum += F::term::<I, T>(*a.add(j), *b.add(j), zero).to_f64();
                 }
             }
-            for j in 0..cols {
-                scale[j] = F::scale_side::<I, T>(sum[j]);
+            for (scale, &sum) in scale.iter_mut().zip(sum.iter()) {
+                *scale = F::scale_side::<I, T>(sum);
             }
             for d in 0..dim {
                 let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
