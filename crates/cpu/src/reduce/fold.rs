@@ -168,7 +168,7 @@ fold! {
 fold! {
     /// The sum of what is not NaN.
     NanSum<T>: T::Sum = T::Sum::ZERO,
-    |s, x| s.plus(select(x.nan(), T::Sum::ZERO, x.widen())), |a, b| a.plus(b)
+    |s, x| s.plus(select(x.nan(), T::ZERO, x).widen()), |a, b| a.plus(b)
 }
 fold! {
     /// The product.

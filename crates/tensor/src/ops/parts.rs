@@ -96,10 +96,12 @@ fn unfold_backward_any(g: &Tensor, sizes: &[i64], dim: i64, size: i64, step: i64
     }
     let d = wrap_dim(dim, sizes.len())? as i64;
     let out = Tensor::zeros(sizes, (g.dtype(), g.device()))?;
-    // One offset within the window at a time: those never overlap.
-    for k in 0..size {
-        let windows = g.size(d)?;
-        out.slice(d, Some(k), Some(k + (windows - 1) * step + 1), step)?.add_(&g.select(-1, k)?)?;
+    // As many offsets within the windows at a time as one is from the next: those never overlap.
+    let windows = g.size(d)?;
+    for k in (0..size).step_by(step.max(1) as usize) {
+        let width = step.min(size - k);
+        let place = out.slice(d, Some(k), Some(k + (windows - 1) * step + width), 1)?;
+        place.unfold(d, width, step)?.add_(&g.narrow(-1, k, width)?)?;
     }
     Ok(out)
 }
