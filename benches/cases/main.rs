@@ -39,6 +39,9 @@ fn ok<T>(r: Result<T>) -> T {
 /// The cases of one group.
 struct Group<'a>(BenchmarkGroup<'a, WallTime>);
 
+/// Times the cases of a group, or a part of it.
+type Cases = fn(&mut Group<'_>);
+
 impl Group<'_> {
     /// Times `f` on `inputs`, which are made once, and only if the case is asked for.
     fn case<I, R>(&mut self, name: impl AsRef<str>, inputs: impl Fn() -> I, f: impl Fn(&I) -> Result<R>) {
@@ -63,9 +66,9 @@ fn main() {
         .sample_size(10)
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(300))
-        .nresamples(1000)
+        .nresamples(2000)
         .configure_from_args();
-    let groups: [(&str, fn(&mut Group<'_>)); 11] = [
+    let groups: [(&str, Cases); 11] = [
         ("overhead", overhead::overhead),
         ("native", overhead::native),
         ("elementwise", elementwise::cases),

@@ -16,6 +16,9 @@ const REDUCTIONS: [Reduction; 4] = [
     ("std", |x| x.std(&[], 1.0, false), |x, dim| x.std(&[dim], 1.0, false)),
 ];
 
+/// Sizes with their name, and the dims to reduce with theirs.
+type Shape = (&'static str, &'static [i64], [(&'static str, i64); 2]);
+
 /// All cases.
 pub fn cases(g: &mut Group<'_>) {
     for (size, sizes) in [("10M", &[10_000_000][..]), ("1kx1k", &[1024, 1024])] {
@@ -24,7 +27,7 @@ pub fn cases(g: &mut Group<'_>) {
         }
         g.case(format!("mean_all_{size}"), || normal(sizes), Tensor::mean);
     }
-    let shapes: [(&str, &[i64], [(&str, i64); 2]); 4] = [
+    let shapes: [Shape; 4] = [
         ("1kx1k", &[1024, 1024], [("inner", -1), ("outer", 0)]),
         ("64x1000x100", &[64, 1000, 100], [("inner", -1), ("middle", 1)]),
         ("100kx10", &[100_000, 10], [("inner", -1), ("outer", 0)]),
