@@ -12,6 +12,9 @@ const BLOCK_BYTES: usize = 1 << 14;
 /// Parts of more bytes are left to `memcpy`.
 const LONG_PART: usize = 256;
 
+/// Rows of which fewer stay in the cache are written one after the other.
+const FEW_ROWS: usize = 8;
+
 /// Writes `rows` contiguous rows, each of a part of every array: `parts` has an array's address and the bytes of one of
 /// its parts, which lie end to end.
 ///
@@ -39,7 +42,17 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[(*const u8, usize)], rows:
         if interleaved(to, parts, rows) {
             return;
         }
-        let block = (BLOCK_BYTES / row).max(1);
+        let block = BLOCK_BYTES / row;
+        if block < FEW_ROWS {
+            for r in 0..rows {
+                let mut at = to.add(r * row);
+                for &(from, part) in parts {
+                    std::ptr::copy_nonoverlapping(from.add(r * part), at, part);
+                    at = at.add(part);
+                }
+            }
+            return;
+        }
         for start in (0..rows).step_by(block) {
             let count = block.min(rows - start);
             let mut at = to.add(start * row);
