@@ -1,7 +1,6 @@
 //! The real functions, for `f32` and `f64`.
 
 use super::{Isa, Number, special, trig};
-use flambeau_base::DType;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// `f32` or `f64`, with every real function.
@@ -207,11 +206,6 @@ pub trait Float:
     /// `exp(x^2) erfc(x)`.
     #[inline]
     fn erfcx<I: Isa>(self) -> Self {
-        if self < Self::ZERO && Self::DTYPE == DType::F32 {
-            // As PyTorch has it: the square is rounded, which the exponential magnifies.
-            let square = (self * self).to_f64();
-            return Self::from_f64(2.0 * square.exp() - special::erfcx(-self.to_f64()));
-        }
         Self::from_f64(special::erfcx(self.to_f64()))
     }
     /// The logarithm of the gamma function's magnitude.
@@ -685,6 +679,10 @@ float! {
         #[inline(always)]
         fn is_common_gamma(self) -> bool {
             special::single::is_common_gamma(self)
+        }
+        #[inline(always)]
+        fn erfcx<I: Isa>(self) -> f32 {
+            special::single::erfcx::<I>(self)
         }
         #[inline(always)]
         fn is_common_erfinv(self) -> bool {

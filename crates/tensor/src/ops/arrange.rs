@@ -1,5 +1,6 @@
 //! Rearrangements that are made of other operators, and other names of some.
 
+use super::copies::diagonal_copy;
 use super::view;
 use crate::dims::wrap_dim;
 use crate::autograd::Forward;
@@ -200,15 +201,17 @@ fn diag_embed_any(x: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tenso
 op! {
     /// The elements along the last dim as diagonals of matrices, zero elsewhere.
     diag_embed: "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor";
-    Body::Composite(kernel!(diag_embed_any; x, offset, dim1, dim2));
+    Body::Explicit(kernel!(diag_embed_any; x, offset, dim1, dim2));
+    derivative: backward! { self_(g, offset: i64, dim1: i64, dim2: i64) => g.diagonal(offset, dim1, dim2)? };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 3]), 0, -2, -1], sample![m.any(&[3]), -1, 0, 1]];
     fn diag_embed(&self) -> Tensor [self, 0, -2, -1];
 }
 
 fn diag_any(x: &Tensor, diagonal: i64) -> Result<Tensor> {
     match x.dim() {
-        1 => diag_embed_any(x, diagonal, 0, 1),
-        2 => x.diagonal(diagonal, 0, 1)?.clone_in(crate::MemoryFormat::Contiguous),
+        1 => diag_embed::OP.call(&[x.into(), diagonal.into(), 0.into(), 1.into()])?.one(),
+        2 => diagonal_copy::OP.call(&[x.into(), diagonal.into(), 0.into(), 1.into()])?.one(),
         d => Err(Error::runtime(format!("diag(): Supports 1D or 2D tensors. Got {d}D"))),
     }
 }

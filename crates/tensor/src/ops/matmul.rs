@@ -285,7 +285,12 @@ op! {
     addmv: "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         InPlace INPLACE: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(addmv_any; x, a, v, beta, alpha));
+    Body::Explicit(kernel!(addmv_any; x, a, v, beta, alpha));
+    derivative: backward! {
+        self_(g, beta: Option<Scalar>) => times(g.clone(), beta)?,
+        mat(g, vec: Tensor, alpha: Option<Scalar>) => times(g.outer(&vec.conj()?)?, alpha)?,
+        vec(g, mat: Tensor, alpha: Option<Scalar>) => times(adjoint(&mat)?.mv(g)?, alpha)?,
+    };
     samples: |m| vec![sample![m.any(&[3]), m.any(&[3, 4]), m.any(&[4]), Scalar::Int(2), Scalar::Int(3)], sample![m.any(&[1]), m.any(&[3, 4]), m.any(&[4])]];
     out_rule: OutRule::EXACT;
 }
@@ -315,7 +320,12 @@ op! {
     addr: "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         InPlace INPLACE: "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(addr_any; x, a, b, beta, alpha));
+    Body::Explicit(kernel!(addr_any; x, a, b, beta, alpha));
+    derivative: backward! {
+        self_(g, beta: Option<Scalar>) => times(g.clone(), beta)?,
+        vec1(g, vec2: Tensor, alpha: Option<Scalar>) => times(g.mv(&vec2.conj()?)?, alpha)?,
+        vec2(g, vec1: Tensor, alpha: Option<Scalar>) => times(g.t()?.mv(&vec1.conj()?)?, alpha)?,
+    };
     samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[3]), m.any(&[4]), Scalar::Int(2), Scalar::Int(3)]];
 }
 

@@ -6,7 +6,7 @@ pub mod bessel;
 use super::super::double::{self, erfcx_positive};
 use super::super::poly::{fma, horner, select};
 use super::super::{Float, Isa};
-use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI, SQRT_2};
 
 const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
@@ -22,6 +22,20 @@ fn erf_inverse<I: Isa>(x: f64, w: f64) -> f64 {
 #[inline(always)]
 fn erf_inverse_near<I: Isa>(x: f64, w: f64) -> f64 {
     x * horner!(I, w - 3.0; 1.6235420065379758, 0.24163040414304734, -0.005738136016107892, -0.0008361815249746705, 0.00019506272533632716, -1.2716873090583234e-05, -1.7489187809627485e-06, 4.502891203278818e-07, -2.3407992568788055e-08, -5.5654659371024445e-09, 1.0684025387667025e-09, -1.48666180578682e-11, -1.4563269630773788e-11, 1.2732868700624292e-12)
+}
+
+/// `exp(x^2) erfc(x)`.
+#[inline(always)]
+pub fn erfcx<I: Isa>(x: f32) -> f32 {
+    let a = x.abs() as f64;
+    // The asymptotic series (Abramowitz and Stegun 7.1.23).
+    let z = 0.5 / (a * a);
+    let far = horner!(I, z; 1.0, -1.0, 3.0) * (0.5 * FRAC_2_SQRT_PI) / a;
+    let y = select(a > 28.0, far, erfcx_positive::<I>(a));
+    // As PyTorch has it: the square is rounded, which the exponential magnifies.
+    let square = (x * x) as f64;
+    let e = double::exp_lite::<I>(select(square > 100.0, 100.0, square));
+    select(x < 0.0, 2.0 * e - y, y) as f32
 }
 
 /// Whether `erfinv_common` takes it: the logarithm of `1 - x^2` is above -6.
