@@ -285,12 +285,7 @@ op! {
     addmv: "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         InPlace INPLACE: "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
         Out OUT: "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(kernel!(addmv_any; x, a, v, beta, alpha));
-    derivative: backward! {
-        self_(g, beta: Option<Scalar>) => times(g.clone(), beta)?,
-        mat(g, vec: Tensor, alpha: Option<Scalar>) => times(g.outer(&vec.conj()?)?, alpha)?,
-        vec(g, mat: Tensor, alpha: Option<Scalar>) => times(adjoint(&mat)?.mv(g)?, alpha)?,
-    };
+    Body::Composite(kernel!(addmv_any; x, a, v, beta, alpha));
     samples: |m| vec![sample![m.any(&[3]), m.any(&[3, 4]), m.any(&[4]), Scalar::Int(2), Scalar::Int(3)], sample![m.any(&[1]), m.any(&[3, 4]), m.any(&[4])]];
     out_rule: OutRule::EXACT;
 }
