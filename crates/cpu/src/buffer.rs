@@ -4,7 +4,7 @@ use flambeau_base::allocator::CpuAllocator;
 use flambeau_base::{Allocator, Device};
 use std::ptr::NonNull;
 
-/// Uninitialised room for plain integers; it grows, and never shrinks.
+/// Uninitialised room for plain numbers; it grows, and never shrinks.
 pub(crate) struct Buffer<P> {
     data: NonNull<P>,
     len: usize,
@@ -20,17 +20,21 @@ impl<P> Default for Buffer<P> {
 }
 
 impl<P: Copy> Buffer<P> {
-    /// The address of room for `n` elements; what was there is lost if it has to grow.
-    pub(crate) fn room(&mut self, n: usize) -> *mut P {
+    /// The address of room for `n` elements, or nothing where the machine has no such memory; what was there is lost if it
+    /// has to grow.
+    pub(crate) fn try_room(&mut self, n: usize) -> Option<*mut P> {
         if n > self.len {
             *self = Buffer::default();
-            let bytes = n * size_of::<P>();
-            match CpuAllocator.allocate(Device::CPU, bytes) {
-                Ok(data) => *self = Buffer { data: data.cast(), len: n },
-                Err(_) => std::alloc::handle_alloc_error(std::alloc::Layout::new::<P>()),
-            }
+            let bytes = n.checked_mul(size_of::<P>())?;
+            let data = CpuAllocator.allocate(Device::CPU, bytes).ok()?;
+            *self = Buffer { data: data.cast(), len: n };
         }
-        self.data.as_ptr()
+        Some(self.data.as_ptr())
+    }
+
+    /// [`Buffer::try_room`] for work that cannot go on without.
+    pub(crate) fn room(&mut self, n: usize) -> *mut P {
+        self.try_room(n).unwrap_or_else(|| std::alloc::handle_alloc_error(std::alloc::Layout::new::<P>()))
     }
 }
 

@@ -163,7 +163,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         let streams = a.streams && out.addr().is_multiple_of(64);
         let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
         // Where each input is, and which bits of an element's index count there: none for a number.
-        let mut inputs: [(*const T, usize); N] = std::array::from_fn(|k| (at[k + 1] as *const T, usize::MAX));
+        let mut inputs: [(*const T, usize); N] =
+            std::array::from_fn(|k| (at[k + 1] as *const T, if fixed[k] { 0 } else { usize::MAX }));
         // SAFETY: each address is valid for the elements its stride reaches, and a number's chunk for as many as are read
         // at once.
         unsafe {

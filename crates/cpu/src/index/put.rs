@@ -79,13 +79,14 @@ pub unsafe fn scatter(
         if let Some(size) = hit.get_mut(dim) {
             *size = dst_size;
         }
-        if !falls_together(sizes, dim, &hit, step, indices.1) {
+        let mut buffer = Buffer::<u8>::default();
+        let apart = falls_together(sizes, dim, &hit, step, indices.1).then(|| spread_strides(&hit, dim, dtype.size()));
+        let apart = apart.and_then(|(strides, bytes)| Some((buffer.try_room(bytes)?, strides)));
+        let Some((data, strides)) = apart else {
             scatter_checked(sizes, dim, dst, &hit, src, checked, dtype, reduce);
             return Ok(());
-        }
-        let (strides, bytes) = spread_strides(&hit, dim, dtype.size());
-        let mut buffer = Buffer::<u8>::default();
-        let spread = (buffer.room(bytes), &strides[..]);
+        };
+        let spread = (data, &strides[..]);
         checked.operands[0].step = strides[dim];
         copy_strided(&hit, (spread.0, spread.1, dtype), (dst.0, dst.1, dtype));
         scatter_checked(sizes, dim, spread, &hit, src, checked, dtype, reduce);

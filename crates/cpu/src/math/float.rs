@@ -397,7 +397,7 @@ pub trait Float:
 }
 
 macro_rules! float {
-    ($t:ident, $module:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, { $($more:item)* } [$($unary:ident)*], [$($binary:ident)*]) => {
+    ($t:ident, $module:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, { $($more:tt)* } [$($unary:ident)*], [$($binary:ident)*]) => {
         impl Float for $t {
             $($more)*
             const HALF: Self = 0.5;
@@ -673,68 +673,29 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
     Number::mul_add::<I>(x, x, y * y).sqrt() * back
 }
 
+/// Functions of one number that `special::single` has.
+macro_rules! of_single {
+    ($($name:ident)*) => {
+        $(
+            #[inline(always)]
+            fn $name<I: Isa>(self) -> f32 {
+                special::single::$name::<I>(self)
+            }
+        )*
+    };
+}
+
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
     {
+        of_single! { erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr sinc logit entr lgamma_common digamma_common trigamma_common }
         #[inline(always)]
         fn is_common_gamma(self) -> bool {
             special::single::is_common_gamma(self)
         }
         #[inline(always)]
-        fn erfcx<I: Isa>(self) -> f32 {
-            special::single::erfcx::<I>(self)
-        }
-        #[inline(always)]
         fn is_common_erfinv(self) -> bool {
             special::single::is_common_erfinv(self)
-        }
-        #[inline(always)]
-        fn erfinv_common<I: Isa>(self) -> f32 {
-            special::single::erfinv_common::<I>(self)
-        }
-        #[inline(always)]
-        fn erfinv<I: Isa>(self) -> f32 {
-            special::single::erfinv::<I>(self)
-        }
-        #[inline(always)]
-        fn ndtri<I: Isa>(self) -> f32 {
-            special::single::ndtri::<I>(self)
-        }
-        #[inline(always)]
-        fn i0<I: Isa>(self) -> f32 {
-            special::single::i0::<I>(self)
-        }
-        #[inline(always)]
-        fn i0e<I: Isa>(self) -> f32 {
-            special::single::i0e::<I>(self)
-        }
-        #[inline(always)]
-        fn i1<I: Isa>(self) -> f32 {
-            special::single::i1::<I>(self)
-        }
-        #[inline(always)]
-        fn i1e<I: Isa>(self) -> f32 {
-            special::single::i1e::<I>(self)
-        }
-        #[inline(always)]
-        fn log_ndtr<I: Isa>(self) -> f32 {
-            special::single::log_ndtr::<I>(self)
-        }
-        #[inline(always)]
-        fn sinc<I: Isa>(self) -> f32 {
-            special::single::sinc::<I>(self)
-        }
-        #[inline(always)]
-        fn logit<I: Isa>(self) -> f32 {
-            special::single::logit::<I>(self)
-        }
-        #[inline(always)]
-        fn entr<I: Isa>(self) -> f32 {
-            special::single::entr::<I>(self)
-        }
-        #[inline(always)]
-        fn lgamma_common<I: Isa>(self) -> f32 {
-            special::single::lgamma_common::<I>(self)
         }
         #[inline(always)]
         fn is_common_zeta(self, q: f32) -> bool {
@@ -747,10 +708,6 @@ float! {
         #[inline(always)]
         fn is_common_digamma(self) -> bool {
             special::single::is_common_digamma(self)
-        }
-        #[inline(always)]
-        fn digamma_common<I: Isa>(self) -> f32 {
-            special::single::digamma_common::<I>(self)
         }
         #[inline(always)]
         fn is_common_bessel(self) -> bool {
@@ -791,10 +748,6 @@ float! {
         #[inline(always)]
         fn igammac_common<I: Isa>(self, x: f32) -> f32 {
             special::single::igammac_common::<I>(self, x)
-        }
-        #[inline(always)]
-        fn trigamma_common<I: Isa>(self) -> f32 {
-            special::single::trigamma_common::<I>(self)
         }
         #[inline(always)]
         fn is_common_exponent(self) -> bool {

@@ -59,6 +59,7 @@ families! {
     like
     loss
     loss_elements
+    lstm_gates
     lu
     margin
     masked
