@@ -24,16 +24,21 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// Moves a value to the heap, with one owner. Aborts, as `Box` does, when there is no memory for it.
-    #[inline]
-    pub fn new(value: T) -> Shared<T> {
+    /// A value on the heap, with one owner. It is made where it stays: moving a tensor's geometry, just written, would wait
+    /// for the stores. Aborts, as `Box` does, when there is no memory for it.
+    #[inline(always)]
+    pub fn new_with(make: impl FnOnce() -> T) -> Shared<T> {
         const { assert!(align_of::<Counted<T>>() <= allocator::ALIGNMENT) };
         let Some(block) = allocator::allocate_object(size_of::<Counted<T>>()) else {
             std::alloc::handle_alloc_error(Layout::new::<Counted<T>>());
         };
         let counted = block.cast::<Counted<T>>();
-        // SAFETY: a block of that size, sufficiently aligned, and nobody else's.
-        unsafe { counted.write(Counted { count: AtomicUsize::new(1), value }) };
+        // SAFETY: a block of that size, sufficiently aligned, and nobody else's. (If `make` panics, it is lost, and nothing
+        // more.)
+        unsafe {
+            (&raw mut (*counted.as_ptr()).value).write(make());
+            (&raw mut (*counted.as_ptr()).count).write(AtomicUsize::new(1));
+        }
         Shared(counted)
     }
 
@@ -128,7 +133,7 @@ mod tests {
     #[test]
     fn counts_its_owners_and_drops_once() {
         let witness = Arc::new(());
-        let mut a = Shared::new((7, witness.clone()));
+        let mut a = Shared::new_with(|| (7, witness.clone()));
         assert_eq!((a.count(), a.0.as_ptr() as usize), (1, a.address()));
         assert!(a.get_mut().is_some());
         let b = a.clone();
@@ -143,7 +148,7 @@ mod tests {
     fn survives_many_threads() {
         let witness = Arc::new(());
         for _ in 0..50 {
-            let a = Shared::new(witness.clone());
+            let a = Shared::new_with(|| witness.clone());
             std::thread::scope(|s| {
                 for _ in 0..4 {
                     let a = a.clone();

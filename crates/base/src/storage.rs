@@ -45,7 +45,7 @@ impl Storage {
             0 => NonNull::without_provenance(std::num::NonZero::new(ALIGNMENT).expect("not zero")),
             n => allocator.allocate(device, n)?,
         };
-        Ok(Storage(Shared::new(StorageImpl {
+        Ok(Storage(Shared::new_with(|| StorageImpl {
             data: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
             capacity: AtomicUsize::new(nbytes),
@@ -69,7 +69,7 @@ impl Storage {
         nbytes: usize,
         release: Box<dyn Fn() + Send + Sync>,
     ) -> Storage {
-        Storage(Shared::new(StorageImpl {
+        Storage(Shared::new_with(|| StorageImpl {
             data: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
             capacity: AtomicUsize::new(nbytes),

@@ -396,16 +396,17 @@ impl Op {
         if keys.is_empty() {
             keys = factory_keys(args);
         }
-        if self.mutates {
-            self.check_written(args)?;
-        }
         let local = crate::keys::local();
-        let keys = keys.with(local.included).without(local.excluded);
+        let local = |keys: KeySet| keys.with(local.included).without(local.excluded);
+        if !self.mutates {
+            return self.redispatch(local(keys), args);
+        }
+        self.check_written(args)?;
+        let keys = local(keys);
         let result = self.redispatch(keys, args);
         // Under autograd the bump happens before outputs are saved; see `autograd::kernel`. What a composite writes is
         // counted by the operators that it is made of.
-        if self.mutates
-            && !matches!(self.body, Body::Composite(_))
+        if !matches!(self.body, Body::Composite(_))
             && !keys.has(Key::AUTOGRAD)
             && !keys.has(Key::FORWARD)
             && result.is_ok()

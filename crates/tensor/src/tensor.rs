@@ -132,16 +132,20 @@ impl Tensor {
         contiguity: Contiguity,
     ) -> Tensor {
         let device = storage.device();
-        Tensor(Shared::new(TensorImpl {
+        let (inference, numel) = (crate::autograd::is_inference_mode_enabled(), dims::numel(&sizes));
+        let (sizes, strides) = (ManuallyDrop::new(sizes), ManuallyDrop::new(strides));
+        Tensor(Shared::new_with(|| TensorImpl {
             keys: AtomicU64::new(1 << device.kind.number()),
             dtype,
             device,
             contiguity,
             view_kind: ViewKind::Ordinary,
-            inference: crate::autograd::is_inference_mode_enabled(),
-            numel: dims::numel(&sizes),
-            sizes,
-            strides,
+            inference,
+            numel,
+            // SAFETY: moved from here, once, to where they stay; the originals are not dropped.
+            sizes: unsafe { std::ptr::read(&*sizes) },
+            // SAFETY: as above.
+            strides: unsafe { std::ptr::read(&*strides) },
             storage_offset,
             storage: ManuallyDrop::new(storage),
             base: None,
@@ -198,9 +202,21 @@ impl Tensor {
     }
 
     /// Like [`Tensor::make_view`], reading the memory as `dtype`.
+    #[inline]
     pub(crate) fn make_view_as(&self, dtype: DType, sizes: Dims, strides: Dims, storage_offset: i64) -> Tensor {
-        let contiguity = Contiguity::of(&sizes, &strides);
-        let base = self.0.base.as_ref().unwrap_or(self);
+        let (sizes, strides) = (ManuallyDrop::new(sizes), ManuallyDrop::new(strides));
+        // SAFETY: read there once, and not dropped here.
+        unsafe { self.view_of(dtype, &sizes, &strides, storage_offset) }
+    }
+
+    /// [`Tensor::make_view_as`] by reference: sizes and strides, often just written, are moved only once. Whatever can be
+    /// found out before is, so that the fields go straight to where they stay.
+    ///
+    /// # Safety
+    /// Sizes and strides are moved out: the caller neither uses nor drops them.
+    unsafe fn view_of(&self, dtype: DType, sizes: &Dims, strides: &Dims, storage_offset: i64) -> Tensor {
+        let (contiguity, numel) = (Contiguity::of(sizes, strides), dims::numel(sizes));
+        let base = self.0.base.as_ref().unwrap_or(self).clone();
         let view_kind = match self.0.view_kind {
             ViewKind::Ordinary if crate::autograd::is_grad_enabled() => ViewKind::Ordinary,
             ViewKind::Ordinary if crate::autograd::is_inference_mode_enabled() && !self.0.inference => {
@@ -209,28 +225,33 @@ impl Tensor {
             ViewKind::Ordinary if self.requires_grad() => ViewKind::NoGrad,
             kind => kind,
         };
-        Tensor(Shared::new(TensorImpl {
-            keys: AtomicU64::new(self.0.own_keys()),
+        let (keys, version) = (self.0.own_keys(), self.version());
+        let (own_version, suffix) = (self.0.own_version.clone(), self.0.suffix.clone());
+        // SAFETY: the copy is never dropped (see `TensorImpl::drop`), and the original, the base's own handle, lives as long
+        // as the base, which the view holds on to.
+        let storage = unsafe { std::ptr::read(&base.0.storage) };
+        Tensor(Shared::new_with(move || TensorImpl {
+            keys: AtomicU64::new(keys),
             dtype,
             device: self.0.device,
             contiguity,
             view_kind,
             inference: self.0.inference,
-            numel: dims::numel(&sizes),
-            sizes,
-            strides,
+            numel,
+            // SAFETY: the caller gives them away.
+            sizes: unsafe { std::ptr::read(sizes) },
+            // SAFETY: as above.
+            strides: unsafe { std::ptr::read(strides) },
             storage_offset,
-            // SAFETY: the copy is never dropped (see `TensorImpl::drop`), and the original, the base's own handle, lives as
-            // long as the base, which the view holds on to.
-            storage: unsafe { std::ptr::read(&base.0.storage) },
-            base: Some(base.clone()),
-            view_version: AtomicU32::new(self.version()),
-            own_version: self.0.own_version.clone(),
+            storage,
+            base: Some(base),
+            view_version: AtomicU32::new(version),
+            own_version,
             history: Mutex::default(),
             has_history: AtomicBool::new(false),
             autograd: MetaCell::default(),
             external: AtomicPtr::default(),
-            suffix: self.0.suffix.clone(),
+            suffix,
         }))
     }
 
@@ -241,7 +262,7 @@ impl Tensor {
             true => t.own_version.clone(),
             false => Some(Arc::new(AtomicU32::new(0))),
         };
-        Tensor(Shared::new(TensorImpl {
+        Tensor(Shared::new_with(|| TensorImpl {
             keys: AtomicU64::new(t.own_keys()),
             dtype: t.dtype,
             device: t.device,
