@@ -11,6 +11,7 @@ pub mod ctc;
 pub mod distance;
 pub mod fft;
 pub mod fused;
+pub mod gate;
 pub mod gemm;
 pub mod index;
 pub mod math;

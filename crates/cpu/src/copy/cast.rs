@@ -4,6 +4,7 @@
 //! every other pair goes through one exact intermediate dtype in blocks on the stack, so the number of compiled loops
 //! grows with the number of dtypes and not with its square.
 
+use super::{LONG_ROW, fill};
 use crate::math::{Isa, Kernel, entry, level};
 use flambeau_base::dtype::cast;
 use flambeau_base::{DType, Element, bf16, dispatch, f16};
@@ -148,6 +149,10 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
         if src_stride == size && dst_stride == size {
             std::ptr::copy(src, dst, n * size_of::<T>());
         } else if src_stride == 0 && dst_stride == size {
+            if n >= LONG_ROW && size <= 16 {
+                let value = fill::repeated(std::slice::from_raw_parts(src, size_of::<T>()));
+                return fill::fill_dense(dst, n * size_of::<T>(), value, false);
+            }
             let value = src.cast::<T>().read_unaligned();
             let dst = dst.cast::<T>();
             for i in 0..n {

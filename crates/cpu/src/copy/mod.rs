@@ -5,11 +5,13 @@
 //! destination run along different dimensions, see `transpose.rs`).
 
 mod cast;
+mod fill;
 mod join;
 pub(crate) mod stream;
 mod transpose;
 
 pub use cast::{CastStrip, cast_strip};
+pub use fill::fill_strided;
 pub use join::join_rows;
 
 use flambeau_base::iter::Iter;
@@ -23,6 +25,9 @@ const PIECE_BYTES: usize = 1 << 18;
 
 /// Rows up to this many elements are walked two dimensions at a time.
 const SHORT_ROW: usize = 32;
+
+/// From here on, one element is better written to a row by whole cache lines.
+const LONG_ROW: usize = 64;
 
 /// Copies `src` to `dst` with `flambeau_base::dtype::cast`: `sizes` outermost first, each operand an address, its
 /// strides in bytes and its dtype. The source may be broadcast (stride 0).
@@ -71,27 +76,6 @@ pub unsafe fn copy_bytes(dst: *mut u8, src: *const u8, bytes: usize) {
     parallel_for(bytes, PIECE_BYTES, &|r| {
         // SAFETY: pieces of the caller's memory.
         unsafe { std::ptr::copy_nonoverlapping(src.get().add(r.start), dst.get().add(r.start), r.len()) }
-    });
-}
-
-/// Writes one value to every element: `size` is the element's size, `value` starts with its bytes.
-///
-/// # Safety
-/// The destination must be valid for `sizes` at its strides.
-pub unsafe fn fill_strided(sizes: &[i64], dst: (*mut u8, &[isize]), size: usize, value: &[u8; 16]) {
-    let it = Iter::new(sizes, &[dst]);
-    let value = *value;
-    let zero = value[..size].iter().all(|&b| b == value[0]);
-    let strip = cast_strip_of_size(size);
-    it.for_each_grain(PIECE_BYTES / size, &|p, s, n| {
-        // SAFETY: `n` elements of the caller's destination; the value holds one element.
-        unsafe {
-            if zero && s[0] == size as isize {
-                std::ptr::write_bytes(p[0], value[0], n * size);
-            } else {
-                strip(value.as_ptr(), 0, p[0], s[0], n);
-            }
-        }
     });
 }
 
@@ -147,6 +131,10 @@ unsafe impl Sync for Plan {}
 impl Plan {
     /// The same dtype on both sides: elements of `size` bytes.
     unsafe fn moves(mut self, size: usize) {
+        if self.strides.iter().all(|s| s.1 == 0) && self.shape[0] >= LONG_ROW {
+            // SAFETY: the plan's destination; the source is one element.
+            return unsafe { self.fills(size) };
+        }
         let mut size = size;
         // A short row that is contiguous on both sides is one wider element.
         while self.shape.len() > 1 {
@@ -166,6 +154,18 @@ impl Plan {
         }
         // SAFETY: strips of the plan; its contract is the strip's.
         self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });
+    }
+
+    /// One element of `size` bytes into all.
+    unsafe fn fills(self, size: usize) {
+        let mut value = [0; 16];
+        let sizes: Vec<i64> = self.shape.iter().rev().map(|&n| n as i64).collect();
+        let strides: Vec<isize> = self.strides.iter().rev().map(|s| s.0).collect();
+        // SAFETY: the caller's destination, and an element of at most 16 bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.src, value.as_mut_ptr(), size);
+            fill_strided(&sizes, (self.dst, &strides), size, &value);
+        }
     }
 
     /// Different dtypes, or a conjugation.

@@ -1,6 +1,7 @@
 //! Advanced indexing: reading and writing at positions that tensors of indices or masks name.
 
 use super::copy::byte_strides;
+use super::index::zeros_to_read;
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims};
 use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, backward, ensure, sample};
@@ -219,7 +220,7 @@ op! {
     Body::Kernels { cpu: kernel!(index_cpu; x, indices), meta: kernel!(index_meta; x, indices) };
     derivative: backward! {
         self_(g, self_: Geometry, indices: Vec<Option<Tensor>>) =>
-            Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.index_put(&indices, g, true)?
+            zeros_to_read(&self_.sizes, g)?.index_put(&indices, g, true)?
     };
     samples: |m| vec![
         sample![m.any(&[3, 4]), vec![Some(m.indices(&[2, 2], 3))]],
@@ -295,7 +296,7 @@ op! {
     derivative: backward! {
         self_(g, indices: Vec<Option<Tensor>>, values: Geometry, accumulate: bool) => match accumulate {
             true => g.clone(),
-            false => g.index_put(&indices, &values.zeros()?, false)?,
+            false => g.index_put(&indices, &zeros_to_read(&values.sizes, g)?, false)?,
         },
         values(g, indices: Vec<Option<Tensor>>) => g.index(&indices)?,
     };

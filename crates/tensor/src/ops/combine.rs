@@ -1,7 +1,7 @@
 //! Writing by index with a reduction, filling by index, and reading and writing by flat index.
 
 use super::copy::byte_strides;
-use super::index::{Source, apart, at_least_1d, check_distinct, copy_of, scatter_check, scatter_into};
+use super::index::{Source, apart, at_least_1d, check_distinct, copy_of, scatter_check, scatter_into, zeros_to_read};
 use super::reduce::not_for;
 use crate::autograd::Geometry;
 use crate::dims::{Dims, wrap_dim};
@@ -570,7 +570,7 @@ op! {
     Body::Structured { plan: plan!(take_plan; x, index), run: run!(take_run; x, index) };
     derivative: backward! {
         self_(g, self_: Geometry, index: Tensor) =>
-            Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.put(&index, g, true)?
+            zeros_to_read(&self_.sizes, g)?.put(&index, g, true)?
     };
     samples: |m| vec![sample![m.any(&[3, 4]), m.indices(&[2, 3], 12)]];
     out_rule: OutRule::dtype(take_writes).apart(&[0, 1]);

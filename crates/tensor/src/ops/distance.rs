@@ -146,9 +146,7 @@ fn cdist_run(x1: &Tensor, x2: &Tensor, p: f64, mode: Option<i64>, outs: &[Tensor
     if out.numel() == 0 {
         return Ok(());
     }
-    // A product of matrices is faster for many rows, and less exact; the bound is PyTorch's.
-    let by_product = p == 2.0 && (mode == Some(1) || (mode.unwrap_or(0) == 0 && (m > 25 || n > 25)));
-    if by_product && width > 0 {
+    if by_product(x1, x2, p, mode)? {
         let _mode = crate::autograd::no_grad();
         out.copy_(&euclidean_any(&x1.detach()?, &x2.detach()?)?)?;
         return Ok(());
@@ -164,6 +162,13 @@ fn cdist_run(x1: &Tensor, x2: &Tensor, p: f64, mode: Option<i64>, outs: &[Tensor
     })
 }
 
+/// Whether distances are computed by a product of matrices: faster for many rows, and less exact; the bound is PyTorch's.
+fn by_product(x1: &Tensor, x2: &Tensor, p: f64, mode: Option<i64>) -> Result<bool> {
+    let many = x1.size(-2)? > 25 || x2.size(-2)? > 25;
+    let wanted = p == 2.0 && (mode == Some(1) || (mode.unwrap_or(0) == 0 && many));
+    Ok(wanted && x1.size(-1)? > 0)
+}
+
 /// Euclidean distances from `|x|^2 - 2 x y + |y|^2`, as one product of matrices.
 fn euclidean_any(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
     let squares = |t: &Tensor| t.mul(t)?.sum_dim(&[-1], true);
@@ -171,6 +176,18 @@ fn euclidean_any(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
     let left = Tensor::cat(&[x1.mul(-2)?, n1.clone(), n1.ones_like()?], -1)?;
     let right = Tensor::cat(&[x2.clone(), n2.ones_like()?, n2], -1)?;
     left.matmul(&right.transpose(-2, -1)?)?.clamp_min(0)?.sqrt()
+}
+
+/// The gradients of [`euclidean_any`]: of a distance by its rows, their difference divided by it; the differences' sum is
+/// one of the rows less one of the products.
+fn euclidean_backward(g: &Tensor, x1: &Tensor, x2: &Tensor, dist: &Tensor) -> Result<[Option<Tensor>; 2]> {
+    let weights = g.div(dist)?.masked_fill(&dist.eq(0)?, 0)?;
+    let turned = weights.transpose(-2, -1)?;
+    let by_rows = |weights: &Tensor, x: &Tensor, other: &Tensor| {
+        let g = x.mul(&weights.sum_dim(&[-1], true)?)?.sub(&weights.matmul(other)?)?;
+        g.sum_to_size(x.sizes())
+    };
+    Ok([Some(by_rows(&weights, x1, x2)?), Some(by_rows(&turned, x2, x1)?)])
 }
 
 fn pair_samples(m: &mut Maker) -> Vec<Sample> {
@@ -186,9 +203,12 @@ op! {
     /// Euclidean distances between the rows of two matrices, by a product.
     _euclidean_dist: "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
         Out OUT: "_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(euclidean_any; x1, x2));
+    Body::Explicit(kernel!(euclidean_any; x1, x2));
+    derivative: backward! {
+        (x1, x2)([c], x1: Tensor, x2: Tensor, result: Tensor) => euclidean_backward(&c.grad_or_zeros(0)?, &x1, &x2, &result)?
+    };
     samples: |m| match m.dtype.is_floating_point() {
-        true => vec![sample![m.any(&[3, 4]), m.any(&[2, 4])]],
+        true => vec![sample![m.any(&[3, 4]), m.any(&[2, 4])], sample![m.any(&[2, 3, 4]), m.any(&[2, 4])]],
         false => vec![],
     };
     ulp: 256.0;
@@ -265,6 +285,9 @@ op! {
 fn cdist_any(x1: &Tensor, x2: &Tensor, p: Option<f64>, mode: Option<i64>) -> Result<Tensor> {
     let p = p.unwrap_or(2.0);
     cdist_plan(x1, x2, p, mode)?;
+    if by_product(x1, x2, p, mode)? {
+        return _euclidean_dist::OP.call(&[x1.into(), x2.into()])?.one();
+    }
     _cdist_forward::OP.call(&[x1.into(), x2.into(), p.into(), mode.into()])?.one()
 }
 

@@ -1,5 +1,6 @@
 //! Reductions to extremes and their indices.
 
+use super::index::zeros_to_read;
 use super::reduce::{not_for, reduced_dims, reduced_sizes, run_reduction, spread};
 use crate::autograd::Geometry;
 use crate::dims::Dims;
@@ -149,7 +150,7 @@ pub(crate) fn picked_backward(g: &Tensor, x: &Geometry, indices: &Tensor, dim: i
         true => (g.clone(), indices.clone()),
         false => (g.unsqueeze(dim)?, indices.unsqueeze(dim)?),
     };
-    Tensor::zeros(&x.sizes, (g.dtype(), g.device()))?.scatter(dim, &indices, &g)
+    zeros_to_read(&x.sizes, &g)?.scatter(dim, &indices, &g)
 }
 
 fn max_dim_plan(x: &Tensor, dim: i64, keepdim: bool) -> Result<[TensorSpec; 2]> {

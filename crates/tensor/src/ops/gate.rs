@@ -1,9 +1,11 @@
 //! Activations whose slope or gate is another tensor.
 
 use super::unary::gradient_examples;
+use crate::access::{elements, elements_mut};
 use crate::pointwise::{Pointwise, scalar_params};
 use crate::promotion::Promotion;
-use crate::{Body, Op, Result, Tensor, backward, ensure, sample};
+use crate::{Body, DType, Device, Op, Result, Tensor, backward, ensure, sample};
+use flambeau_base::storage::LockSet;
 
 // ---- prelu and glu ------------------------------------------------------------------------------
 
@@ -122,13 +124,40 @@ fn glu_any(x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 fn glu_backward_any(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let (value, gate) = halves(x, dim)?;
-    Tensor::cat(&[g.gated(&gate)?, g.mul(&value)?.sigmoid_backward(&gate.sigmoid()?)?], dim)
+    let width: i64 = value.sizes()[crate::dims::wrap_dim(dim, x.dim())?..].iter().product();
+    let has_kernel = g.sizes() == value.sizes()
+        && g.dtype() == x.dtype()
+        && matches!(x.dtype(), DType::F32 | DType::F64)
+        && [g, x].iter().all(|t| t.device() == Device::CPU)
+        && width >= 16;
+    if !has_kernel {
+        return Tensor::cat(&[g.gated(&gate)?, g.mul(&value)?.sigmoid_backward(&gate.sigmoid()?)?], dim);
+    }
+    let (g, x) = (g.contiguous()?, x.contiguous()?);
+    let out = Tensor::empty(x.sizes(), (x.dtype(), Device::CPU))?;
+    if x.numel() > 0 {
+        let _locks = LockSet::new([(g.storage(), false), (x.storage(), false), (out.storage(), true)])?;
+        crate::dispatch_dtype!(x.dtype(), T in [reals] => {
+            // SAFETY: all are locked, contiguous and of this type, and the result fresh.
+            unsafe { flambeau_cpu::gate::glu_backward::<T>(width as usize, elements(&g), elements(&x), elements_mut(&out)) };
+        }; else unreachable!("checked"));
+    }
+    Ok(out)
+}
+
+/// The gradient of [`glu_backward_any`] by `x`, for the gradient `gg` of its result.
+fn glu_backward_by_input(gg: &Tensor, g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let ((value, gate), (by_value, by_gate)) = (halves(x, dim)?, halves(gg, dim)?);
+    let open = gate.sigmoid()?;
+    let bent = by_gate.mul(&value)?.mul(&open.mul(-2)?.add(1)?)?.add(&by_value)?;
+    Tensor::cat(&[by_gate.mul(g)?.sigmoid_backward(&open)?, bent.mul(g)?.sigmoid_backward(&open)?], dim)
 }
 op! {
     /// The first half along `dim` times the sigmoid of the second.
     glu: "glu(Tensor self, int dim=-1) -> Tensor",
         Out OUT: "glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(kernel!(glu_any; x, dim));
+    Body::Explicit(kernel!(glu_any; x, dim));
+    derivative: backward! { self_(g, self_: Tensor, dim: i64) => g.glu_backward(&self_, dim)? };
     samples: |m| match m.dtype.is_floating_point() {
         true => vec![sample![m.any(&[2, 4]), -1], sample![m.any(&[4, 3]), 0]],
         false => vec![],
@@ -139,8 +168,18 @@ op! {
     /// The gradient of [`Tensor::glu`] at `x`, times `self`.
     glu_backward: "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
         Out OUT: "glu_backward.grad_input(Tensor grad_output, Tensor self, int dim, *, Tensor(a!) grad_input) -> Tensor(a!)";
-    Body::Composite(kernel!(glu_backward_any; g, x, dim));
-    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[2, 3]), m.any(&[2, 6]), 1]] } else { vec![] };
+    Body::Explicit(kernel!(glu_backward_any; g, x, dim));
+    derivative: backward! {
+        grad_output(g, self_: Tensor, dim: i64) => {
+            let ((value, gate), (by_value, by_gate)) = (halves(&self_, dim)?, halves(g, dim)?);
+            by_value.gated(&gate)?.add(&by_gate.mul(&value)?.sigmoid_backward(&gate.sigmoid()?)?)?
+        },
+        self_(g, grad_output: Tensor, self_: Tensor, dim: i64) => glu_backward_by_input(g, &grad_output, &self_, dim)?,
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![sample![m.any(&[2, 3]), m.any(&[2, 6]), 1], sample![m.any(&[2, 8, 2]), m.any(&[2, 16, 2]), 1]],
+        false => vec![],
+    };
     fn glu_backward(&self, x: &Tensor, dim: i64) -> Tensor [self, x, dim];
 }
 

@@ -81,7 +81,7 @@ op! {
     Body::Structured { plan: plan!(gather_plan; x, dim, index, sparse_grad), run: run!(gather_run; x, dim, index, sparse_grad) };
     derivative: backward! {
         self_(g, self_: Geometry, dim: i64, index: Tensor, sparse_grad: Option<bool>) => {
-            let zeros = || Tensor::zeros(&self_.sizes, (g.dtype(), g.device()));
+            let zeros = || zeros_to_read(&self_.sizes, g);
             match sparse_grad {
                 Some(true) => zeros()?.gather_sparse_backward(dim, &index, g)?,
                 _ => zeros()?.scatter_add(dim, &index, g)?,
@@ -201,6 +201,15 @@ pub(super) fn apart(x: &Tensor, t: &Tensor) -> Result<Tensor> {
         Overlap::None if t.shares_storage_with(x) => copy_of(t),
         Overlap::None => Ok(t.clone()),
         _ => Err(overlaps()),
+    }
+}
+
+/// Zeros of the given sizes, and of a gradient's dtype and device, for operators that read them or write to a copy: one
+/// zero, expanded.
+pub(super) fn zeros_to_read(sizes: &[i64], g: &Tensor) -> Result<Tensor> {
+    match sizes.iter().product::<i64>() {
+        0 | 1 => Tensor::zeros(sizes, (g.dtype(), g.device())),
+        _ => Tensor::zeros(&[], (g.dtype(), g.device()))?.expand(sizes),
     }
 }
 
@@ -430,7 +439,7 @@ op! {
     Body::Structured { plan: plan!(index_select_plan; x, dim, index), run: run!(index_select_run; x, dim, index) };
     derivative: backward! {
         self_(g, self_: Geometry, dim: i64, index: Tensor) =>
-            Tensor::zeros(&self_.sizes, (g.dtype(), g.device()))?.index_add(dim, &index, g)?
+            zeros_to_read(&self_.sizes, g)?.index_add(dim, &index, g)?
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[5], 3)], sample![m.any(&[3, 4]), -1, m.indices(&[2], 4)]];
     out_rule: OutRule::dtype(index_select_writes).apart(&[0]);
@@ -615,7 +624,7 @@ op! {
         Out OUT: "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(index_copy_any; x, dim, index, source));
     derivative: backward! {
-        self_(g, dim: i64, index: Tensor, source: Geometry) => g.index_copy(dim, &index, &source.zeros()?)?,
+        self_(g, dim: i64, index: Tensor, source: Geometry) => g.index_copy(dim, &index, &zeros_to_read(&source.sizes, g)?)?,
         source(g, dim: i64, index: Tensor, source: Geometry) => g.index_select(dim, &index)?.reshape(&source.sizes)?,
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, Tensor::from_slice(&[2i64, 0]).unwrap_or_else(|e| unreachable!("{e}")), m.any(&[2, 4])]];

@@ -1,6 +1,7 @@
 //! What boolean masks select: filling, picking, scattering, listing.
 
 use super::copy::{byte_strides, element_bytes};
+use super::index::zeros_to_read;
 use super::ternary::choose;
 use crate::autograd::Geometry;
 use crate::dims::{self, Dims};
@@ -183,7 +184,7 @@ op! {
     derivative: backward! {
         self_(g, self_: Geometry, mask: Tensor) => {
             let sizes = dims::broadcast(&self_.sizes, mask.sizes())?;
-            Tensor::zeros(&sizes, (g.dtype(), g.device()))?.masked_scatter(&mask, g)?
+            zeros_to_read(&sizes, g)?.masked_scatter(&mask, g)?
         },
     };
     samples: |m| vec![

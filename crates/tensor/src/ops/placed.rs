@@ -1,5 +1,6 @@
 //! The scatter forms of views: a copy of a tensor with another tensor's elements where the view would be.
 
+use super::index::zeros_to_read;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims};
 use crate::{Body, Op, Result, Tensor, backward, ensure, sample};
@@ -30,7 +31,7 @@ fn placed(x: &Tensor, src: &Tensor, view: impl FnOnce(&Tensor) -> Result<Tensor>
 
 /// Zeros of an argument's sizes, to erase the gradient of what it replaced.
 fn nothing(like: &Geometry, g: &Tensor) -> Result<Tensor> {
-    Tensor::zeros(&like.sizes, (g.dtype(), g.device()))
+    zeros_to_read(&like.sizes, g)
 }
 
 fn select_scatter_any(x: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -96,7 +97,16 @@ fn as_strided_scatter_any(x: &Tensor, src: &Tensor, size: &[i64], stride: &[i64]
 
 /// A gradient with the strides and offset of the input, so that `as_strided` finds the same elements in both.
 fn laid_out_like(g: &Tensor, input: &Geometry) -> Result<Tensor> {
+    if input.storage_offset == 0 && dims::is_contiguous(&input.sizes, &input.strides) {
+        return g.contiguous();
+    }
     let extent = dims::storage_extent(&input.sizes, &input.strides)? + input.storage_offset;
+    if !dims::may_overlap(&input.sizes, &input.strides) {
+        let place = |t: &Tensor| t.as_strided(&input.sizes, &input.strides, Some(input.storage_offset));
+        let all = Tensor::zeros(&[extent], (g.dtype(), g.device()))?;
+        place(&all)?.copy_(g)?;
+        return place(&all);
+    }
     let places = Tensor::arange(extent, crate::DType::I64)?.to_device(g.device())?;
     let places = places.as_strided(&input.sizes, &input.strides, Some(input.storage_offset))?.reshape(&[-1])?;
     let flat = Tensor::zeros(&[extent], (g.dtype(), g.device()))?.index_add(0, &places, &g.reshape(&[-1])?)?;

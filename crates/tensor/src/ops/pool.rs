@@ -1,5 +1,6 @@
 //! Pooling: maxima and averages over windows, fixed or adaptive, in one to three dimensions.
 
+use super::index::zeros_to_read;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
 use crate::value::{Bind, Outputs};
@@ -349,7 +350,7 @@ fn max_backward(g: &Tensor, indices: &Tensor, sizes: &[i64], n: usize) -> Result
     };
     let mut all = Dims::from_slice(&sizes[..planes]);
     all.push(sizes[planes..].iter().product());
-    Tensor::zeros(&all, (g.dtype(), g.device()))?.scatter_add(-1, &flat(indices)?, &flat(g)?)?.view(sizes)
+    zeros_to_read(&all, g)?.scatter_add(-1, &flat(indices)?, &flat(g)?)?.view(sizes)
 }
 
 fn avg_pool_into(p: &Pooling, include_pad: bool, divisor: Option<i64>, x: &Tensor, out: &[Tensor]) -> Result<()> {

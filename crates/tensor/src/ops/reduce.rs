@@ -251,9 +251,9 @@ op! {
         Out OUT: "prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(prod_plan; x, dim, keepdim, dtype), run: run!(prod_run; x, dim, keepdim, dtype) };
     derivative: backward! {
-        self_(g, self_: Tensor, dim: i64, keepdim: bool) => {
-            let g = if keepdim || self_.dim() == 0 { g.clone() } else { g.unsqueeze(dim)? };
-            prod_backward(&g, &self_, dim)?
+        self_(g, self_: Tensor, dim: i64, keepdim: bool, result: Tensor) => {
+            let kept = |t: &Tensor| if keepdim || self_.dim() == 0 { Ok(t.clone()) } else { t.unsqueeze(dim) };
+            prod_backward(&kept(g)?, &self_, dim, &kept(&result)?)?
         }
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 1, false, ()], sample![m.any(&[2, 3]), 0, true, ()]];
@@ -261,11 +261,14 @@ op! {
     fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
-/// `g` times the product of all other elements along `dim`: running products from both sides, right also where there
-/// are zeros, and differentiable again.
-fn prod_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+/// `g` times the product of all other elements along `dim`: a quotient if that is exact enough; else running products from
+/// both sides, right also where there are zeros.
+fn prod_backward(g: &Tensor, x: &Tensor, dim: i64, product: &Tensor) -> Result<Tensor> {
     if x.dim() == 0 {
         return Ok(g.clone());
+    }
+    if !g.device().is_meta() && are_ordinary(product)? {
+        return g.mul(&product.div(x)?.conj()?);
     }
     let n = x.size(dim)?;
     if n == 0 {
@@ -276,6 +279,17 @@ fn prod_backward(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let flipped = x.flip(&[dim])?;
     let after = Tensor::cat(&[first, flipped.narrow(dim, 0, n - 1)?], dim)?.cumprod(dim)?.flip(&[dim])?;
     g.mul(&before.mul(&after)?.conj()?)
+}
+
+/// Whether all products are such that no factor was zero and none was rounded to a number without a full precision.
+fn are_ordinary(products: &Tensor) -> Result<bool> {
+    let (least, largest) = match products.dtype().to_real() {
+        DType::F16 => (f64::from(crate::f16::MIN_POSITIVE), f64::from(crate::f16::MAX)),
+        DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
+        _ => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
+    };
+    let size = products.detach()?.abs()?;
+    size.ge(least)?.logical_and(&size.le(largest)?)?.all()?.item().map(Scalar::to_bool)
 }
 
 fn prod_all_plan(x: &Tensor, dtype: Option<DType>) -> Result<TensorSpec> {
@@ -291,7 +305,9 @@ op! {
         Out OUT: "prod.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(prod_all_plan; x, dtype), run: run!(prod_all_run; x, dtype) };
     derivative: backward! {
-        self_(g, self_: Tensor) => prod_backward(&g.reshape(&[1])?, &self_.reshape(&[-1])?, 0)?.reshape(self_.sizes())?
+        self_(g, self_: Tensor, result: Tensor) => {
+            prod_backward(&g.reshape(&[1])?, &self_.reshape(&[-1])?, 0, &result.reshape(&[1])?)?.reshape(self_.sizes())?
+        }
     };
     samples: |m| vec![sample![m.any(&[3, 2]), ()], sample![m.any(&[]), ()]];
     ulp: 16.0;

@@ -1,6 +1,7 @@
 //! Running totals along a dim: cumsum, cumprod, logcumsumexp, cummax, cummin.
 
 use super::copy::byte_strides;
+use super::index::zeros_to_read;
 use super::random::largest;
 use crate::autograd::{Forward, Geometry, is_grad_enabled};
 use crate::dims::{Dims, wrap_dim};
@@ -257,7 +258,7 @@ fn extreme_backward(g: &Tensor, x: &Geometry, indices: &Tensor, dim: i64) -> Res
     if x.dim() == 0 || x.numel() == 0 {
         return Ok(g.clone());
     }
-    Tensor::zeros(&x.sizes, (g.dtype(), g.device()))?.scatter_add(dim, indices, g)
+    zeros_to_read(&x.sizes, g)?.scatter_add(dim, indices, g)
 }
 
 fn extreme_samples(m: &mut crate::samples::Maker) -> Vec<crate::samples::Sample> {

@@ -1,6 +1,7 @@
 //! Poolings by position: maxima over windows of random size, values put back to where a pooling found them, and the
 //! gradients of maxima.
 
+use super::index::zeros_to_read;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims};
 use crate::{Body, DType, Element, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
@@ -40,8 +41,7 @@ pub(super) fn max_gradient<const N: usize>(g: &Tensor, x: &Tensor, indices: &Ten
     ensure!(g.dtype() == x.dtype(), "expected dtype {} for `gradOutput` but got dtype {}", x.dtype().cpp_name(), g.dtype().cpp_name());
     let mut sizes = Dims::from_slice(&x.sizes()[..x.dim() - N]);
     sizes.push(x.sizes()[x.dim() - N..].iter().product());
-    let zeros = Tensor::zeros(&sizes, (g.dtype(), g.device()))?;
-    let flat = zeros.scatter_add(-1, &planes(indices, N)?, &planes(g, N)?)?;
+    let flat = zeros_to_read(&sizes, g)?.scatter_add(-1, &planes(indices, N)?, &planes(g, N)?)?;
     let format = if x.dim() == N + 2 { x.suggested_memory_format() } else { MemoryFormat::Contiguous };
     flat.view(x.sizes())?.contiguous_in(format)
 }
@@ -149,8 +149,7 @@ fn max_unpool(x: &Tensor, indices: &Tensor, output: &[i64]) -> Result<Tensor> {
     }
     let mut flat = Dims::from_slice(&sizes[..at]);
     flat.push(plane);
-    let zeros = Tensor::zeros(&flat, (x.dtype(), x.device()))?;
-    let filled = zeros.scatter(-1, &planes(indices, n)?, &planes(x, n)?)?.view(&sizes)?;
+    let filled = zeros_to_read(&flat, x)?.scatter(-1, &planes(indices, n)?, &planes(x, n)?)?.view(&sizes)?;
     match x.suggested_memory_format() {
         format if n == 2 && x.dim() == 4 => filled.contiguous_in(format),
         _ => Ok(filled),

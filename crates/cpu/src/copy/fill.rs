@@ -1,0 +1,84 @@
+//! Writing one value again and again.
+
+use super::{PIECE_BYTES, cast_strip_of_size, stream};
+use crate::math::{Isa, Kernel, run};
+use flambeau_base::iter::Iter;
+
+/// Writes one value to every element: `size` is the element's size, `value` starts with its bytes.
+///
+/// # Safety
+/// The destination must be valid for `sizes` at its strides.
+pub unsafe fn fill_strided(sizes: &[i64], dst: (*mut u8, &[isize]), size: usize, value: &[u8; 16]) {
+    let it = Iter::new(sizes, &[dst]);
+    let value = repeated(&value[..size]);
+    let streams = stream::streams(it.numel() * size);
+    let strip = cast_strip_of_size(size);
+    it.for_each_grain(PIECE_BYTES / size, &|p, s, n| {
+        // SAFETY: `n` elements of the caller's destination; the value holds one element.
+        unsafe {
+            match s[0] == size as isize {
+                true => fill_dense(p[0], n * size, value, streams),
+                false => strip(value.as_ptr(), 0, p[0], s[0], n),
+            }
+        }
+    });
+}
+
+/// The bytes of a value of 1, 2, 4, 8 or 16 bytes, as often as they fit.
+pub(super) fn repeated(value: &[u8]) -> [u8; 16] {
+    std::array::from_fn(|i| value[i & (value.len() - 1)])
+}
+
+/// Writes `value`, over and over, to `bytes` bytes at `dst`: past the caches with `streams`.
+///
+/// # Safety
+/// `dst` must be valid for them.
+pub(super) unsafe fn fill_dense(dst: *mut u8, bytes: usize, value: [u8; 16], streams: bool) {
+    // SAFETY: the caller's memory.
+    unsafe {
+        if !streams && value == [value[0]; 16] {
+            std::ptr::write_bytes(dst, value[0], bytes);
+        } else {
+            run::<Fill>((dst, bytes, value, streams));
+        }
+    }
+}
+
+struct Fill;
+
+impl Kernel for Fill {
+    /// As [`fill_dense`].
+    type Args = (*mut u8, usize, [u8; 16], bool);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((dst, bytes, value, streams): Self::Args) {
+        type Line = [[u8; 16]; 4];
+        // A cache line of the value, from a byte of it on.
+        let line = |from: usize| -> Line {
+            let turned = u128::from_le_bytes(value).rotate_right(8 * (from as u32 & 15));
+            [turned.to_le_bytes(); 4]
+        };
+        // SAFETY: lines that begin and end within the caller's bytes.
+        unsafe {
+            if bytes < size_of::<Line>() {
+                return std::ptr::copy_nonoverlapping(line(0).as_ptr().cast(), dst, bytes);
+            }
+            dst.cast::<Line>().write_unaligned(line(0));
+            let mut at = dst.addr().wrapping_neg() % size_of::<Line>();
+            let whole = line(at);
+            while at + size_of::<Line>() <= bytes {
+                match streams {
+                    true => stream::store::<I, _, 4>(dst.add(at).cast(), &whole),
+                    false => dst.add(at).cast::<Line>().write_unaligned(whole),
+                }
+                at += size_of::<Line>();
+            }
+            if streams {
+                stream::finish();
+            }
+            let last = bytes - size_of::<Line>();
+            dst.add(last).cast::<Line>().write_unaligned(line(last));
+        }
+    }
+}
