@@ -5,9 +5,13 @@ use crate::math::{Float, Isa, Kernel, run};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, iter::GRAIN};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Partial sums kept beside each other, so that the loop over a row vectorises.
 const LANES: usize = 16;
+
+/// Turned rows whose elements go through a loop at a time.
+const CHUNK: usize = 64;
 
 /// Which pairs of rows.
 #[derive(Clone, Copy)]
@@ -23,16 +27,6 @@ impl Pairs {
     fn others(self) -> usize {
         match self {
             Pairs::All(_, _, n) | Pairs::Upper(n) => n,
-        }
-    }
-
-    /// Where the distance of row `i` and the `j`-th of its others stands, and which row that is.
-    #[inline(always)]
-    fn other(self, i: usize, j: usize) -> Option<(usize, usize)> {
-        match self {
-            Pairs::All(_, m, n) => Some((i * n + j, i / m * n + j)),
-            Pairs::Upper(_) if i == j => None,
-            Pairs::Upper(n) => Some((place(n, i.min(j), i.max(j)), j)),
         }
     }
 }
@@ -143,7 +137,6 @@ fn beside<T: Float + Element>(
     step: impl Fn(T, T) -> T,
     finish: impl Fn(T) -> T,
 ) {
-    const CHUNK: usize = 64;
     for (c, out) in out.chunks_mut(CHUNK).enumerate() {
         let mut sums = [T::ZERO; CHUNK];
         for (k, a) in a.iter().enumerate() {
@@ -196,8 +189,13 @@ fn fold<T: Float + Element>(a: &[T], b: &[T], step: impl Fn(T, T) -> T, join: im
     for (lane, (a, b)) in lanes.iter_mut().zip(rest) {
         *lane = step(*lane, *a - *b);
     }
-    // Halves onto halves, which vectorises too.
-    let mut half = LANES / 2;
+    joined(lanes, join)
+}
+
+/// Joins halves with halves, which vectorises too.
+#[inline(always)]
+fn joined<T: Float, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
             lanes[i] = join(lanes[i], lanes[i + half]);
@@ -206,6 +204,11 @@ fn fold<T: Float + Element>(a: &[T], b: &[T], step: impl Fn(T, T) -> T, join: im
     }
     lanes[0]
 }
+
+/// Rows whose gradients are one piece: pairs with earlier rows are then read by cache lines.
+const ROWS: usize = 16;
+/// Sums beside each other, each of every so manieth row.
+const SUMS: usize = 32;
 
 /// The gradient of [`distances`] by `x`, for the gradients `g` of the distances `dist`.
 pub fn distances_backward<T: Float + Element>(
@@ -217,83 +220,187 @@ pub fn distances_backward<T: Float + Element>(
     (g, dist): (&[T], &[T]),
     out: &mut [T],
 ) {
-    let rows = match pairs {
-        Pairs::All(batches, m, _) => batches * m,
-        Pairs::Upper(n) => n,
+    let (batches, rows, others) = match pairs {
+        Pairs::All(batches, m, n) => (batches, m, n),
+        Pairs::Upper(n) => (1, n, n),
     };
+    if p == 0.0 || width == 0 || others == 0 {
+        return out.fill(T::ZERO);
+    }
+    let mut weights = vec![T::ZERO; g.len()];
+    let target = Shared(weights.as_mut_ptr());
+    parallel_for(g.len(), GRAIN, &|range| {
+        // SAFETY: every weight is one piece of work's; slices.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(target.get().add(range.start), range.len());
+            run::<Weights<T>>((p, &g[range.clone()], &dist[range], to));
+        }
+    });
+    let lanes = others.next_multiple_of(SUMS);
+    let turned = turned_and_padded(y, others, width, lanes);
     let out = Shared(out.as_mut_ptr());
-    let others = pairs.others();
-    parallel_for(rows, GRAIN / (others * width).max(1) + 1, &|range| {
-        for i in range {
+    let blocks = rows.div_ceil(ROWS);
+    parallel_for(batches * blocks, GRAIN / (ROWS * lanes * width) + 1, &|range| {
+        let mut gathered = vec![T::ZERO; ROWS * lanes];
+        for unit in range {
+            let (batch, first) = (unit / blocks, unit % blocks * ROWS);
+            let block = first..rows.min(first + ROWS);
+            match pairs {
+                Pairs::All(..) => block.clone().zip(gathered.chunks_exact_mut(lanes)).for_each(|(i, to)| {
+                    to[..others].copy_from_slice(&weights[(batch * rows + i) * others..][..others]);
+                }),
+                Pairs::Upper(n) => gather(n, block.clone(), &weights, lanes, &mut gathered),
+            }
+            let (at, count) = ((batch * rows + first) * width, block.len());
+            let turned = &turned[batch * width * lanes..][..width * lanes];
             // SAFETY: every row of the output is one piece of work's; slices.
             unsafe {
-                let to = std::slice::from_raw_parts_mut(out.get().add(i * width), width);
-                run::<Slopes<T>>((pairs, width, p, i, x, y, (g, dist), to));
+                let to = std::slice::from_raw_parts_mut(out.get().add(at), count * width);
+                run::<Slopes<T>>((p, lanes, &x[at..at + count * width], turned, &gathered[..count * lanes], to));
             }
         }
     });
 }
 
-struct Slopes<T>(PhantomData<T>);
+/// [`turned`], the last row again and again until there are `lanes`: with weights of zero they change no sum, unless what
+/// they are added to is not finite either.
+fn turned_and_padded<T: Float>(y: &[T], rows: usize, width: usize, lanes: usize) -> Vec<T> {
+    let mut all = Vec::with_capacity(y.len() / rows * lanes);
+    for row in turned(y, rows, width).chunks_exact(rows) {
+        all.extend_from_slice(row);
+        all.extend((rows..lanes).map(|_| row[rows - 1]));
+    }
+    all
+}
 
-impl<T: Float + Element> Kernel for Slopes<T> {
-    /// The pairs, the rows' width, the norm, a row, all rows, the gradients of the distances and those, and the row's
-    /// gradient.
-    type Args = (Pairs, usize, f64, usize, *const [T], *const [T], (*const [T], *const [T]), *mut [T]);
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<I: Isa>((pairs, width, p, i, x, y, (g, dist), to): Self::Args) {
-        // SAFETY: slices of `distances_backward`.
-        let (x, y, g, dist, to) = unsafe { (&*x, &*y, &*g, &*dist, &mut *to) };
-        let a = &x[i * width..(i + 1) * width];
-        let others = (0..pairs.others()).filter_map(|j| pairs.other(i, j));
-        to.fill(T::ZERO);
-        if p == 2.0 {
-            let factor = |at: usize| if dist[at] == T::ZERO { T::ZERO } else { g[at] / dist[at] };
-            let factors: Vec<(usize, T)> = others.map(|(at, row)| (row, factor(at))).collect();
-            for (c, (to, a)) in to.chunks_mut(LANES).zip(a.chunks(LANES)).enumerate() {
-                let mut sum = [T::ZERO; LANES];
-                for (row, factor) in &factors {
-                    let b = &y[row * width + c * LANES..][..a.len()];
-                    match (<&[T; LANES]>::try_from(a), <&[T; LANES]>::try_from(b)) {
-                        (Ok(a), Ok(b)) => (0..LANES).for_each(|k| sum[k] += (a[k] - b[k]) * *factor),
-                        _ => sum.iter_mut().zip(a).zip(b).for_each(|((s, a), b)| *s += (*a - *b) * *factor),
-                    }
-                }
-                to.copy_from_slice(&sum[..to.len()]);
-            }
-            return;
+/// The weights of pairs of a matrix's rows `block` with all `n`, none with themselves, `lanes` apart.
+fn gather<T: Float>(n: usize, block: Range<usize>, weights: &[T], lanes: usize, to: &mut [T]) {
+    for j in 0..block.end {
+        for i in block.start.max(j + 1)..block.end {
+            to[(i - block.start) * lanes + j] = weights[place(n, j, i)];
         }
-        for (at, row) in others {
-            slope::<I, T>(p, a, &y[row * width..(row + 1) * width], g[at], dist[at], to);
+    }
+    for (i, row) in block.zip(to.chunks_exact_mut(lanes)) {
+        row[i] = T::ZERO;
+        if i + 1 < n {
+            row[i + 1..n].copy_from_slice(&weights[place(n, i, i + 1)..][..n - i - 1]);
         }
     }
 }
 
-/// Adds the gradient of the distance `dist` of two rows by the first, times `g`.
+/// What the slopes of pairs are multiplied with.
+struct Weights<T>(PhantomData<T>);
+
+impl<T: Float + Element> Kernel for Weights<T> {
+    /// The norm, the gradients of distances and those, and the weights.
+    type Args = (f64, *const [T], *const [T], *mut [T]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((p, g, dist, to): Self::Args) {
+        // SAFETY: slices of `distances_backward`.
+        let (g, dist, to) = unsafe { (&*g, &*dist, &mut *to) };
+        let each = to.iter_mut().zip(g.iter().zip(dist));
+        let quotient = |g: T, d: T, by: T| if d == T::ZERO { T::ZERO } else { g / by };
+        if p == 1.0 || p == f64::INFINITY {
+            to.copy_from_slice(g);
+        } else if p == 2.0 {
+            each.for_each(|(to, (g, d))| *to = quotient(*g, *d, *d));
+        } else {
+            let q = T::from_f64(p - 1.0);
+            each.for_each(|(to, (g, d))| *to = quotient(*g, *d, Float::pow::<I>(*d, q)));
+        }
+    }
+}
+
+/// The gradient by a few rows.
+struct Slopes<T>(PhantomData<T>);
+
+impl<T: Float + Element> Kernel for Slopes<T> {
+    /// The norm, how many the others are, the rows, the others turned, the weights of each row, and the gradient.
+    type Args = (f64, usize, *const [T], *const [T], *const [T], *mut [T]);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((p, lanes, x, turned, weights, to): Self::Args) {
+        // SAFETY: slices of `distances_backward`.
+        let (x, turned, weights, to) = unsafe { (&*x, &*turned, &*weights, &mut *to) };
+        let sign = |d: T, w: T| Float::sign::<I>(d) * w;
+        if p == 2.0 {
+            sum_slopes(lanes, x, turned, weights, weights, to, |d, w, _| d * w);
+        } else if p == 1.0 {
+            // An infinite row has no difference from itself.
+            sum_slopes(lanes, x, turned, weights, weights, to, |d, w, _| if w == T::ZERO { w } else { sign(d, w) });
+        } else if p == f64::INFINITY {
+            // The distances are rounded where the rows are of lower precision.
+            let mut most = vec![T::ZERO; weights.len()];
+            let larger = |s: T, d: T| if Float::abs::<I>(d) > s { Float::abs::<I>(d) } else { s };
+            for (a, most) in x.chunks_exact(turned.len() / lanes).zip(most.chunks_exact_mut(lanes)) {
+                beside(a, turned, lanes, 0, most, larger, |s| s);
+            }
+            let attains = |d: T, m: T| Float::abs::<I>(d) == m;
+            sum_slopes(
+                lanes,
+                x,
+                turned,
+                weights,
+                &most,
+                to,
+                |d, w, m| if attains(d, m) { sign(d, w) } else { T::ZERO },
+            );
+        } else {
+            let q = T::from_f64(p - 1.0);
+            let slope = |d: T, w: T| Float::pow::<I>(Float::abs::<I>(d), q) * sign(d, w);
+            sum_slopes(
+                lanes,
+                x,
+                turned,
+                weights,
+                weights,
+                to,
+                |d, w, _| if d == T::ZERO { T::ZERO } else { slope(d, w) },
+            );
+        }
+    }
+}
+
+/// Row `row` of those `lanes` wide, by whole chunks.
 #[inline(always)]
-fn slope<I: Isa, T: Float + Element>(p: f64, a: &[T], b: &[T], g: T, dist: T, to: &mut [T]) {
-    let each = a.iter().zip(b).map(|(a, b)| *a - *b).zip(to);
-    if p == 1.0 {
-        for (d, to) in each {
-            *to += Float::sign::<I>(d) * g;
-        }
-    } else if p == f64::INFINITY {
-        // The distance is rounded where the rows are of lower precision.
-        let dist = a.iter().zip(b).fold(T::ZERO, |s, (a, b)| {
-            let d = Float::abs::<I>(*a - *b);
-            if d > s { d } else { s }
-        });
-        for (d, to) in each {
-            *to += if Float::abs::<I>(d) == dist { Float::sign::<I>(d) * g } else { T::ZERO };
-        }
-    } else if p != 0.0 && dist != T::ZERO {
-        let factor = g / Float::pow::<I>(dist, T::from_f64(p - 1.0));
-        let q = T::from_f64(p - 1.0);
-        for (d, to) in each {
-            let slope = Float::pow::<I>(Float::abs::<I>(d), q) * Float::sign::<I>(d) * factor;
-            *to += if d == T::ZERO { T::ZERO } else { slope };
+fn chunks_of<T>(rows: &[T], row: usize, lanes: usize) -> &[[T; SUMS]] {
+    rows[row * lanes..(row + 1) * lanes].as_chunks().0
+}
+
+/// For every element of the rows `x`, the sum over others of the slope by their difference from it, given a weight and
+/// another number of each.
+#[inline(always)]
+fn sum_slopes<T: Float>(
+    lanes: usize,
+    x: &[T],
+    turned: &[T],
+    weights: &[T],
+    numbers: &[T],
+    to: &mut [T],
+    slope: impl Fn(T, T, T) -> T,
+) {
+    let width = turned.len() / lanes;
+    let rows = x.len() / width;
+    // Two rows at a time, which read the others once; an odd one twice.
+    for first in (0..rows).step_by(2) {
+        let pair = [first, (first + 1).min(rows - 1)];
+        let (w, m) = (pair.map(|row| chunks_of(weights, row, lanes)), pair.map(|row| chunks_of(numbers, row, lanes)));
+        for k in 0..width {
+            let a = pair.map(|row| x[row * width + k]);
+            let mut sums = [[T::ZERO; SUMS]; 2];
+            for (c, b) in chunks_of(turned, k, lanes).iter().enumerate() {
+                let (w, m) = ([&w[0][c], &w[1][c]], [&m[0][c], &m[1][c]]);
+                for j in 0..SUMS {
+                    sums[0][j] += slope(a[0] - b[j], w[0][j], m[0][j]);
+                    sums[1][j] += slope(a[1] - b[j], w[1][j], m[1][j]);
+                }
+            }
+            for (row, sums) in pair.into_iter().zip(sums) {
+                to[row * width + k] = joined(sums, |a, b| a + b);
+            }
         }
     }
 }
