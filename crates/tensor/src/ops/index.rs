@@ -596,7 +596,7 @@ op! {
         self_(g) => g.clone(),
         source(g, dim: i64, index: Tensor, source: Geometry, alpha: Option<Scalar>) => {
             let g = g.index_select(dim, &index)?.reshape(&source.sizes)?;
-            match alpha { None => g, Some(a) => g.mul(a.conj())? }
+            match alpha { None | Some(Scalar::Int(1)) => g, Some(a) => g.mul(a.conj())? }
         },
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 0, m.indices(&[5], 3), m.any(&[5, 4]), Scalar::Int(2)]];

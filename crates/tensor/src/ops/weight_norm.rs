@@ -1,13 +1,29 @@
 //! Weights as a direction times a magnitude (Salimans & Kingma 2016, "Weight normalization").
 
 use crate::dims::{Dims, wrap_dim};
-use crate::{Body, DType, Op, Result, Tensor, sample};
+use crate::{Body, DType, Op, Result, Tensor, backward, sample};
+
+/// Reduces a tensor over all dims but `dim`, which are kept, or over all for -1: `reduce` takes it, the dims, and whether to
+/// keep them.
+fn over_others(
+    x: &Tensor,
+    dim: i64,
+    reduce: impl Fn(&Tensor, &[i64], bool) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let kept = if dim == -1 { None } else { Some(wrap_dim(dim, x.dim())?) };
+    let others: Dims = (0..x.dim()).filter(|d| Some(*d) != kept).map(|d| d as i64).collect();
+    match kept.is_some() && others.is_empty() {
+        // No dims would mean all.
+        true => reduce(&x.unsqueeze(-1)?, &[-1], false),
+        false => reduce(x, &others, kept.is_some()),
+    }
+}
 
 fn norm_except_dim_any(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
-    let kept = if dim == -1 { None } else { Some(wrap_dim(dim, v.dim())?) };
-    let others: Dims = (0..v.dim()).filter(|d| Some(*d) != kept).map(|d| d as i64).collect();
-    let args = [v.into(), crate::Scalar::from(pow).into(), (&others[..]).into(), kept.is_some().into(), None::<DType>.into()];
-    super::reduce::linalg_vector_norm::OP.call(&args)?.one()
+    over_others(v, dim, |v, dims, keep| {
+        let args = [v.into(), crate::Scalar::from(pow).into(), dims.into(), keep.into(), None::<DType>.into()];
+        super::reduce::linalg_vector_norm::OP.call(&args)?.one()
+    })
 }
 op! {
     /// The `pow`-norms of the parts along `dim`, as many dims as `v` has; of all of it for -1.
@@ -21,7 +37,8 @@ op! {
 }
 
 fn weight_norm_any(v: &Tensor, g: &Tensor, dim: i64) -> Result<Tensor> {
-    v.mul(&g.div(&norm_except_dim_any(v, 2, dim)?)?)
+    let [weight, _] = _weight_norm_interface::OP.call(&[v.into(), g.into(), dim.into()])?.array()?;
+    Ok(weight)
 }
 op! {
     /// The weight `g v / |v|`, the norms over all dims but `dim`.
@@ -38,12 +55,49 @@ fn interface_any(v: &Tensor, g: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let norms = norm_except_dim_any(v, 2, dim)?;
     Ok((v.mul(&g.div(&norms)?)?, norms))
 }
+
+/// The gradients of [`interface_any`] by `v` and `g`, for those of its results.
+fn interface_backward(
+    (gw, gn): (&Tensor, Option<&Tensor>),
+    v: &Tensor,
+    g: &Tensor,
+    norms: &Tensor,
+    dim: i64,
+) -> Result<[Option<Tensor>; 2]> {
+    let sum = |t: &Tensor| over_others(t, dim, Tensor::sum_dim);
+    let factor = g.div(norms)?.conj()?;
+    let product = gw.mul(&v.conj()?)?;
+    // How the weight changes with the magnitude, and with it through the norms.
+    let (by_g, mut through) = match g.sizes() == norms.sizes() {
+        true => {
+            let by_g = sum(&product)?.div(norms)?;
+            (by_g.clone(), by_g.mul(&factor)?)
+        }
+        false => {
+            let through = sum(&product.mul(&factor)?)?.div(norms)?;
+            (product.div(norms)?.sum_to_size(g.sizes())?, through)
+        }
+    };
+    if through.dtype().is_complex() {
+        through = through.real()?;
+    }
+    if let Some(gn) = gn {
+        through = through.sub(gn)?;
+    }
+    let by_v = gw.mul(&factor)?.addcmul(v, &through.div(norms)?, -1)?;
+    Ok([Some(by_v.sum_to_size(v.sizes())?), Some(by_g)])
+}
+
 op! {
     /// The weight `g v / |v|`, and the norms.
     _weight_norm_interface: "_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)";
-    Body::Composite(kernel!(interface_any; v, g, dim));
+    Body::Explicit(kernel!(interface_any; v, g, dim));
+    derivative: backward! {
+        (v, g)([c], v: Tensor, g: Tensor, dim: i64, result1: Tensor) =>
+            interface_backward((&c.grad_or_zeros(0)?, c.grad(1)), &v, &g, &result1, dim)?
+    };
     samples: |m| match m.dtype.is_differentiable() {
-        true => vec![sample![m.uniform(&[2, 3], 0.5, 2.0), m.any(&[2, 1]), 0]],
+        true => vec![sample![m.uniform(&[2, 3], 0.5, 2.0), m.any(&[2, 1]), 0], sample![m.uniform(&[3], 0.5, 2.0), m.any(&[3]), 0]],
         false => vec![],
     };
     ulp: 16.0;
