@@ -280,3 +280,29 @@ def test_ways_of_conversion(swap, overwrite, same):
     finally:
         future.set_swap_module_params_on_conversion(False)
         future.set_overwrite_module_params_on_conversion(False)
+
+
+def test_methods_of_ones_own_for_walking_and_saving():
+    class Renamed(nn.Linear):
+        def named_parameters(self, *args, **kwargs):
+            yield "only", self.weight
+
+    class Hidden(nn.Sequential):
+        def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+            yield prefix, self
+
+    class Silent(nn.Linear):
+        def state_dict(self, *args, destination, prefix, keep_vars):
+            destination[prefix + "nothing"] = None
+
+    renamed, shared = Renamed(1, 1), nn.Linear(1, 1)
+    assert list(renamed.parameters()) == [renamed.weight]
+    m = nn.Sequential(shared, Hidden(nn.ReLU(), shared), nn.Sequential(shared, Silent(1, 1)))
+    assert [name for name, _ in m.named_modules()] == ["", "0", "1", "2", "2.1"]
+    assert [name for name, _ in m.named_modules(remove_duplicate=False)] == ["", "0", "1", "2", "2.0", "2.1"]
+    assert [name for name, _ in m.named_parameters("m")] == ["m.0.weight", "m.0.bias", "m.2.1.weight", "m.2.1.bias"]
+    assert [id(p) for p in m.parameters()] == [id(p) for _, p in m.named_parameters()]
+    assert list(m.parameters(recurse=False)) == [] and list(shared.buffers()) == []
+    assert list(m.state_dict()) == [f"{at}.{name}" for at in ("0", "1.1", "2.0") for name in ("weight", "bias")] + ["2.1.nothing"]
+    shared.named_modules = lambda *_, **__: iter([("own", shared)])
+    assert [name for name, _ in m.named_modules()] == ["", "own", "1", "2", "own", "2.1"]

@@ -3,6 +3,7 @@ import itertools
 import warnings
 import weakref
 from collections import OrderedDict, namedtuple
+from contextlib import nullcontext
 from functools import update_wrapper
 
 from ... import _C, __future__
@@ -92,6 +93,31 @@ def _with_metadata():
     return state
 
 
+def _collect(module, target, prefix, keep_vars):
+    """Put the state of a module, and of all below it, into `target`."""
+    info = {"version": module._version}
+    metadata = getattr(target, "_metadata", None)
+    if metadata is not None:
+        metadata[prefix[:-1]] = info
+    if module._state_dict_pre_hooks:
+        for prepare in module._state_dict_pre_hooks.values():
+            prepare(module, prefix, keep_vars)
+    module._save_to_state_dict(target, prefix, keep_vars)
+    for name, child in module._modules.items():
+        if child is None:
+            continue
+        start = f"{prefix}{name}."
+        if type(child).state_dict is _own_state_dict and "state_dict" not in child.__dict__:
+            _collect(child, target, start, keep_vars)
+        else:
+            child.state_dict(destination=target, prefix=start, keep_vars=keep_vars)
+    if module._state_dict_hooks:
+        for finish in module._state_dict_hooks.values():
+            changed = finish(module, target, prefix, info)
+            target = target if changed is None else changed
+    return target
+
+
 class StateMixin:
     """The half of `Module` that deals with state dictionaries."""
 
@@ -137,8 +163,11 @@ class StateMixin:
         return itertools.chain(self._parameters.items(), buffers)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, tensor in self._persistent_tensors():
+        for name, tensor in self._parameters.items():
             if tensor is not None:
+                destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        for name, tensor in self._buffers.items() if self._buffers else ():
+            if tensor is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not StateMixin.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
@@ -156,21 +185,10 @@ class StateMixin:
             taken = [by_name if by_name != default else by_place for by_place, (by_name, default) in zip(args, named)]
             destination, prefix, keep_vars = taken + [by_name for by_name, _ in named[len(args):]]
         target = _with_metadata() if destination is None else destination
-        info = {"version": self._version}
-        getattr(target, "_metadata", {})[prefix[:-1]] = info
-        for prepare in self._state_dict_pre_hooks.values():
-            prepare(self, prefix, keep_vars)
-        self._save_to_state_dict(target, prefix, keep_vars)
-        for name, child in self._modules.items():
-            if child is not None:
-                child.state_dict(destination=target, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for finish in self._state_dict_hooks.values():
-            changed = finish(self, target, prefix, info)
-            target = target if changed is None else changed
-        return target
+        return _collect(self, target, prefix, keep_vars)
 
     def _load_tensor(self, key, name, param, value, assign, errors):
-        """Put one tensor of a state_dict in its place; what is wrong with it goes into `errors`."""
+        """Put one tensor of a state_dict in its place, unrecorded; what is wrong with it goes into `errors`."""
         if not isinstance(value, _C.Tensor):
             errors.append(
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
@@ -194,18 +212,17 @@ class StateMixin:
                 stacklevel=2,
             )
         try:
-            with _C.no_grad():
-                if __future__.get_swap_module_params_on_conversion():
-                    _exchange(param, value, assign)
-                elif assign:
-                    if isinstance(param, Parameter):
-                        if isinstance(value, Parameter):
-                            value.requires_grad_(param.requires_grad)
-                        else:
-                            value = Parameter(value, requires_grad=param.requires_grad)
-                    setattr(self, name, value)
-                else:
-                    param.copy_(value)
+            if __future__.get_swap_module_params_on_conversion():
+                _exchange(param, value, assign)
+            elif assign:
+                if isinstance(param, Parameter):
+                    if isinstance(value, Parameter):
+                        value.requires_grad_(param.requires_grad)
+                    else:
+                        value = Parameter(value, requires_grad=param.requires_grad)
+                setattr(self, name, value)
+            else:
+                param.copy_(value)
         except Exception as e:
             errors.append(
                 f'While copying the parameter named "{key}", whose dimensions in the model are {param.size()} and whose '
@@ -219,12 +236,13 @@ class StateMixin:
             prepare(state_dict, prefix, local_metadata, strict, *notes)
         own = {k: v for k, v in self._persistent_tensors() if v is not None}
         assign = local_metadata.get("assign_to_params_buffers", False)
-        for name, param in own.items():
-            key = prefix + name
-            if key in state_dict:
-                self._load_tensor(key, name, param, state_dict[key], assign, error_msgs)
-            elif strict:
-                missing_keys.append(key)
+        with _C.no_grad() if own else nullcontext():
+            for name, param in own.items():
+                key = prefix + name
+                if key in state_dict:
+                    self._load_tensor(key, name, param, state_dict[key], assign, error_msgs)
+                elif strict:
+                    missing_keys.append(key)
 
         extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not StateMixin.set_extra_state:
@@ -238,8 +256,8 @@ class StateMixin:
         if strict:
             for key in state_dict.keys():
                 if key.startswith(prefix) and key != extra_key:
-                    head, *tail = key[len(prefix):].split(".", 1)
-                    if head not in (self._modules if tail else own):
+                    head, dot, _ = key[len(prefix):].partition(".")
+                    if head not in (self._modules if dot else own):
                         unexpected_keys.append(key)
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
@@ -263,9 +281,8 @@ class StateMixin:
                 if child is not None:
                     start = f"{prefix}{name}."
                     load(child, {key: tensor for key, tensor in part.items() if key.startswith(start)}, start)
-            incompatible = _IncompatibleKeys(missing, unexpected)
             for finish in module._load_state_dict_post_hooks.values():
-                if finish(module, incompatible) is not None:
+                if finish(module, _IncompatibleKeys(missing, unexpected)) is not None:
                     raise AssertionError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
                         "values, if incompatible_keys need to be modified, it should be done inplace."
@@ -279,3 +296,6 @@ class StateMixin:
             listing = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listing}")
         return _IncompatibleKeys(missing, unexpected)
+
+
+_own_state_dict = StateMixin.state_dict

@@ -65,8 +65,26 @@ def _check_name(kind, name, owner, registered, *, show=False):
         raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if show else ""))
     if name == "":
         raise KeyError(f'{kind} name can\'t be empty string ""')
-    if hasattr(owner, name) and name not in registered:
+    if name not in registered and hasattr(owner, name):
         raise KeyError(f"attribute '{name}' already exists")
+
+
+def _is_own(module, name):
+    return getattr(type(module), name) is _OWN[name] and name not in module.__dict__
+
+
+def _members(module, table, named, recurse):
+    """What the method `named` yields, without the names."""
+    if not _is_own(module, named) or not _is_own(module, "_named_members"):
+        for _, value in getattr(module, named)(recurse=recurse):
+            yield value
+        return
+    seen = set()
+    for _, owner in module.named_modules(prefix="", remove_duplicate=True) if recurse else [("", module)]:
+        for value in getattr(owner, table).values():
+            if value is not None and value not in seen:
+                seen.add(value)
+                yield value
 
 
 T_destination = TypeVar("T_destination", bound=Dict[str, Any])
@@ -240,6 +258,11 @@ class Module(StateMixin):
     def __setattr__(self, name, value):
         fields = self.__dict__
         params = fields.get("_parameters")
+        if params is not None and not isinstance(value, (Tensor, Module)):
+            # Most are plain attributes.
+            if name not in params and name not in fields.get("_modules", ()) and name not in fields.get("_buffers", ()):
+                super().__setattr__(name, value)
+                return
         if isinstance(value, Parameter):
             if params is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -640,30 +663,29 @@ class Module(StateMixin):
         seen = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
+            start = path and path + "."
             for name, value in get_members_fn(module):
                 if value is None or value in seen:
                     continue
                 if remove_duplicate:
                     seen.add(value)
-                yield path + ("." if path else "") + name, value
+                yield start + name, value
 
     def parameters(self, recurse=True):
         """All parameters, each once."""
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
+        return _members(self, "_parameters", "named_parameters", recurse)
 
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         """(dotted name, parameter) pairs."""
-        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+        return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse=True):
         """All buffers, each once."""
-        for _, buffer in self.named_buffers(recurse=recurse):
-            yield buffer
+        return _members(self, "_buffers", "named_buffers", recurse)
 
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         """(dotted name, buffer) pairs."""
-        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+        return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self):
         """The direct submodules, each once."""
@@ -691,10 +713,25 @@ class Module(StateMixin):
         if remove_duplicate:
             met.add(self)
         yield prefix, self
-        start = prefix and prefix + "."
-        for name, child in self._modules.items():
-            if child is not None:
-                yield from child.named_modules(met, start + name, remove_duplicate)
+        # No recursion as far as modules walk as this one does: each would pass through as many generators as it lies deep.
+        walk = _OWN["named_modules"]
+        pending = [(prefix and prefix + ".", iter(self._modules.items()))]
+        while pending:
+            start, children = pending[-1]
+            for name, child in children:
+                if child is None:
+                    continue
+                path = start + name
+                if not remove_duplicate or type(child).named_modules is not walk or "named_modules" in child.__dict__:
+                    yield from child.named_modules(met, path, remove_duplicate)
+                elif child not in met:
+                    met.add(child)
+                    yield path, child
+                    if child._modules:
+                        pending.append((path + ".", iter(child._modules.items())))
+                        break
+            else:
+                pending.pop()
 
     # ---- text ----
 
@@ -723,6 +760,9 @@ class Module(StateMixin):
         )
         return replica
 
+
+# What modules do unless a class, or a module, has a method of its own for it.
+_OWN = {name: getattr(Module, name) for name in ("named_modules", "named_parameters", "named_buffers", "_named_members")}
 
 # Users meet these as the module's own.
 for _method in vars(StateMixin).values():
