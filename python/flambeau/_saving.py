@@ -1,6 +1,7 @@
 """The pickler of `save`: objects under PyTorch's names, storages set aside."""
 from __future__ import annotations
 
+import functools
 import pickle
 import sys
 from collections import OrderedDict
@@ -29,6 +30,13 @@ class _SavedStorage:
         self.storage, self.type_name, self.itemsize = storage, type_name, itemsize
 
 
+# Types whose objects are neither written under other names nor, but for storages, set aside.
+_USUAL = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, type, OrderedDict, _Name, _SavedStorage,
+                    _fl.Tensor})
+_PUTS = [pickle.BINPUT + bytes((number,)) for number in range(256)]
+_BYTES = [pickle.BININT1 + bytes((number,)) for number in range(256)]
+_TUPLES = [pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3]
+
 _dtype_to_type: dict[str, str] = {v: k for k, v in STORAGE_TYPES.items()}
 
 
@@ -36,41 +44,113 @@ def _dtype_name(dtype) -> str:
     return str(dtype).split(".")[-1]
 
 
+@functools.cache
+def _type_name(dtype) -> str | None:
+    return _dtype_to_type.get(_dtype_name(dtype))
+
+
 class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     """Writes objects under PyTorch's names; `storages` collects what their tensors hold."""
 
     def __init__(self, file, protocol: int, legacy: bool = False) -> None:
+        from .serialization import location_tag
+
         super().__init__(file, protocol)
         self.legacy = legacy
         self.storages: OrderedDict[int, tuple[str, Any, int]] = OrderedDict()
         self.dtypes: dict[int, str] = {}
+        self.names: dict[tuple[str, str], _Name] = {}
+        self.location_tag = location_tag
+        if self.proto < 4:  # no frames
+            self.write = file.write
+
+    def save(self, obj, save_persistent_id=True):
+        # What the general way does, with fewer questions for the objects that most files consist of.
+        kind = type(obj)
+        if kind not in _USUAL:
+            super().save(obj, save_persistent_id)
+            return
+        if self.proto >= 4:
+            self.framer.commit_frame()
+        known = self.memo.get(id(obj))
+        if known is not None:
+            self.write(self.get(known[0]))
+        elif kind is _SavedStorage:
+            self.save_pers(self.persistent_id(obj))
+        elif kind is _fl.Tensor:
+            self._save_tensor(obj)
+        elif kind is not OrderedDict:
+            self.dispatch[kind](self, obj)
+        elif obj or obj.__dict__:
+            super().save(obj, save_persistent_id)
+        else:
+            self.save_reduce(OrderedDict, (), obj=obj)
+
+    def memoize(self, obj):
+        number = len(self.memo)
+        self.write(_PUTS[number] if number < 256 and 0 < self.proto < 4 else self.put(number))
+        self.memo[id(obj)] = number, obj
+
+    def _memoized(self, obj) -> bytes:
+        number = len(self.memo)
+        self.memo[id(obj)] = number, obj
+        return _PUTS[number] if number < 256 else self.put(number)
+
+    def _tuple_of_integers(self, items: tuple) -> bytes | None:
+        """A tuple of numbers that take at most two bytes each, as protocols 2 and 3 write it."""
+        if not items:
+            return pickle.EMPTY_TUPLE
+        if min(items) < 0 or max(items) > 0xFFFF:
+            return None
+        text = b"".join([_BYTES[n] if n < 256 else pickle.BININT2 + n.to_bytes(2, "little") for n in items])
+        text = text + _TUPLES[len(items)] if len(items) <= 3 else pickle.MARK + text + pickle.TUPLE
+        return text + self._memoized(items)
+
+    def _save_tensor(self, tensor) -> None:
+        """What `save_reduce` would write, in few pieces for the commonest of tensors."""
+        made = self._reduce_tensor(tensor)
+        function, args = made[:2]
+        if self.proto not in (2, 3) or len(args) != 6 or type(args[0]) is not _SavedStorage:
+            self.save_reduce(*made, obj=tensor)
+            return
+        storage, offset, size, stride, requires_grad, hooks = args
+        self.save(function)
+        self.write(pickle.MARK)
+        self.save(storage)
+        self.save(offset)
+        for items in (size, stride):
+            text = self._tuple_of_integers(items)
+            if text is None:
+                self.save(items)
+            else:
+                self.write(text)
+        self.write(pickle.NEWTRUE if requires_grad else pickle.NEWFALSE)
+        self.save(OrderedDict)
+        self.write(b"".join((pickle.EMPTY_TUPLE, pickle.REDUCE, self._memoized(hooks), pickle.TUPLE, self._memoized(args),
+                             pickle.REDUCE, self._memoized(tensor))))
 
     def persistent_id(self, obj):
         if type(obj) is _SavedStorage:
-            storage = obj.storage
-            key = storage.data_ptr() if storage.device.type != "meta" and storage.nbytes() else id(storage)
-            self._check_dtype(key, obj.type_name, storage)
+            storage, type_name = obj.storage, obj.type_name
+            nbytes = storage.nbytes()
+            has_data = nbytes and storage.device.type != "meta"
+            key = storage.data_ptr() if has_data else id(storage)
+            if has_data and type_name != "UntypedStorage" and self.dtypes.setdefault(key, type_name) != type_name:
+                raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
             if key not in self.storages:
                 name = str(storage.data_ptr() or id(storage)) if self.legacy else str(len(self.storages))
                 self.storages[key] = (name, storage, obj.itemsize)
             name = self.storages[key][0]
-            module = "torch.storage" if obj.type_name == "UntypedStorage" else "torch"
-            from .serialization import location_tag
-
-            pid = ("storage", self._name(module, obj.type_name), name, location_tag(storage),
-                   storage.nbytes() // obj.itemsize)
+            module = "torch.storage" if type_name == "UntypedStorage" else "torch"
+            pid = ("storage", self._name(module, type_name), name, self.location_tag(storage), nbytes // obj.itemsize)
             return (*pid, None) if self.legacy else pid
         return None
 
-    def _check_dtype(self, key: int, type_name: str, storage) -> None:
-        if storage.device.type == "meta" or type_name == "UntypedStorage" or not storage.nbytes():
-            return
-        if self.dtypes.setdefault(key, type_name) != type_name:
-            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
-
     def _name(self, module: str, name: str) -> _Name:
-        names = self.__dict__.setdefault("_names", {})
-        return names.setdefault((module, name), _Name(module, name))
+        known = self.names.get((module, name))
+        if known is None:
+            known = self.names[module, name] = _Name(module, name)
+        return known
 
     def reducer_override(self, obj):
         if isinstance(obj, _fl.Tensor):
@@ -86,6 +166,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
 
     def _reduce_tensor(self, tensor):
         cls = type(tensor)
+        if cls is _fl.Tensor and not tensor.__dict__:
+            return self._reduce_plain(tensor)
         own = cls.__reduce_ex__
         parameter = cls.__name__ == "Parameter" and cls.__module__.endswith("nn.parameter")
         if not parameter and own is not _fl.Tensor.__reduce_ex__:
@@ -106,6 +188,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         return self._name("torch._utils", name)
 
     def _reduce_plain(self, t):
+        if t.is_cpu and t.layout is _fl.strided and not t.is_nested:
+            return self._reduce_strided(t)
         if t.is_nested:
             return self._util("_rebuild_nested_tensor"), (t.values(), t._nested_tensor_size(),
                                                           t._nested_tensor_strides(), t._nested_tensor_storage_offsets())
@@ -122,7 +206,10 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             return self._util("_rebuild_sparse_tensor"), args
         if t.device.type == "meta":
             return self._util("_rebuild_meta_tensor_no_storage"), (t.dtype, tuple(t.size()), t.stride(), t.requires_grad)
-        type_name = _dtype_to_type.get(_dtype_name(t.dtype))
+        return self._reduce_strided(t)
+
+    def _reduce_strided(self, t):
+        type_name = _type_name(t.dtype)
         storage = _SavedStorage(t.untyped_storage(), type_name or "UntypedStorage",
                                 t.element_size() if type_name else 1)
         args = (storage, t.storage_offset(), tuple(t.size()), t.stride(), t.requires_grad, OrderedDict())

@@ -27,16 +27,16 @@ class ZipWriter:
         self.entries: list[tuple[bytes, int, int, int]] = []
         self.names = 0
 
-    def _write(self, data) -> None:
-        n = memoryview(data).nbytes
-        if n:
-            self.file.write(data)
-        self.offset += n
+    def _write(self, data: bytes) -> None:
+        self.file.write(data)
+        self.offset += len(data)
 
-    def write_record(self, name: str, data) -> None:
-        """Add the entry `name` with bytes-like contents."""
-        data = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
-        size, crc = data.nbytes, zlib.crc32(data)
+    def write_record(self, name: str, data, crc: int | None = None) -> None:
+        """Add the entry `name` with bytes-like contents, whose checksum may be known."""
+        data = memoryview(data)
+        size = data.nbytes
+        if crc is None:
+            crc = zlib.crc32(data)
         encoded = f"{self.archive}/{name}".encode()
         big = size >= 0xFFFFFFFF
         extra = struct.pack("<HHQQ", 1, 16, size, size) if big else b""
@@ -45,9 +45,13 @@ class ZipWriter:
         padding = (ALIGNMENT - room) % ALIGNMENT
         extra += struct.pack("<2sH", b"FB", padding) + b"Z" * padding
         shown = 0xFFFFFFFF if big else size
-        self._write(struct.pack("<4s5H3L2H", b"PK\x03\x04", 45 if big else 0, 0x0800, 0, 0, 0, crc, shown, shown,
-                                len(encoded), len(extra)) + encoded + extra)
-        self._write(data)
+        head = struct.pack("<4s5H3L2H", b"PK\x03\x04", 45 if big else 0, 0x0800, 0, 0, 0, crc, shown, shown, len(encoded),
+                           len(extra)) + encoded + extra
+        if size < 4096:
+            self._write(head + data.tobytes())
+        else:
+            self._write(head)
+            self._write(data.cast("B"))
         self.entries.append((encoded, crc, size, start))
         self.names = zlib.crc32(encoded, zlib.crc32(struct.pack("<L", crc), self.names))
 
@@ -55,12 +59,15 @@ class ZipWriter:
         """Write the identity of the contents and the central directory."""
         self.write_record(".data/serialization_id", b"%020d%020d" % (self.names, len(self.entries)))
         start = self.offset
+        directory = []
         for name, crc, size, offset in self.entries:
             wide = [v for v in (size, size, offset) if v >= 0xFFFFFFFF]
             extra = struct.pack(f"<HH{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
             shown, at = min(size, 0xFFFFFFFF), min(offset, 0xFFFFFFFF)
-            self._write(struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 45 if wide else 0, 45 if wide else 0, 0x0800, 0, 0, 0,
-                                    crc, shown, shown, len(name), len(extra), 0, 0, 0, 0, at) + name + extra)
+            head = struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 45 if wide else 0, 45 if wide else 0, 0x0800, 0, 0, 0, crc,
+                               shown, shown, len(name), len(extra), 0, 0, 0, 0, at)
+            directory += head, name, extra
+        self._write(b"".join(directory))
         size, count = self.offset - start, len(self.entries)
         if count >= 0xFFFF or size >= 0xFFFFFFFF or start >= 0xFFFFFFFF:
             end = self.offset
@@ -146,8 +153,10 @@ class ZipReader:
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError):
             raise corrupt(f"reading file {name}: decompression failed or archive is corrupted") from None
 
-    def read_into(self, name: str, target: memoryview) -> None:
-        """Fill `target` with an entry of that size; a wrong checksum raises where checksums are kept."""
+    def read_into(self, name: str, target: memoryview, checksum=lambda: None) -> None:
+        """Fill `target` with an entry of that size; a wrong checksum raises where checksums are kept.
+
+        `checksum` may compute that of `target`."""
         entry = self._entry(name)
         if entry.compress_type == 0 and hasattr(self.file, "readinto"):
             self.file.seek(self.offset(name))
@@ -159,7 +168,10 @@ class ZipReader:
                 done += n
         else:
             target[:] = self.read(name)
-        if self.checked and zlib.crc32(target) != entry.CRC:
+        if not self.checked:
+            return
+        crc = checksum()
+        if (zlib.crc32(target) if crc is None else crc) != entry.CRC:
             raise corrupt(f"reading file {name}: CRC-32 check failed")
 
     def check_against(self, name: str, data: bytes) -> None:
