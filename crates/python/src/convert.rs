@@ -34,6 +34,10 @@ pub fn is_int(py: Python<'_>, object: *mut PyObject) -> bool {
 /// The integer that [`is_int`] saw.
 #[inline]
 pub fn int_of(py: Python<'_>, object: *mut PyObject) -> Option<i64> {
+    // SAFETY: a live object.
+    if unsafe { ffi::PyLong_CheckExact(object) != 0 } {
+        return index(py, object);
+    }
     match tensor_of(object) {
         Some(t) => t.item().ok().map(Scalar::to_i64),
         None => index(py, object),

@@ -199,23 +199,46 @@ fn tolist(call: &Call<'_>) -> PyResult<*mut PyObject> {
     if t.dim() == 0 {
         return t.item().map(|s| to_python(call.py, s)).map_err(raise);
     }
-    let values: Vec<Scalar> = flambeau::dispatch_dtype!(t.dtype(), T => {
-        t.to_vec::<T>().map(|v| v.into_iter().map(Element::to_scalar).collect())
+    flambeau::dispatch_dtype!(t.dtype(), T => {
+        let values = t.to_vec::<T>().map_err(raise)?;
+        let innermost = |part: std::ops::Range<usize>| {
+            list(call.py, part.len(), values[part].iter().map(|x| Ok(to_python(call.py, x.to_scalar()))))
+        };
+        nested(call.py, t.sizes(), 0..values.len(), &innermost)
     })
-    .map_err(raise)?;
-    Ok(nested(call.py, t.sizes(), &values)?.into_ptr())
 }
 
-fn nested<'py>(py: Python<'py>, sizes: &[i64], values: &[Scalar]) -> PyResult<Bound<'py, PyAny>> {
+/// Lists of lists; `innermost` makes those of numbers.
+fn nested(
+    py: Python<'_>,
+    sizes: &[i64],
+    part: std::ops::Range<usize>,
+    innermost: &dyn Fn(std::ops::Range<usize>) -> PyResult<*mut PyObject>,
+) -> PyResult<*mut PyObject> {
     let n = sizes[0] as usize;
     if sizes.len() == 1 {
-        // SAFETY: new numbers.
-        let items = values.iter().map(|s| unsafe { Bound::from_owned_ptr(py, to_python(py, *s)) });
-        return Ok(PyList::new(py, items)?.into_any());
+        return innermost(part);
     }
-    let step = values.len().checked_div(n).unwrap_or(0);
-    let items = (0..n).map(|i| nested(py, &sizes[1..], &values[i * step..(i + 1) * step]));
-    Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
+    let step = part.len().checked_div(n).unwrap_or(0);
+    let start = |i: usize| part.start + i * step;
+    list(py, n, (0..n).map(|i| nested(py, &sizes[1..], start(i)..start(i + 1), innermost)))
+}
+
+/// A list of `n` new objects, which it takes over. A new reference.
+#[inline]
+fn list(py: Python<'_>, n: usize, items: impl Iterator<Item = PyResult<*mut PyObject>>) -> PyResult<*mut PyObject> {
+    // SAFETY: a new list, whose places are filled once each, in order; null items are refused.
+    unsafe {
+        let list = Bound::from_owned_ptr_or_err(py, ffi::PyList_New(n as ffi::Py_ssize_t))?;
+        for (i, item) in items.enumerate() {
+            let item = item?;
+            if item.is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            ffi::PyList_SetItem(list.as_ptr(), i as ffi::Py_ssize_t, item);
+        }
+        Ok(list.into_ptr())
+    }
 }
 
 fn iterate(call: &Call<'_>) -> PyResult<*mut PyObject> {

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 /// `flambeau.dtype`: one object per dtype.
 #[pyclass(frozen, name = "dtype", module = "flambeau")]
@@ -418,9 +419,16 @@ impl DeviceObject {
     }
 }
 
+/// The object of the device that most tensors are on.
+static CPU: PyOnceLock<Py<DeviceObject>> = PyOnceLock::new();
+
 /// A Python object of a device.
 pub fn device(py: Python<'_>, d: Device) -> PyResult<Py<DeviceObject>> {
-    Py::new(py, DeviceObject { kind: d.kind.name(), index: d.index })
+    let make = || Py::new(py, DeviceObject { kind: d.kind.name(), index: d.index });
+    match d == Device::CPU {
+        true => CPU.get_or_try_init(py, make).map(|object| object.clone_ref(py)),
+        false => make(),
+    }
 }
 
 /// The class `flambeau.Size`, a subclass of `tuple` written in Python; set when the package is imported.
@@ -478,13 +486,76 @@ fn of_class(py: Python<'_>, class: *mut ffi::PyTypeObject, tuple: Bound<'_, PyAn
     }
 }
 
-/// `Size` of some sizes. A new reference.
-pub fn size(py: Python<'_>, sizes: &[i64]) -> PyResult<*mut PyObject> {
-    let tuple = PyTuple::new(py, sizes)?;
-    match SIZE.get(py) {
-        Some(class) => of_class(py, class.as_ptr().cast(), tuple.into_any()),
-        None => Ok(tuple.into_ptr()),
+/// A `Size` that was asked for lately: programs ask for the same few again and again, and none ever changes. The fields are
+/// read and written under the interpreter's lock, and together.
+struct RecentSize {
+    dims: AtomicUsize,
+    sizes: [AtomicI64; RecentSize::DIMS],
+    object: AtomicPtr<PyObject>,
+}
+
+static RECENT_SIZES: [RecentSize; RecentSize::COUNT] = [const {
+    RecentSize {
+        dims: AtomicUsize::new(usize::MAX),
+        sizes: [const { AtomicI64::new(0) }; RecentSize::DIMS],
+        object: AtomicPtr::new(std::ptr::null_mut()),
     }
+}; RecentSize::COUNT];
+
+impl RecentSize {
+    const DIMS: usize = 5;
+    const COUNT: usize = 128;
+
+    /// The place of these sizes, if they are few.
+    #[inline]
+    fn of(sizes: &[i64]) -> Option<&'static RecentSize> {
+        let mix = |hash: u64, size: &i64| (hash ^ *size as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        let hash = sizes.iter().fold(sizes.len() as u64, mix);
+        (sizes.len() <= Self::DIMS).then(|| &RECENT_SIZES[hash as usize % Self::COUNT])
+    }
+
+    /// A new reference to the object, if it is that of these sizes.
+    #[inline]
+    fn get(&self, _py: Python<'_>, sizes: &[i64]) -> Option<*mut PyObject> {
+        let same = self.dims.load(Relaxed) == sizes.len()
+            && sizes.iter().zip(&self.sizes).all(|(size, own)| own.load(Relaxed) == *size);
+        // SAFETY: the place owns a reference to its object, and the lock is held.
+        same.then(|| unsafe { ffi::Py_NewRef(self.object.load(Relaxed)) })
+    }
+
+    /// Takes the place for the object of other sizes.
+    fn set(&self, _py: Python<'_>, sizes: &[i64], object: *mut PyObject) {
+        // SAFETY: a live object, which gains a reference, and one that the place gives up, if it had any.
+        unsafe {
+            let old = self.object.swap(ffi::Py_NewRef(object), Relaxed);
+            self.dims.store(sizes.len(), Relaxed);
+            for (own, size) in self.sizes.iter().zip(sizes) {
+                own.store(*size, Relaxed);
+            }
+            ffi::Py_XDECREF(old);
+        }
+    }
+}
+
+/// `Size` of some sizes. A new reference.
+#[inline]
+pub fn size(py: Python<'_>, sizes: &[i64]) -> PyResult<*mut PyObject> {
+    let place = RecentSize::of(sizes);
+    match place.and_then(|place| place.get(py, sizes)) {
+        Some(object) => Ok(object),
+        None => new_size(py, sizes, place),
+    }
+}
+
+#[cold]
+fn new_size(py: Python<'_>, sizes: &[i64], place: Option<&'static RecentSize>) -> PyResult<*mut PyObject> {
+    let tuple = PyTuple::new(py, sizes)?;
+    let Some(class) = SIZE.get(py) else { return Ok(tuple.into_ptr()) };
+    let object = of_class(py, class.as_ptr().cast(), tuple.into_any())?;
+    if let Some(place) = place {
+        place.set(py, sizes, object);
+    }
+    Ok(object)
 }
 
 /// `flambeau.Generator`.

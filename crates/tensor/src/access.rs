@@ -1,5 +1,6 @@
 //! Getting numbers into and out of tensors from Rust.
 
+use crate::keys::{Key, KeySet};
 use crate::{DType, Element, Error, Result, Scalar, Tensor, ensure};
 use flambeau_base::storage::{HeldLock, LockSet};
 use std::marker::PhantomData;
@@ -57,8 +58,14 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         check_strided(self)?;
         ensure!(!self.device().is_meta(), "Cannot copy out of meta tensor; no data!");
-        let _mode = crate::autograd::no_grad();
-        let t = self.detach()?.to_device(crate::Device::CPU)?.to_dtype(T::DTYPE)?.contiguous()?;
+        let plain = self.key_set().without(KeySet::of(Key::AUTOGRAD)) == KeySet::of(Key::CPU);
+        let t = match plain && self.dtype() == T::DTYPE && self.is_contiguous() {
+            true => self.clone(),
+            false => {
+                let _mode = crate::autograd::no_grad();
+                self.detach()?.to_device(crate::Device::CPU)?.to_dtype(T::DTYPE)?.contiguous()?
+            }
+        };
         let n = t.numel() as usize;
         let mut out = Vec::with_capacity(n);
         let _lock = LockSet::new([(t.storage(), false)])?;
