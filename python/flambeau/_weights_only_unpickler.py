@@ -435,6 +435,30 @@ class _Machine:
 
         return op
 
+    # The commonest ones, without further calls.
+
+    def op_binput(self):
+        at = self.read_bytes(1)
+        if not at:
+            raise EOFError
+        self.memo[at[0]] = self.stack[-1]
+
+    def op_binget(self):
+        at = self.read_bytes(1)
+        if not at:
+            raise EOFError
+        self.stack.append(self.memo[at[0]])
+
+    def op_binint1(self):
+        number = self.read_bytes(1)
+        if not number:
+            raise EOFError
+        self.stack.append(number[0])
+
+    def op_binunicode(self):
+        length = int.from_bytes(self.read(4), "little")
+        self.stack.append(str(self.read(length), "utf-8", "surrogatepass"))
+
     def op_pop(self):
         if self.stack:
             self.stack.pop()
@@ -457,13 +481,12 @@ class _Machine:
         ord("N"): _value(lambda self: None), 0x88: _value(lambda self: True), 0x89: _value(lambda self: False),
         ord(")"): _value(lambda self: ()), ord("]"): _value(lambda self: []), ord("}"): _value(lambda self: {}),
         0x8F: _value(lambda self: set()),
-        ord("K"): _value(_u1), ord("M"): _value(_u2), ord("J"): _value(_i4),
+        ord("K"): op_binint1, ord("M"): _value(_u2), ord("J"): _value(_i4),
         ord("G"): _value(lambda self: struct.unpack(">d", self.read(8))[0]),
-        ord("X"): _value(lambda self: str(self.read(self._u4()), "utf-8", "surrogatepass")),
+        ord("X"): op_binunicode,
         0x8A: _value(lambda self: decode_long(self.read(self._u1()))),
         ord("U"): _binstring(_u1), ord("T"): _binstring(_i4),
-        ord("q"): _put(_u1), ord("r"): _put(_u4),
-        ord("h"): _value(lambda self: self._get(self._u1())), ord("j"): _value(lambda self: self._get(self._u4())),
+        ord("q"): op_binput, ord("r"): _put(_u4), ord("h"): op_binget, ord("j"): _value(lambda self: self._get(self._u4())),
     }
     del TABLE[0x8F]
 

@@ -376,7 +376,7 @@ def _save_zip(obj, file, archive: str, protocol: int = DEFAULT_PROTOCOL, byteord
             writer.write_record(f"data/{name}", bytes(storage.nbytes()))
             continue
         storage = _cpu(storage)
-        writer.write_record(f"data/{name}", _memory(storage))
+        writer.write_record(f"data/{name}", _memory(storage), storage._crc32())
     for name, record in (records or {}).items():
         writer.write_record(name, record)
     writer.write_record("version", b"3\n")
@@ -613,7 +613,7 @@ def _load_zip(reader: ZipReader, map_location, pickle_module, args, overall):
             return _storage_over(overall, offset, nbytes)
         storage = _fl.empty(nbytes, dtype=_fl.uint8).untyped_storage()
         if nbytes:
-            reader.read_into(name, _memory(storage))
+            reader.read_into(name, _memory(storage), storage._crc32)
         if order != sys.byteorder:
             _swapped(storage, _swap_size(dtype))
         return storage
@@ -627,7 +627,7 @@ def _load_zip(reader: ZipReader, map_location, pickle_module, args, overall):
         location, key = _safe._as_text(location), _safe._as_text(key)
         dtype = _fl.uint8 if storage_type is UNTYPED else storage_type.dtype
         if key not in loaded:
-            nbytes = numel * _fl.empty(0, dtype=dtype).element_size()
+            nbytes = numel * dtype.itemsize
             if to_meta:
                 storage = _fl.UntypedStorage(nbytes, device="meta")
             else:

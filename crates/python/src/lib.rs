@@ -7,6 +7,7 @@
 
 mod autocast;
 mod autograd;
+mod checksum;
 mod construct;
 mod convert;
 mod custom;

@@ -9,6 +9,7 @@ use crate::object::{Argument, Wrapped, replace, tensor_of};
 use crate::parse::{Call, Items};
 use crate::types::DeviceObject;
 use flambeau::{DType, Device, Scalar, Storage, Tensor};
+use flambeau_base::storage::LockSet;
 use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyRuntimeError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -84,6 +85,21 @@ impl StorageObject {
     }
     fn data_ptr(&self) -> usize {
         if self.0.nbytes() == 0 { 0 } else { self.0.data_ptr() as usize }
+    }
+    /// The checksum of the bytes as zip files have it; none where there is no fast way to it.
+    fn _crc32(&self, py: Python<'_>) -> PyResult<Option<u32>> {
+        let n = self.0.nbytes();
+        if n == 0 || !self.0.device().is_cpu() {
+            return Ok(None);
+        }
+        let sum = || {
+            let _lock = LockSet::new([(&self.0, false)])?;
+            // SAFETY: the storage's bytes, in host memory and locked for reading.
+            Ok::<_, flambeau::Error>(crate::checksum::crc32(unsafe {
+                std::slice::from_raw_parts(self.0.data_ptr(), n)
+            }))
+        };
+        if n < 1 << 20 { sum().map_err(raise) } else { py.detach(sum).map_err(raise) }
     }
     #[getter]
     fn _cdata(&self) -> usize {
