@@ -78,11 +78,15 @@ fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
     }
 }
 
+/// Results of fewer bytes are one row if they are joined along the outermost dim.
+const SMALL: usize = 1 << 14;
+
 /// The inputs as parts of rows: addresses, and bytes of a part. For tensors that are contiguous and of the result's
 /// dtype, where that is the order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
 fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<(*const u8, usize)>> {
     let alike = |t: &&&Tensor| t.is_contiguous() && t.dtype() == out.dtype();
-    if d == 0 || !out.is_contiguous() || inputs.iter().filter(alike).count() != inputs.len() {
+    let large = || out.numel() as usize * out.element_size() > SMALL;
+    if (d == 0 && large()) || !out.is_contiguous() || inputs.iter().filter(alike).count() != inputs.len() {
         return None;
     }
     let part = |t: &&Tensor| t.sizes()[d..].iter().product::<i64>() as usize * t.element_size();

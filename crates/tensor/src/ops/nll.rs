@@ -107,8 +107,12 @@ fn regular(x: &Tensor) -> Result<Tensor> {
 
 /// The targets as `i64`, and the weights in the input's dtype, row-major.
 fn operands(x: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<(Tensor, Option<Tensor>)> {
-    let weight = weight.map(|w| w.to_dtype(x.dtype())?.contiguous()).transpose()?;
-    Ok((target.to_dtype(DType::I64)?.contiguous()?, weight))
+    let row_major = |t: &Tensor, dtype: DType| match t.dtype() == dtype && t.is_contiguous() {
+        true => Ok(t.clone()),
+        false => t.to_dtype(dtype)?.contiguous(),
+    };
+    let weight = weight.map(|w| row_major(w, x.dtype())).transpose()?;
+    Ok((row_major(target, DType::I64)?, weight))
 }
 
 /// The sums of losses and weights of a piece of the targets.
@@ -185,10 +189,10 @@ fn run(
     let (target, weight) = operands(x, target, weight)?;
     let (n, layout) = (target.numel() as usize, Places::of(x));
     let losses = if reduction == 0 { Tensor::fresh(x.device(), x.dtype(), Dims::from_slice(target.sizes()))? } else { outs[0].clone() };
-    let mut sums = (0.0, 0.0);
     crate::dispatch_dtype!(x.dtype(), T in [floats] => {
         let read = [Some(x), Some(&target), weight.as_ref()].into_iter().flatten().map(|t| (t.storage(), false));
-        let _locks = LockSet::of_many(read.chain([(losses.storage(), true)]).collect())?;
+        let written = [&losses, &outs[0], &outs[1]].map(|t| (t.storage(), true));
+        let _locks = LockSet::new(read.chain(written))?;
         let to = losses.data_ptr().cast::<T>() as usize;
         // SAFETY: contiguous, of these lengths, and locked.
         let classes = unsafe { std::slice::from_raw_parts(target.data_ptr().cast::<i64>(), n) };
@@ -197,29 +201,43 @@ fn run(
             unsafe { std::slice::from_raw_parts(w.data_ptr().cast::<T>(), layout.classes as usize) }
         });
         let given = Losses { log_p: x.data_ptr().cast::<T>(), places: &layout, classes, weights, ignore_index };
-        let parts: Mutex<Vec<(usize, Part)>> = Mutex::new(Vec::new());
-        parallel_for(n.div_ceil(PIECE), 1, &|pieces| {
-            for piece in pieces {
-                let range = piece * PIECE..n.min((piece + 1) * PIECE);
-                // SAFETY: an element for every target and class, and the results' if they are asked for.
-                let sum = unsafe { given.part(range, (reduction == 0).then_some(to as *mut T)) };
-                parts.lock().push((piece, sum));
+        let (loss, total) = pieces(n, &|range| {
+            // SAFETY: an element for every target and class, and the results' if they are asked for.
+            unsafe { given.part(range, (reduction == 0).then_some(to as *mut T)) }
+        })?;
+        let number = |to: usize, x: f64| {
+            // SAFETY: the one element of an output, which is of the input's dtype and locked.
+            unsafe { outs[to].data_ptr().cast::<T>().write(T::from_f64(x)) };
+        };
+        match reduction {
+            0 => number(1, 0.0),
+            _ => {
+                number(0, if reduction == 1 { loss / total } else { loss });
+                number(1, total);
             }
-        });
-        let mut parts = parts.into_inner();
-        parts.sort_by_key(|(piece, _)| *piece);
-        for (_, part) in parts {
-            let (loss, weight) = part?;
-            sums = (sums.0 + loss, sums.1 + weight);
         }
     }; else ());
-    let (loss, total) = sums;
-    match reduction {
-        0 => outs[0].copy_(&losses)?,
-        1 => outs[0].fill_(loss / total)?,
-        _ => outs[0].fill_(loss)?,
-    };
-    outs[1].fill_(if reduction == 0 { 0.0 } else { total }).map(drop)
+    if reduction == 0 { outs[0].copy_(&losses).map(drop) } else { Ok(()) }
+}
+
+/// The sums over all targets: those of the pieces, which `part` computes, in order.
+fn pieces(n: usize, part: &(dyn Fn(Range<usize>) -> Part + Sync)) -> Part {
+    if n == 0 {
+        return Ok((0.0, 0.0));
+    }
+    if n <= PIECE {
+        return part(0..n);
+    }
+    let parts: Mutex<Vec<(usize, Part)>> = Mutex::new(Vec::new());
+    parallel_for(n.div_ceil(PIECE), 1, &|pieces| {
+        for piece in pieces {
+            let sum = part(piece * PIECE..n.min((piece + 1) * PIECE));
+            parts.lock().push((piece, sum));
+        }
+    });
+    let mut parts = parts.into_inner();
+    parts.sort_by_key(|(piece, _)| *piece);
+    parts.into_iter().try_fold((0.0, 0.0), |sums, (_, part)| part.map(|(loss, weight)| (sums.0 + loss, sums.1 + weight)))
 }
 
 fn backward_plan(
@@ -358,7 +376,9 @@ kernels! {
 
 fn nll_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, reduction: i64, ignore_index: i64) -> Result<Tensor> {
     let forward = if x.dim() < 3 { &nll_loss_forward::OP } else { &nll_loss2d_forward::OP };
-    check_constant(forward.name(), "weight", weight)?;
+    if weight.is_some() {
+        check_constant(forward.name(), "weight", weight)?;
+    }
     // The class of one sample may be a vector of one.
     let target = if x.dim() == 1 && target.sizes() == [1] { &target.select(0, 0)? } else { target };
     forward.call(&[x.into(), target.into(), weight.into(), reduction.into(), ignore_index.into()])?.list().map(|mut l| l.swap_remove(0))

@@ -39,7 +39,8 @@ fn dense(out: &Tensor, inputs: &[&Tensor], kernel: impl Fn(&[Tensor], &Tensor) -
     if out.numel() == 0 {
         return Ok(());
     }
-    let inputs = inputs.iter().map(|t| t.contiguous()).collect::<Result<Vec<_>>>()?;
+    let row_major = |t: &&Tensor| if t.is_contiguous() { Ok(Tensor::clone(t)) } else { t.contiguous() };
+    let inputs = inputs.iter().map(row_major).collect::<Result<Vec<_>>>()?;
     let target = if out.is_contiguous() { out.clone() } else { Tensor::empty(out.sizes(), (out.dtype(), out.device()))? };
     {
         let _locks = LockSet::new(inputs.iter().map(|t| (t.storage(), false)).chain([(target.storage(), true)]))?;

@@ -13,7 +13,8 @@ aten = _C.ops.aten
 def _code(reduction, size_average=None, reduce=None):
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce)
-    return _reduction.get_enum(reduction)
+    code = _reduction._CODES.get(reduction)
+    return _reduction.get_enum(reduction) if code is None else code
 
 
 def _name(reduction, size_average=None, reduce=None):
