@@ -4,6 +4,8 @@
 //! elements to one. [`strip`] turns it into a loop for one instruction set. That loop is all that is compiled per
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
+mod pairs;
+
 use crate::copy::{CastStrip, cast_strip, stream};
 use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::iter::Iter;
@@ -51,6 +53,8 @@ pub struct Strip {
     pub out: DType,
     /// Whether it takes more than one row.
     pub rows: bool,
+    /// The loop over contiguous `bfloat16`, where there is one.
+    bf16: Option<StripFn>,
 }
 
 /// A function from `N` elements of type `T` to one of type `Out`.
@@ -77,7 +81,12 @@ pub trait Map<T: Element, const N: usize> {
 
 /// The strip of `M` over `T` for an instruction set.
 pub fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Strip {
-    Strip { run: entry::<MapStrip<M, T, N>>(level), out: M::Out::DTYPE, rows: MapStrip::<M, T, N>::ROWS }
+    Strip {
+        run: entry::<MapStrip<M, T, N>>(level),
+        out: M::Out::DTYPE,
+        rows: MapStrip::<M, T, N>::ROWS,
+        bf16: pairs::strip::<M, T, N>(level),
+    }
 }
 
 struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
@@ -258,10 +267,10 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
             converts[k] = Some(if k == 0 { cast_strip(want, o.dtype) } else { cast_strip(o.dtype, want) });
         }
     }
+    let bytes = operands.iter().map(|o| if o.strides.contains(&0) { 0 } else { o.dtype.size() }).sum::<usize>();
+    let in_place = operands[1..].iter().any(|o| o.data == operands[0].data);
+    let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
     if converts.iter().all(Option::is_none) {
-        let bytes = operands.iter().map(|o| if o.strides.contains(&0) { 0 } else { o.dtype.size() }).sum::<usize>();
-        let in_place = operands[1..].iter().any(|o| o.data == operands[0].data);
-        let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
         return iter.for_each_rows(&|data, [inner, outer], [count, rows]| {
             let mut args = strip_args(data, inner, count, params, streams);
             if strip.rows {
@@ -279,7 +288,26 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
             }
         });
     }
+    let halves = |o: &Operand<'_>| o.dtype == DType::BF16;
+    let paired = compute == DType::F32
+        && operands[1..].iter().all(|o| halves(o) || o.dtype == compute)
+        && if strip.out == compute { halves(&operands[0]) } else { converts[0].is_none() };
+    let (pairs, out) = (strip.bf16.filter(|_| paired), operands[0].dtype);
     iter.for_each(&|data, strides, count| {
+        if let Some(strip) = pairs
+            && pairs::fit(strides, &converts[..n], out)
+        {
+            let mut args = strip_args(data, strides, count, params, streams);
+            let mut numbers = [0f32; MAX_OPERANDS];
+            for k in (1..n).filter(|&k| strides[k] == 0) {
+                let Some(widen) = converts[k] else { continue };
+                args.data[k] = (&raw mut numbers[k]).cast();
+                // SAFETY: one element of each side.
+                unsafe { widen(data[k], 0, args.data[k], 0, 1) };
+            }
+            // SAFETY: the operands are as such a strip takes them.
+            return unsafe { pairs::run(strip, args, n - 1, out.size()) };
+        }
         // SAFETY: as above; the buffers hold a block of the widest dtype.
         unsafe { converted(strip, params, &converts[..n], &sizes_of, data, strides, count) }
     });

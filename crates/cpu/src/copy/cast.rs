@@ -5,7 +5,7 @@
 //! grows with the number of dtypes and not with its square.
 
 use super::{LONG_ROW, fill};
-use crate::math::{Isa, Kernel, entry, level};
+use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::dtype::cast;
 use flambeau_base::{DType, Element, bf16, dispatch, f16};
 
@@ -41,8 +41,8 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
     match (from, to) {
         (DType::F16, DType::F32) => return Some(f16_to_f32),
         (DType::F32, DType::F16) => return Some(f32_to_f16),
-        (DType::BF16, DType::F32) => return Some(at_level::<Widen, bf16, f32>),
-        (DType::F32, DType::BF16) => return Some(at_level::<Narrow, f32, bf16>),
+        (DType::BF16, DType::F32) => return Some(bf16_to_f32),
+        (DType::F32, DType::BF16) => return Some(f32_to_bf16),
         (DType::F32, DType::I64) => return Some(at_level::<Cast<f32, i64>, f32, i64>),
         (DType::F64, DType::I64) => return Some(at_level::<Cast<f64, i64>, f64, i64>),
         (DType::I64, DType::F32) => return Some(at_level::<Cast<i64, f32>, i64, f32>),
@@ -294,60 +294,122 @@ unsafe fn at_level<C: Conversion, S: Element, D: Element>(
     }
 }
 
-unsafe fn f16_to_f32(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
-    let mut done = 0;
-    #[cfg(target_arch = "x86_64")]
-    if src_stride == 2 && dst_stride == 4 && is_x86_feature_detected!("f16c") {
-        done = n / 8 * 8;
-        // SAFETY: the processor has F16C; both are valid for `done` contiguous elements by the contract.
-        unsafe { x86::f16_to_f32(src, dst, done) };
-    }
-    let (at, size) = (done as isize, n - done);
-    // SAFETY: the rest of the caller's strip.
-    unsafe {
-        convert::<f16, f32>(src.offset(at * src_stride), src_stride, dst.offset(at * dst_stride), dst_stride, size)
-    }
+/// A conversion between a half and `f32`: whole vectors of contiguous elements by instructions, because what compilers
+/// make of the same arithmetic takes twice as long; the rest one by one.
+macro_rules! half_strip {
+    ($name:ident, $S:ty, $D:ty, $otherwise:expr) => {
+        unsafe fn $name(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+            let mut done = 0;
+            #[cfg(target_arch = "x86_64")]
+            if src_stride == size_of::<$S>() as isize && dst_stride == size_of::<$D>() as isize {
+                done = n / x86::STEP * x86::STEP;
+                // SAFETY: the machine has its level; both are valid for `done` contiguous elements by the contract.
+                unsafe {
+                    match level() {
+                        Level::Avx512 => x86::avx512::$name(src, dst, done),
+                        Level::Avx2 => x86::avx2::$name(src, dst, done),
+                        Level::Baseline => done = 0,
+                    }
+                }
+            }
+            if done < n {
+                let otherwise: CastStrip = $otherwise;
+                let (src, dst) =
+                    (src.wrapping_offset(done as isize * src_stride), dst.wrapping_offset(done as isize * dst_stride));
+                // SAFETY: the rest of the caller's strip.
+                unsafe { otherwise(src, src_stride, dst, dst_stride, n - done) }
+            }
+        }
+    };
 }
+half_strip! { f16_to_f32, f16, f32, convert::<f16, f32> }
+half_strip! { f32_to_f16, f32, f16, convert::<f32, f16> }
+half_strip! { bf16_to_f32, bf16, f32, at_level::<Widen, bf16, f32> }
+half_strip! { f32_to_bf16, f32, bf16, at_level::<Narrow, f32, bf16> }
 
-unsafe fn f32_to_f16(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
-    let mut done = 0;
-    #[cfg(target_arch = "x86_64")]
-    if src_stride == 4 && dst_stride == 2 && is_x86_feature_detected!("f16c") {
-        done = n / 8 * 8;
-        // SAFETY: the processor has F16C; both are valid for `done` contiguous elements by the contract.
-        unsafe { x86::f32_to_f16(src, dst, done) };
-    }
-    let (at, size) = (done as isize, n - done);
-    // SAFETY: the rest of the caller's strip.
-    unsafe {
-        convert::<f32, f16>(src.offset(at * src_stride), src_stride, dst.offset(at * dst_stride), dst_stride, size)
-    }
-}
-
+/// Conversions of contiguous halves, a multiple of [`STEP`](x86::STEP) of them. To `f32` exactly, from it to nearest with
+/// ties to even; NaN turns quiet.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Widens `n` halves, a multiple of eight.
-    #[target_feature(enable = "f16c,avx")]
-    pub unsafe fn f16_to_f32(src: *const u8, dst: *mut u8, n: usize) {
-        for i in (0..n).step_by(8) {
-            // SAFETY: the caller's `n` elements; the loads and stores are unaligned ones.
-            unsafe {
-                let halves = _mm_loadu_si128(src.add(i * 2).cast());
-                _mm256_storeu_ps(dst.add(i * 4).cast(), _mm256_cvtph_ps(halves));
+    /// Elements that every loop takes at a time, or a part of which it does.
+    pub const STEP: usize = 16;
+
+    macro_rules! loops {
+        ($features:literal, $lanes:literal: $($name:ident $from:literal $to:literal |$src:ident, $dst:ident| $body:block)*) => { $(
+            /// # Safety
+            /// The processor has the features; both are valid for `n` elements.
+            #[target_feature(enable = $features)]
+            pub unsafe fn $name(src: *const u8, dst: *mut u8, n: usize) {
+                for i in (0..n).step_by($lanes) {
+                    // SAFETY: a vector of the caller's elements; the loads and stores are unaligned ones.
+                    unsafe {
+                        let ($src, $dst) = (src.add(i * $from), dst.add(i * $to));
+                        $body
+                    }
+                }
+            }
+        )* };
+    }
+
+    pub mod avx512 {
+        use super::*;
+        loops! { "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c", 16:
+            f16_to_f32 2 4 |src, dst| {
+                _mm512_storeu_ps(dst.cast(), _mm512_cvtph_ps(_mm256_loadu_si256(src.cast())));
+            }
+            f32_to_f16 4 2 |src, dst| {
+                let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(src.cast()));
+                _mm256_storeu_si256(dst.cast(), halves);
+            }
+            bf16_to_f32 2 4 |src, dst| {
+                let bits = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(src.cast())));
+                let x = _mm512_castsi512_ps(bits);
+                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+                _mm512_storeu_si512(dst.cast(), _mm512_mask_or_epi32(bits, nan, bits, _mm512_set1_epi32(0x40_0000)));
+            }
+            f32_to_bf16 4 2 |src, dst| {
+                // Just less than half a unit is added, and the bit that decides ties.
+                let x = _mm512_loadu_ps(src.cast());
+                let bits = _mm512_castps_si512(x);
+                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+                let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+                let rounded = _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x40_0000));
+                _mm256_storeu_si256(dst.cast(), _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded)));
             }
         }
     }
 
-    /// Narrows `n` floats, a multiple of eight, rounding to nearest even.
-    #[target_feature(enable = "f16c,avx")]
-    pub unsafe fn f32_to_f16(src: *const u8, dst: *mut u8, n: usize) {
-        for i in (0..n).step_by(8) {
-            // SAFETY: the caller's `n` elements; the loads and stores are unaligned ones.
-            unsafe {
-                let floats = _mm256_loadu_ps(src.add(i * 4).cast());
-                _mm_storeu_si128(dst.add(i * 2).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(floats));
+    pub mod avx2 {
+        use super::*;
+        loops! { "avx2,f16c", 8:
+            f16_to_f32 2 4 |src, dst| {
+                _mm256_storeu_ps(dst.cast(), _mm256_cvtph_ps(_mm_loadu_si128(src.cast())));
+            }
+            f32_to_f16 4 2 |src, dst| {
+                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(src.cast()));
+                _mm_storeu_si128(dst.cast(), halves);
+            }
+            bf16_to_f32 2 4 |src, dst| {
+                let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(src.cast())));
+                let x = _mm256_castsi256_ps(bits);
+                let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+                let quiet = _mm256_and_si256(nan, _mm256_set1_epi32(0x40_0000));
+                _mm256_storeu_si256(dst.cast(), _mm256_or_si256(bits, quiet));
+            }
+            f32_to_bf16 4 2 |src, dst| {
+                let x = _mm256_loadu_ps(src.cast());
+                let bits = _mm256_castps_si256(x);
+                let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+                let sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+                let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+                let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+                let rounded = _mm256_srli_epi32::<16>(_mm256_blendv_epi8(sum, quiet, nan));
+                // Packing works within halves of the register: the first quarter of each is wanted.
+                let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(rounded, rounded));
+                _mm_storeu_si128(dst.cast(), _mm256_castsi256_si128(packed));
             }
         }
     }

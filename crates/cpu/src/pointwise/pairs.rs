@@ -1,0 +1,166 @@
+//! Strips over `bfloat16` that round in registers.
+//!
+//! Two neighbours are read as one word. Its upper half is the second one's `f32` with nothing below, and shifted, it is the
+//! first one's: both are computed with, rounded, and put together again, in lanes of 32 bits all the way. Strips without
+//! such a loop convert blocks into `f32` and back.
+
+use super::{CHUNK, MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, StripFn, stream};
+use crate::copy::CastStrip;
+use crate::math::{Isa, Kernel, Level, entry};
+use flambeau_base::{DType, Element};
+use std::marker::PhantomData;
+
+/// Words of a chunk.
+const WORDS: usize = CHUNK / 2;
+
+/// The strip of `M` over pairs, if it has one: its inputs are contiguous `bfloat16` or one `f32`, at a stride of zero (not
+/// all of them); its output is contiguous, of `bfloat16` for `f32`. It takes whole chunks: call it by [`run`].
+pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
+    let vectors = cfg!(not(target_arch = "x86_64")) || level > Level::Baseline;
+    if PairStrip::<M, T, N>::EXISTS && vectors { Some(entry::<PairStrip<M, T, N>>(level)) } else { None }
+}
+
+struct PairStrip<M, T, const N: usize>(PhantomData<(M, T)>);
+
+impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
+    /// Whether it gives numbers, and not booleans.
+    const ROUNDS: bool = matches!(M::Out::DTYPE, DType::F32);
+    /// Strips with two forms compute for much longer than conversions take.
+    const EXISTS: bool = cfg!(target_endian = "little")
+        && matches!(T::DTYPE, DType::F32)
+        && (Self::ROUNDS || matches!(M::Out::DTYPE, DType::Bool))
+        && !M::CHOICE;
+
+    /// The results of a chunk, a pair in each word.
+    ///
+    /// # Safety
+    /// The words are readable.
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(words: [*const u32; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u32; WORDS] {
+        let mut results = [0; WORDS];
+        for (i, result) in results.iter_mut().enumerate() {
+            // SAFETY: the caller's.
+            let pairs: [u32; N] = std::array::from_fn(|k| unsafe { words[k].add(i).read_unaligned() });
+            let element = |bits: u32| T::from_f32(f32::from_bits(bits));
+            let first = M::map::<I>(std::array::from_fn(|k| element((pairs[k] << 16) | numbers[k])), p);
+            let second = M::map::<I>(std::array::from_fn(|k| element((pairs[k] & UPPER) | numbers[k])), p);
+            *result = if Self::ROUNDS {
+                (rounded(first.to_f32()) >> 16) | (rounded(second.to_f32()) & UPPER)
+            } else {
+                u32::from(first.to_bool()) | u32::from(second.to_bool()) << 8
+            };
+        }
+        results
+    }
+}
+
+/// Whether operands of a strip with these strides are as [`strip`] takes them: those to be converted are `bfloat16`, the
+/// others `f32`, but for the output.
+pub(super) fn fit(strides: &[isize], converts: &[Option<CastStrip>], out: DType) -> bool {
+    let half = size_of::<u16>() as isize;
+    strides[0] == out.size() as isize
+        && strides[1..].contains(&half)
+        && strides.iter().zip(converts).skip(1).all(|(&s, convert)| s == 0 || s == half && convert.is_some())
+}
+
+/// The half of a word that is a `bfloat16`.
+const UPPER: u32 = 0xffff_0000;
+
+/// The bits of `x` whose upper half is `x` rounded to nearest, ties to even; NaN turns quiet.
+#[inline(always)]
+fn rounded(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let sum = bits.wrapping_add(0x7fff).wrapping_add((bits >> 16) & 1);
+    if x.is_nan() { bits | 0x40_0000 } else { sum }
+}
+
+impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
+    type Args = StripArgs;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>(a: StripArgs) {
+        if cfg!(target_arch = "x86_64") && I::LEVEL == Level::Baseline {
+            return;
+        }
+        let p: [T; MAX_PARAMS] = std::array::from_fn(|i| T::from_scalar(a.params[i]));
+        let streams = a.streams && a.data[0].addr().is_multiple_of(64);
+        // A number is read from memory as nothing, always in the same place, and added as bits.
+        let zeros = [0u32; WORDS];
+        let inputs: [(*const u32, usize); N] = std::array::from_fn(|k| match a.strides[k + 1] {
+            0 => (zeros.as_ptr(), 0),
+            _ => (a.data[k + 1] as *const u32, usize::MAX),
+        });
+        let numbers: [u32; N] = std::array::from_fn(|k| match a.strides[k + 1] {
+            // SAFETY: the caller's number.
+            0 => unsafe { (a.data[k + 1] as *const u32).read_unaligned() },
+            _ => 0,
+        });
+        for start in (0..a.n / 2).step_by(WORDS) {
+            // SAFETY: a chunk of the caller's elements.
+            unsafe {
+                let words = std::array::from_fn(|k| inputs[k].0.wrapping_add(start & inputs[k].1));
+                let results = Self::chunk::<I>(words, numbers, &p);
+                if Self::ROUNDS {
+                    store::<I, _>((a.data[0] as *mut u32).add(start), results, streams);
+                } else {
+                    store::<I, _>((a.data[0] as *mut u16).add(start), results.map(|pair| pair as u16), streams);
+                }
+            }
+        }
+        if a.streams {
+            stream::finish();
+        }
+    }
+}
+
+/// Stores a chunk's results.
+///
+/// # Safety
+/// `to` is valid for them, and a cache line's start where it `streams`.
+#[inline(always)]
+unsafe fn store<I: Isa, W: Copy>(to: *mut W, results: [W; WORDS], streams: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        if streams {
+            stream::store::<I, _, WORDS>(to, &results);
+        } else {
+            to.cast::<[W; WORDS]>().write_unaligned(results);
+        }
+    }
+}
+
+/// Runs a strip that takes whole chunks over any number of elements, of which its inputs, `inputs` of them, and its output
+/// with elements of `size` bytes are as [`strip`] says.
+///
+/// # Safety
+/// As [`StripFn`].
+pub(super) unsafe fn run(strip: StripFn, mut args: StripArgs, inputs: usize, size: usize) {
+    let rest = args.n % CHUNK;
+    args.n -= rest;
+    let whole = args.n;
+    // SAFETY: the caller's elements; the chunks hold what is left of them.
+    unsafe {
+        if whole > 0 {
+            strip(args);
+        }
+        if rest == 0 {
+            return;
+        }
+        // What is left is put into a chunk of its own.
+        let mut chunks = [[0u16; CHUNK]; MAX_OPERANDS];
+        let to = args.data[0].add(size * whole);
+        for k in 0..=inputs {
+            if k > 0 && args.strides[k] != 0 {
+                let from = (args.data[k] as *const u16).add(whole).cast::<u8>();
+                std::ptr::copy_nonoverlapping(from, chunks[k].as_mut_ptr().cast::<u8>(), 2 * rest);
+            }
+            if k == 0 || args.strides[k] != 0 {
+                args.data[k] = chunks[k].as_mut_ptr().cast();
+            }
+        }
+        (args.n, args.streams) = (CHUNK, false);
+        strip(args);
+        std::ptr::copy_nonoverlapping(chunks[0].as_ptr().cast::<u8>(), to, size * rest);
+    }
+}
