@@ -180,3 +180,14 @@ def test_archives_by_record(tmp_path):
         writer.write_record(name, data, len(data))
     writer.write_end_of_file()
     assert fl.load(other)["x"].tolist() == [0, 1, 2] and writer.archive_name() == "other"
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 63, 64, 65, 80, 127, 128, 1000, 4095, 4096, 70001, 1 << 20, (1 << 20) + 7])
+def test_checksums_are_those_of_zip_files(n):
+    file = io.BytesIO()
+    s.save(fl.arange(n).to(fl.uint8), file)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        assert archive.read("archive/data/0") == bytes(i % 256 for i in range(n))
+    file.seek(0)
+    assert fl.equal(s.load(file), fl.arange(n).to(fl.uint8))

@@ -191,3 +191,19 @@ def test_rounding_to_bfloat16():
     want = [1.0, 1.015625, float("inf"), -float("inf"), 9.183549615799121e-41, None, float("inf"), 0.0] * 9
     for got, w in zip(y.tolist(), want):
         assert got != got if w is None else got == w
+
+
+def test_shapes_read_again_and_again():
+    shapes = [tuple(range(k % 5, k % 5 + k % 8)) for k in range(40)] + [(k, 3) for k in range(300)] + [(2**40, 3)]
+    for shape in shapes * 2:
+        found = torch.empty(shape, device="meta").shape
+        assert type(found) is torch.Size and found == shape and hash(found) == hash(shape)
+    x = torch.ones(2, 3)
+    before = x.shape
+    assert x.resize_(4, 5).shape == (4, 5) and before == (2, 3)
+
+
+def test_tolist_of_any_shape():
+    assert torch.ones(0).tolist() == torch.ones(0, 3).tolist() == [] and torch.ones(2, 0).tolist() == [[], []]
+    assert torch.arange(6).reshape(1, 2, 3).transpose(1, 2).tolist() == [[[0, 3], [1, 4], [2, 5]]]
+    assert torch.ones(2, requires_grad=True).tolist() == (torch.ones(2, requires_grad=True) * 1).tolist() == [1.0, 1.0]

@@ -3,7 +3,7 @@
 //! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `explain.rs` (why not), `function.rs`
 //! (every operator as function, method and slot), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
 //! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs`, `numpy_api.rs` (shared memory), `types.rs` (dtype, device, ...),
-//! `autograd.rs` (and what it names).
+//! `autograd.rs` (and what it names), `checksum.rs` (of saved files).
 
 mod autocast;
 mod autograd;
