@@ -379,6 +379,11 @@ pub trait Float:
     fn igammac_common<I: Isa>(self, x: Self) -> Self {
         self.igammac(x)
     }
+    /// How a gamma number `x` of this shape moves with it where [`is_common_incomplete`](Float::is_common_incomplete) holds.
+    #[inline]
+    fn gamma_slope_common<I: Isa>(self, x: Self) -> Self {
+        Self::from_f64(special::gamma::gamma_slope(self.to_f64(), x.to_f64()))
+    }
     /// The regularised lower incomplete gamma function of this shape.
     #[inline]
     fn igamma(self, x: Self) -> Self {
@@ -744,6 +749,10 @@ float! {
         #[inline(always)]
         fn igamma_common<I: Isa>(self, x: f32) -> f32 {
             special::single::igamma_common::<I>(self, x)
+        }
+        #[inline(always)]
+        fn gamma_slope_common<I: Isa>(self, x: f32) -> f32 {
+            special::single::gamma_slope_common::<I>(self, x)
         }
         #[inline(always)]
         fn igammac_common<I: Isa>(self, x: f32) -> f32 {

@@ -520,6 +520,18 @@ fn special_values() {
 }
 
 #[test]
+fn slopes_of_common_gamma_numbers() {
+    for shape in [0.05f32, 0.3, 1.0, 2.5, 10.0] {
+        for x in [1e-30f32, 1e-3, 0.4, 2.0, 9.9] {
+            assert!(shape.is_common_incomplete(x));
+            let want = special::gamma::gamma_slope(shape.into(), x.into());
+            let got = f64::from(shape.gamma_slope_common::<Baseline>(x));
+            assert!((got - want).abs() <= 1e-7 * want, "{shape} {x}: {got} {want}");
+        }
+    }
+}
+
+#[test]
 fn special_functions() {
     // Values by mpmath.
     type Function = fn(f64) -> f64;

@@ -71,7 +71,8 @@ op! {
     _standard_gamma_grad: "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
         Out OUT: "_standard_gamma_grad.out(Tensor self, Tensor output, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, crate::pointwise::scalar_params, "_standard_gamma_grad_cpu";
-        floats |a, x| T::from_f64(gamma::gamma_slope(a.to_f64(), x.to_f64()));
+        floats |a, x| => a.gamma_slope_common::<I>(x), if a.is_common_incomplete(x),
+            else T::from_f64(gamma::gamma_slope(a.to_f64(), x.to_f64()));
     );
     derivative: crate::autograd::Derivative::NotImplemented("the derivative for '_standard_gamma_grad' is not implemented.");
     samples: |m| match m.dtype.is_floating_point() {

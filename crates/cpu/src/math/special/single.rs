@@ -194,6 +194,31 @@ pub fn igamma_common<I: Isa>(a: f32, x: f32) -> f32 {
     incomplete::<I>(a as f64, x as f64) as f32
 }
 
+/// [`super::gamma::gamma_slope`] of common arguments.
+#[inline(always)]
+pub fn gamma_slope_common<I: Isa>(a: f32, x: f32) -> f32 {
+    let (a, x) = (a as f64, x as f64);
+    // The sum of `x^k / (a ... (a + k - 1)) * (digamma(a + k) - log(x))`, where digamma(a + k) is digamma(a + 46) less the
+    // reciprocals of a + k to a + 45: the sum of the quotients alone, as one, and its change with the divisors from there on.
+    let (mut above, mut below, mut above_slope, mut below_slope) = (0.0, 1.0, 0.0, 0.0);
+    macro_rules! terms {
+        ($($k:literal)*) => { $(
+            above = x * (below + above);
+            above_slope = x * (below_slope + above_slope);
+            below_slope = fma::<I, _>(a + $k, below_slope, below);
+            below *= a + $k;
+        )* };
+    }
+    terms!(45.0 44.0 43.0 42.0 41.0 40.0 39.0 38.0 37.0 36.0 35.0 34.0 33.0 32.0 31.0 30.0 29.0 28.0 27.0 26.0 25.0 24.0 23.0);
+    terms!(22.0 21.0 20.0 19.0 18.0 17.0 16.0 15.0 14.0 13.0 12.0 11.0 10.0 9.0 8.0 7.0 6.0 5.0 4.0 3.0 2.0 1.0 0.0);
+    let z = a + 46.0;
+    let r = 1.0 / z;
+    let w = r * r;
+    let digamma =
+        double::log::<I>(z) - 0.5 * r - w * horner!(I, w; 1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0);
+    ((above * (digamma - double::log::<I>(x)) - above_slope) / below) as f32
+}
+
 /// The regularised upper incomplete gamma function of common arguments.
 #[inline(always)]
 pub fn igammac_common<I: Isa>(a: f32, x: f32) -> f32 {
