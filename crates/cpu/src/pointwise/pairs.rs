@@ -150,17 +150,83 @@ pub(super) unsafe fn run(strip: StripFn, mut args: StripArgs, inputs: usize, siz
         // What is left is put into a chunk of its own.
         let mut chunks = [[0u16; CHUNK]; MAX_OPERANDS];
         let to = args.data[0].add(size * whole);
-        for k in 0..=inputs {
-            if k > 0 && args.strides[k] != 0 {
-                let from = (args.data[k] as *const u16).add(whole).cast::<u8>();
-                std::ptr::copy_nonoverlapping(from, chunks[k].as_mut_ptr().cast::<u8>(), 2 * rest);
+        for (k, chunk) in chunks.iter_mut().enumerate().take(inputs + 1) {
+            if k > 0 && args.strides[k] == 0 {
+                continue;
             }
-            if k == 0 || args.strides[k] != 0 {
-                args.data[k] = chunks[k].as_mut_ptr().cast();
+            let from = (args.data[k] as *const u16).wrapping_add(whole).cast::<u8>();
+            args.data[k] = chunk.as_mut_ptr().cast();
+            if k > 0 {
+                std::ptr::copy_nonoverlapping(from, args.data[k], 2 * rest);
             }
         }
         (args.n, args.streams) = (CHUNK, false);
         strip(args);
         std::ptr::copy_nonoverlapping(chunks[0].as_ptr().cast::<u8>(), to, size * rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Operand, run, strip};
+    use super::*;
+    use flambeau_base::{Bool, Scalar, bf16};
+
+    struct Quotient;
+    impl Map<f32, 2> for Quotient {
+        type Out = f32;
+        fn map<I: Isa>([x, y]: [f32; 2], p: &[f32; MAX_PARAMS]) -> f32 {
+            x / y + p[0]
+        }
+    }
+
+    struct Less;
+    impl Map<f32, 2> for Less {
+        type Out = Bool;
+        fn map<I: Isa>([x, y]: [f32; 2], _: &[f32; MAX_PARAMS]) -> Bool {
+            (x < y).into()
+        }
+    }
+
+    /// Operands of every length about a chunk, apart or a number or in place of the output, against a plain loop.
+    #[test]
+    fn pairs_round_as_elements_do() {
+        let params = [Scalar::Float(0.1); MAX_PARAMS];
+        let value = |i: usize| match i % 61 {
+            7 => bf16::NAN,
+            8 => bf16::INFINITY,
+            9 => bf16::NEG_ZERO,
+            10 => bf16::MIN_POSITIVE,
+            i => bf16::from_f32((i as f32 - 29.0) * 0.37),
+        };
+        let same = |got: bf16, want: f32| bf16::from_f32(want) == got || got.is_nan() && want.is_nan();
+        for level in Level::available() {
+            for n in [1, 2, 63, 64, 65, 127, 128, 131, 1000] {
+                let x: Vec<bf16> = (0..n).map(value).collect();
+                let y: Vec<bf16> = (0..n).map(|i| value(i * 7 + 3)).collect();
+                for number in [false, true] {
+                    let y_at = |i: usize| if number { y[0] } else { y[i] };
+                    let (mut got, mut less) = (x.clone(), vec![Bool(9); n]);
+                    let [one, two, none] = [[1isize], [2], [0]];
+                    let second = Operand {
+                        data: y.as_ptr() as *mut u8,
+                        strides: if number { &none } else { &two },
+                        dtype: DType::BF16,
+                    };
+                    let first = Operand { data: got.as_mut_ptr().cast(), strides: &two, dtype: DType::BF16 };
+                    let out = Operand { data: less.as_mut_ptr().cast(), strides: &one, dtype: DType::Bool };
+                    // SAFETY: every operand has `n` elements or is one number; the output is an input or apart.
+                    unsafe {
+                        run(strip::<Less, f32, 2>(level), DType::F32, params, &[n as i64], &[out, first, second]);
+                        run(strip::<Quotient, f32, 2>(level), DType::F32, params, &[n as i64], &[first, first, second]);
+                    }
+                    for i in 0..n {
+                        let (x, y) = (x[i].to_f32(), y_at(i).to_f32());
+                        assert!(same(got[i], x / y + 0.1), "{x} / {y}, {level:?}, {i} of {n}");
+                        assert_eq!(less[i].get(), x < y, "{x} < {y}, {level:?}, {i} of {n}");
+                    }
+                }
+            }
+        }
     }
 }
