@@ -2,7 +2,8 @@
 
 use super::geometry::{Axis, TileRange};
 use super::simd::{Number, Simd};
-use flambeau_base::{Element, bf16, f16};
+use crate::copy::cast_strip;
+use flambeau_base::{DType, Element, bf16, f16};
 
 /// How runs of a tensor's elements are read and written as numbers of type `E`.
 #[derive(Clone, Copy)]
@@ -59,26 +60,34 @@ stored! {
     i64, i64, |x| x, |y| y;
     f32, f32, |x| x, |y| y;
     f64, f64, |x| x, |y| y;
-    bf16, f32, |x| x.to_f32(), |y| bf16::from_f32(y);
 }
 
-impl Stored for f16 {
-    type Number = f32;
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        self.to_f32()
-    }
-    #[inline(always)]
-    fn narrow(x: f32) -> f16 {
-        f16::from_f32(x)
-    }
-    fn widen_run(source: &[f16], target: &mut [f32]) {
-        half::slice::HalfFloatSliceExt::convert_to_f32_slice(source, target);
-    }
-    fn narrow_run(source: &[f32], target: &mut [f16]) {
-        half::slice::HalfFloatSliceExt::convert_from_f32_slice(target, source);
-    }
+macro_rules! stored_half {
+    ($($t:ty)*) => { $(
+        impl Stored for $t {
+            type Number = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                self.to_f32()
+            }
+            #[inline(always)]
+            fn narrow(x: f32) -> $t {
+                <$t>::from_f32(x)
+            }
+            fn widen_run(source: &[$t], target: &mut [f32]) {
+                let (n, strip) = (source.len().min(target.len()), cast_strip(<$t>::DTYPE, DType::F32));
+                // SAFETY: both have `n` contiguous elements, apart from each other.
+                unsafe { strip(source.as_ptr().cast(), 2, target.as_mut_ptr().cast(), 4, n) }
+            }
+            fn narrow_run(source: &[f32], target: &mut [$t]) {
+                let (n, strip) = (source.len().min(target.len()), cast_strip(DType::F32, <$t>::DTYPE));
+                // SAFETY: as above.
+                unsafe { strip(source.as_ptr().cast(), 4, target.as_mut_ptr().cast(), 2, n) }
+            }
+        }
+    )* };
 }
+stored_half! { f16 bf16 }
 
 unsafe fn load<T: Stored>(source: *const u8, stride: usize, len: usize, target: *mut T::Number) {
     let source = source.cast::<T>();
