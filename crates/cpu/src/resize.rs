@@ -1,7 +1,7 @@
 //! Resizing along one dim: every place of the output is a weighted sum of a few places of the input.
 
 use crate::copy::Shared;
-use crate::math::{Float, Isa, Kernel, run};
+use crate::math::{Float, Isa, Kernel, run, select};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, dtype::cast};
@@ -44,26 +44,47 @@ pub fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, usize),
     }
     assert!(taps.fit(from) && out.len().is_multiple_of(to * inner), "the taps do not fit the array");
     assert!(x.len() == out.len() / (to * inner) * from * inner, "the arrays differ in size");
-    let weights: Vec<T> = taps.weights.iter().map(|w| cast(*w)).collect();
+    let mut weights: Vec<T> = taps.weights.iter().map(|w| cast(*w)).collect();
+    let uneven = uneven_taps(taps).filter(|_| inner == 1);
+    let (most, mut places) = (uneven.map_or(0, usize::next_power_of_two), Vec::new());
+    if most > 0 {
+        places = evened(taps, most, taps.places, -1);
+        weights = evened(taps, most, &weights, T::ZERO);
+    }
+    let padded = (most, &places[..]);
     let target = Shared(out.as_mut_ptr());
     // Rows of the output: along the dim where it is the innermost one, else along what lies inside it.
     let width = if inner == 1 { to } else { inner };
     let work = width * taps.places.len().div_ceil(to).max(1);
     parallel_for(out.len() / width, GRAIN.div_ceil(work), &|range| {
         // SAFETY: every row of the output is one piece of work's; the rest was checked.
-        unsafe { run::<Rows<T>>((taps, &weights, (from, inner), range, x, target.get())) };
+        unsafe { run::<Rows<T>>((taps, padded, &weights, (from, inner), range, x, target.get())) };
     });
+}
+
+/// The most taps of an output, if they are few and others have fewer.
+fn uneven_taps(taps: Taps<'_>) -> Option<usize> {
+    let counts = || taps.starts.windows(2).map(|w| (w[1] - w[0]) as usize);
+    let most = counts().max().unwrap_or(0);
+    ((1..=4).contains(&most) && counts().any(|n| n != most)).then_some(most)
+}
+
+/// What goes with the taps, as many for each output: `nothing` where there are fewer.
+fn evened<T: Copy>(taps: Taps<'_>, each: usize, from: &[T], nothing: T) -> Vec<T> {
+    let outputs = 0..taps.starts.len() - 1;
+    outputs.flat_map(|o| from[taps.of(o)].iter().copied().chain(std::iter::repeat(nothing)).take(each)).collect()
 }
 
 struct Rows<'a, T>(PhantomData<&'a T>);
 
 impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
-    /// The taps, their weights, the input's sizes, the rows, the input and the whole output.
-    type Args = (Taps<'a>, &'a [T], (usize, usize), Range<usize>, &'a [T], *mut T);
+    /// The taps, how many each output has and where they are if they were evened, their weights, the input's sizes, the rows,
+    /// the input and the whole output.
+    type Args = (Taps<'a>, (usize, &'a [i64]), &'a [T], (usize, usize), Range<usize>, &'a [T], *mut T);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((taps, weights, (from, inner), rows, x, out): Self::Args) {
+    unsafe fn run<I: Isa>((taps, (most, places), weights, (from, inner), rows, x, out): Self::Args) {
         let to = taps.starts.len() - 1;
         let (each, plain) = (taps.of(0).len(), weights.iter().all(|w| *w == T::ONE));
         // The commonest counts, when all outputs have as many.
@@ -74,7 +95,14 @@ impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
                 if inner == 1 {
                     let out = std::slice::from_raw_parts_mut(out.add(row * to), to);
                     let x = &x[row * from..(row + 1) * from];
+                    match most {
+                        0 => {}
+                        1 => evenly::<I, T, 1>(places, weights, x, out),
+                        2 => evenly::<I, T, 2>(places, weights, x, out),
+                        _ => evenly::<I, T, 4>(places, weights, x, out),
+                    }
                     match each {
+                        _ if most > 0 => {}
                         1 if plain => {
                             for (out, place) in out.iter_mut().zip(taps.places) {
                                 *out = *x.get_unchecked(*place as usize);
@@ -119,6 +147,25 @@ unsafe fn along<I: Isa, T: Float>(
     }
 }
 
+/// A row along the dim: every output has `N` taps, of which those at negative places count for nothing.
+///
+/// # Safety
+/// The places are below the length of `x`, which is not empty, and all of them and the weights are `N` for an output.
+#[inline(always)]
+unsafe fn evenly<I: Isa, T: Float, const N: usize>(places: &[i64], weights: &[T], x: &[T], out: &mut [T]) {
+    for (o, out) in out.iter_mut().enumerate() {
+        let mut sum = T::ZERO;
+        for k in N * o..N * o + N {
+            // SAFETY: the caller's.
+            let (place, weight) = unsafe { (*places.get_unchecked(k), *weights.get_unchecked(k)) };
+            // SAFETY: as above; there is a first place.
+            let x = unsafe { *x.get_unchecked(place.max(0) as usize) };
+            sum = select(place < 0, sum, T::mul_add::<I>(weight, x, sum));
+        }
+        *out = sum;
+    }
+}
+
 /// A row inside the dim: the weighted sum of rows of `x`.
 #[inline(always)]
 fn across<I: Isa, T: Float>(places: &[i64], weights: &[T], x: &[T], out: &mut [T]) {
@@ -157,5 +204,12 @@ mod tests {
         resize(pairs, (3, 1), &[1.0, 3.0, 5.0], &mut out[..2]);
         assert_eq!(out[..2], [2.0, 1.0]);
         assert!(!pairs.fit(2));
+        // One tap, none, and three.
+        let uneven = Taps { starts: &[0, 1, 1, 4], places: &[1, 0, 1, 1], weights: &[2.0, 1.0, -1.0, 0.5] };
+        let mut out = [9.0f64; 3];
+        resize(uneven, (2, 1), &[3.0, f64::INFINITY], &mut out);
+        assert!(out[0] == f64::INFINITY && out[1] == 0.0 && out[2].is_nan());
+        resize(uneven, (2, 1), &[3.0, 4.0], &mut out);
+        assert_eq!(out, [8.0, 0.0, 1.0]);
     }
 }
