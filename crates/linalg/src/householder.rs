@@ -6,15 +6,22 @@
 use crate::Number;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
+use flambeau_base::parallel::parallel_for;
 use num_traits::{Float, One, ToPrimitive, Zero};
 use pulp::{Arch, NullaryFnOnce};
+use std::sync::Mutex;
 
 /// Reflectors per block.
 const BLOCK: usize = 32;
+/// Reflectors that are made one after the other before columns further on see them.
+const GROUP: usize = 4;
+/// Columns that blocks are applied to in one piece of parallel work.
+const COLUMNS: usize = 64;
 
 /// Makes the reflector that takes `x` to a real multiple of the first unit vector: `x` becomes that multiple and the
 /// rest of the reflector. Gives tau.
-fn reflector<T: Number>(x: &mut [T]) -> T {
+#[inline(always)]
+pub fn reflector<T: Number>(x: &mut [T]) -> T {
     let Some((first, rest)) = x.split_first_mut() else { return T::zero() };
     let tail = norm(rest);
     if tail.is_zero() && first.im().is_zero() {
@@ -30,6 +37,7 @@ fn reflector<T: Number>(x: &mut [T]) -> T {
 }
 
 /// The Euclidean norm; scaled, for its square may be out of range.
+#[inline(always)]
 fn norm<T: Number>(x: &[T]) -> T::Part {
     let largest = x.iter().fold(T::Part::zero(), |m, x| m.max(x.rough_size()));
     let exponent = largest.to_f64().unwrap_or(f64::NAN);
@@ -72,7 +80,7 @@ fn sum_in_parts<T: Copy, R: Copy + Zero + std::ops::AddAssign, const N: usize>(
 }
 
 /// `c -= factor * v (v^H c)` for each column from `offset` on, where `v[0]` is taken for 1.
-fn reflect<T: Number>(v: &[T], factor: T, columns: &mut [T], stride: usize, offset: usize) {
+pub fn reflect<T: Number>(v: &[T], factor: T, columns: &mut [T], stride: usize, offset: usize) {
     if !factor.is_zero() {
         Arch::new().dispatch(Reflection { v, factor, columns, stride, offset });
     }
@@ -103,6 +111,95 @@ impl<T: Number> NullaryFnOnce for Reflection<'_, T> {
             }
         }
     }
+}
+
+/// The conjugate transpose of a product of reflectors `first..first + GROUP`, and the columns it is applied to, each read twice
+/// for all of them.
+struct Reflections<'a, T> {
+    m: usize,
+    first: usize,
+    /// `GROUP` columns, ones on the diagonal and zeros above.
+    v: Vec<T>,
+    tau: [T; GROUP],
+    columns: &'a mut [T],
+}
+
+impl<'a, T: Number> Reflections<'a, T> {
+    fn new(m: usize, first: usize, a: &[T], tau: [T; GROUP], columns: &'a mut [T]) -> Reflections<'a, T> {
+        let mut v = a[first * m..(first + GROUP) * m].to_vec();
+        for (j, column) in v.chunks_exact_mut(m).enumerate() {
+            column[..first + j].fill(T::zero());
+            column[first + j] = T::one();
+        }
+        Reflections { m, first, v, tau, columns }
+    }
+
+    #[inline(always)]
+    fn apply<const N: usize>(self) {
+        let Reflections { m, first, v, tau, columns } = self;
+        let v: [&[T]; GROUP] = std::array::from_fn(|j| &v[j * m + first..(j + 1) * m]);
+        // T of `I - V T V^H`.
+        let mut t = [[T::zero(); GROUP]; GROUP];
+        for j in 0..GROUP {
+            let products = products::<T, N>(&v, v[j]);
+            for i in 0..j {
+                let sum = (i..j).fold(T::zero(), |sum, k| sum + t[i][k] * products[k]);
+                t[i][j] = -tau[j] * sum;
+            }
+            t[j][j] = tau[j];
+        }
+        for column in columns.chunks_exact_mut(m) {
+            let column = &mut column[first..];
+            let found = products::<T, N>(&v, column);
+            let mut by = [T::zero(); GROUP];
+            for (j, by) in by.iter_mut().enumerate() {
+                *by = (0..=j).fold(T::zero(), |sum, i| sum + t[i][j].conjugate() * found[i]);
+            }
+            let [v0, v1, v2, v3] = v;
+            for ((((x, &a), &b), &c), &d) in column.iter_mut().zip(v0).zip(v1).zip(v2).zip(v3) {
+                *x -= (a * by[0] + b * by[1]) + (c * by[2] + d * by[3]);
+            }
+        }
+    }
+}
+
+impl<T: Number> NullaryFnOnce for Reflections<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        // As many lanes as leave the sums in registers.
+        if size_of::<T>() <= 4 { self.apply::<16>() } else { self.apply::<8>() }
+    }
+}
+
+/// The inner products of several columns with one.
+#[inline(always)]
+fn products<T: Number, const N: usize>(v: &[&[T]; GROUP], column: &[T]) -> [T; GROUP] {
+    let mut parts = [[T::zero(); N]; GROUP];
+    let (chunks, rest) = column.as_chunks::<N>();
+    let [v0, v1, v2, v3] = v.map(|v| v.as_chunks::<N>());
+    for ((((x, a), b), c), d) in chunks.iter().zip(v0.0).zip(v1.0).zip(v2.0).zip(v3.0) {
+        for lane in 0..N {
+            parts[0][lane] += a[lane].conjugate() * x[lane];
+            parts[1][lane] += b[lane].conjugate() * x[lane];
+            parts[2][lane] += c[lane].conjugate() * x[lane];
+            parts[3][lane] += d[lane].conjugate() * x[lane];
+        }
+    }
+    for (part, v) in parts.iter_mut().zip([v0.1, v1.1, v2.1, v3.1]) {
+        part.iter_mut().zip(v).zip(rest).for_each(|((sum, v), &x)| *sum += v.conjugate() * x);
+    }
+    parts.map(|part| {
+        let mut part = part;
+        let mut count = N;
+        while count > 1 {
+            count /= 2;
+            let (low, high) = part[..2 * count].split_at_mut(count);
+            low.iter_mut().zip(high).for_each(|(x, y)| *x += *y);
+        }
+        part[0]
+    })
 }
 
 /// A block of reflectors, and what their product is made of.
@@ -186,11 +283,21 @@ pub fn qr<T: Number>(m: usize, n: usize, a: &mut [T], tau: &mut [T]) {
         let end = (start + BLOCK).min(k);
         // What is left is one panel unless it is wider than a block.
         let panel = if n - start <= BLOCK * 2 { n } else { end };
-        for j in start..end {
-            let (left, right) = a.split_at_mut((j + 1) * m);
-            let column = &mut left[j * m + j..];
-            tau[j] = reflector(column);
-            reflect(column, tau[j].conjugate(), &mut right[..(panel - j - 1) * m], m, j);
+        for first in (start..end).step_by(GROUP) {
+            let last = (first + GROUP).min(end);
+            for j in first..last {
+                let (left, right) = a.split_at_mut((j + 1) * m);
+                let column = &mut left[j * m + j..];
+                tau[j] = reflector(column);
+                reflect(column, tau[j].conjugate(), &mut right[..(last - j - 1) * m], m, j);
+            }
+            let (left, right) = a.split_at_mut(last * m);
+            let columns = &mut right[..(panel - last) * m];
+            match <&[T; GROUP]>::try_from(&tau[first..last]) {
+                Ok(tau) => Arch::new().dispatch(Reflections::new(m, first, left, *tau, columns)),
+                Err(_) => (first..last)
+                    .for_each(|j| reflect(&left[j * m + j..(j + 1) * m], tau[j].conjugate(), columns, m, j)),
+            }
         }
         if panel < n {
             let block = Block::new(m, start, a, &tau[start..end]);
@@ -233,10 +340,19 @@ pub fn apply<T: Number>(m: usize, n: usize, v: &[T], tau: &[T], left: bool, adjo
     let order = if left { m } else { n };
     let mut one_block = |start: usize| {
         let block = Block::new(order, start, v, &tau[start..(start + BLOCK).min(k)]);
-        let c = MatMut::from_column_major_slice_mut(c, m, n);
-        match left {
-            true => block.apply_left(adjoint, c.split_at_row_mut(start).1),
-            false => block.apply_right(adjoint, c.split_at_col_mut(start).1),
+        if left {
+            let parts: Vec<_> = c.chunks_mut(m * COLUMNS).map(Mutex::new).collect();
+            parallel_for(parts.len(), 1, &|range| {
+                for part in range {
+                    let mut part = parts[part].lock().unwrap_or_else(|e| e.into_inner());
+                    let columns = part.len() / m;
+                    let part = MatMut::from_column_major_slice_mut(&mut part[..], m, columns);
+                    block.apply_left(adjoint, part.split_at_row_mut(start).1);
+                }
+            });
+        } else {
+            let c = MatMut::from_column_major_slice_mut(c, m, n);
+            block.apply_right(adjoint, c.split_at_col_mut(start).1);
         }
     };
     // H1 H2 ... c begins with the last, its conjugate transpose with the first; from the right it is the other way.

@@ -1,10 +1,10 @@
 //! Singular values and eigenvalues: faer's algorithms, with LAPACK's lengths and phases of eigenvectors.
 
 use crate::number::convert;
-use crate::{Number, tridiagonal};
+use crate::{Number, conquer, reduction, tridiagonal};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{self, ComputeEigenvectors, tridiag};
+use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::{self, ComputeSvdVectors, bidiag};
 use faer::{MatMut, MatRef, Par};
 use num_complex::Complex;
@@ -112,26 +112,10 @@ fn singular_values<W: Number, R: Number<Part = R>>(m: usize, n: usize, a: &[W], 
     found
 }
 
-/// The eigenvalues of a Hermitian matrix whose lower triangle is read. `false` if they were not found.
-fn eigenvalues<W: Number, R: Number<Part = R>>(n: usize, a: &[W], values: &mut [R]) -> bool {
-    let mut reduced = MatRef::from_column_major_slice(a, n, n).to_owned();
-    let mut reflectors = zeros::<W>(n - 1);
-    let scratch = tridiag::tridiag_in_place_scratch::<W>(n, Par::Seq, Default::default());
-    tridiag::tridiag_in_place(
-        reduced.as_mut(),
-        MatMut::from_column_major_slice_mut(&mut reflectors, 1, n - 1),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
-    let mut diagonal: Vec<f64> = (0..n).map(|i| convert(reduced[(i, i)].re())).collect();
-    let mut beside: Vec<f64> = (1..n).map(|i| convert(reduced[(i, i - 1)].size())).collect();
-    let precision = if size_of::<R>() < size_of::<f64>() { f32::EPSILON as f64 / 32.0 } else { 0.0 };
-    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside, precision);
-    for (to, value) in values.iter_mut().zip(diagonal) {
-        *to = convert(value);
-    }
-    found
+/// What to divide a matrix by so that squares of its elements are in range: 1 unless they are far out.
+fn scale_of<W: Number>(a: &[W]) -> f64 {
+    let largest: f64 = convert(a.iter().fold(W::Part::zero(), |m, x| Float::max(m, x.rough_size())));
+    if largest == 0.0 || (1e-100..1e100).contains(&largest) { 1.0 } else { largest.max(1e-300) }
 }
 
 pub fn eigh<T: Number, W: Number>(n: usize, a: &[T], values: &mut [T::Part], vectors: Option<&mut [T]>) -> i32 {
@@ -143,30 +127,28 @@ pub fn eigh<T: Number, W: Number>(n: usize, a: &[T], values: &mut [T::Part], vec
         // The diagonal is meant to be real.
         wide[i * n + i] = W::from_real(wide[i * n + i].re());
     }
-    if vectors.is_none() && eigenvalues(n, &wide, values) {
-        return 0;
+    let scale = scale_of(&wide);
+    if scale != 1.0 {
+        let by = <W::Part as NumCast>::from(1.0 / scale).unwrap_or_else(W::Part::one);
+        wide.iter_mut().for_each(|x| *x = x.scaled(by));
     }
-    let mut found = zeros::<W>(n);
-    let mut u = zeros::<W>(if vectors.is_some() { n * n } else { 0 });
-    let wanted = if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
-    let scratch = evd::self_adjoint_evd_scratch::<W>(n, wanted, Par::Seq, Default::default());
-    let done = evd::self_adjoint_evd(
-        MatRef::from_column_major_slice(&wide, n, n),
-        DiagMut::from_slice_mut(&mut found),
-        vectors.is_some().then(|| MatMut::from_column_major_slice_mut(&mut u, n, n)),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
-    for (value, x) in values.iter_mut().zip(found) {
-        *value = real::<W, T>(x);
-    }
-    if let Some(vectors) = vectors {
-        for (to, x) in vectors.iter_mut().zip(u) {
-            *to = convert(x);
+    let mut reduced = reduction::tridiagonal(n, wide, vectors.is_some());
+    let found = match vectors {
+        None => {
+            let precision = if size_of::<T::Part>() < size_of::<f64>() { f32::EPSILON as f64 / 32.0 } else { 0.0 };
+            tridiagonal::eigenvalues(&mut reduced.diagonal, &mut reduced.beside, precision)
         }
+        Some(vectors) => {
+            let mut own = vec![0.0; n * n];
+            let found = conquer::eigenvectors(&mut reduced.diagonal, &mut reduced.beside, &mut own);
+            reduced.restore(&own, vectors);
+            found
+        }
+    };
+    for (to, value) in values.iter_mut().zip(reduced.diagonal) {
+        *to = convert(value * scale);
     }
-    if done.is_ok() { 0 } else { FAILED }
+    if found { 0 } else { FAILED }
 }
 
 /// Writes eigenvectors of length one whose largest element is real.
