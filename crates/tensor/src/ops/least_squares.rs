@@ -220,14 +220,22 @@ op! {
 
 const LSTSQ: &str = "torch.linalg.lstsq";
 
+/// The triangular factor R (among other numbers below its diagonal) and the first rows of `Q^H b`, of tall matrices `Q R`.
+fn triangular_form(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
+    let n = shape(a).1;
+    let (reflectors, tau) = a.geqrf()?;
+    let b = reflectors.ormqr(&tau, b, true, true)?;
+    Ok((reflectors.narrow(-2, 0, n)?, b.narrow(-2, 0, n)?))
+}
+
 /// The solutions by QR, if all singular values are certainly above `limit` times the largest: the norm of the triangular
 /// factor bounds that one, and the norm of its inverse the smallest.
 fn well_conditioned(a: &Tensor, b: &Tensor, limit: f64) -> Result<Option<Tensor>> {
     if a.device().is_meta() {
         return Ok(None);
     }
-    let (q, t) = a.qr()?;
-    let n = shape(a).1;
+    let (t, b) = triangular_form(a, b)?;
+    let (n, t) = (shape(a).1, t.triu(0)?);
     let one = Tensor::eye(n, n, (a.dtype(), a.device()))?.expand(&sizes_of(batch(a), &[n, n]))?;
     let inverse = t.solve_triangular(&one, true, true, false)?;
     let size = |t: &Tensor| t.abs()?.square()?.sum_dim(&[-2, -1], false)?.sqrt();
@@ -235,7 +243,7 @@ fn well_conditioned(a: &Tensor, b: &Tensor, limit: f64) -> Result<Option<Tensor>
     if !size(&t)?.mul(&size(&inverse)?)?.mul(limit)?.lt(1.0)?.all()?.item()?.to_bool() {
         return Ok(None);
     }
-    t.solve_triangular(&q.mh()?.matmul(b)?, true, true, false).map(Some)
+    t.solve_triangular(&b, true, true, false).map(Some)
 }
 
 fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -> Result<Vec<Tensor>> {
@@ -281,8 +289,8 @@ fn lstsq_any(a: &Tensor, b: &Tensor, rcond: Option<f64>, driver: Option<&str>) -
     } else if driver == "gels" {
         match m >= n {
             true => {
-                let (q, t) = a.qr()?;
-                t.solve_triangular(&q.mh()?.matmul(&b)?, true, true, false)?
+                let (t, b) = triangular_form(&a, &b)?;
+                t.solve_triangular(&b, true, true, false)?
             }
             false => {
                 let (q, t) = a.mh()?.qr()?;
