@@ -4,7 +4,7 @@
 //! every other pair goes through one exact intermediate dtype in blocks on the stack, so the number of compiled loops
 //! grows with the number of dtypes and not with its square.
 
-use super::{LONG_ROW, fill};
+use super::{LONG_ROW, fill, move_bytes};
 use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::dtype::cast;
 use flambeau_base::{DType, Element, bf16, dispatch, f16};
@@ -147,7 +147,7 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
     // SAFETY: both are valid for `n` elements at these strides by the contract; `copy` allows equal addresses.
     unsafe {
         if src_stride == size && dst_stride == size {
-            std::ptr::copy(src, dst, n * size_of::<T>());
+            move_bytes(src, dst, n * size_of::<T>());
         } else if src_stride == 0 && dst_stride == size {
             if n >= LONG_ROW && size <= 16 {
                 let value = fill::repeated(std::slice::from_raw_parts(src, size_of::<T>()));

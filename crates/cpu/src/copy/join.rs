@@ -1,6 +1,6 @@
 //! Rows put together from a part of each of several arrays: concatenation along an inner dimension.
 
-use super::{PIECE_BYTES, Shared, cast_strip_of_size};
+use super::{PIECE_BYTES, Shared, cast_strip_of_size, move_bytes};
 use crate::math::{Isa, Kernel, run};
 use flambeau_base::parallel::parallel_for;
 use smallvec::SmallVec;
@@ -47,7 +47,7 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[(*const u8, usize)], rows:
             for r in 0..rows {
                 let mut at = to.add(r * row);
                 for &(from, part) in parts {
-                    std::ptr::copy_nonoverlapping(from.add(r * part), at, part);
+                    move_bytes(from.add(r * part), at, part);
                     at = at.add(part);
                 }
             }
@@ -70,7 +70,7 @@ unsafe fn copy_parts(from: *const u8, part: usize, to: *mut u8, row: usize, coun
     unsafe {
         if part > LONG_PART {
             for i in 0..count {
-                std::ptr::copy_nonoverlapping(from.add(i * part), to.add(i * row), part);
+                move_bytes(from.add(i * part), to.add(i * row), part);
             }
         } else if part > 0 {
             // One piece of a size that has instructions, or two that overlap.

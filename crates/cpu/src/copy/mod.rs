@@ -75,8 +75,32 @@ pub unsafe fn copy_bytes(dst: *mut u8, src: *const u8, bytes: usize) {
     let (dst, src) = (Shared(dst), Shared(src.cast_mut()));
     parallel_for(bytes, PIECE_BYTES, &|r| {
         // SAFETY: pieces of the caller's memory.
-        unsafe { std::ptr::copy_nonoverlapping(src.get().add(r.start), dst.get().add(r.start), r.len()) }
+        unsafe { move_bytes(src.get().add(r.start), dst.get().add(r.start), r.len()) }
     });
+}
+
+/// Copies `n` bytes, from and to the same address too.
+///
+/// A processor's string instructions, which the C library takes for some thousand bytes, may crawl (Zen 4: 3 GB/s) where the
+/// destination lies less than a cache line after the source within a page; a plain loop takes its place there.
+///
+/// # Safety
+/// Both sides are valid for `n` bytes; they are the same or apart.
+#[inline]
+pub(crate) unsafe fn move_bytes(src: *const u8, dst: *mut u8, n: usize) {
+    const PIECE: usize = 64;
+    let ahead = dst.addr().wrapping_sub(src.addr());
+    // SAFETY: the caller's contract.
+    unsafe {
+        if n < 2048 || ahead < n || !(1..64).contains(&(ahead % 4096)) {
+            return std::ptr::copy(src, dst, n);
+        }
+        for start in (0..n / PIECE * PIECE).step_by(PIECE) {
+            dst.add(start).cast::<[u8; PIECE]>().write_unaligned(src.add(start).cast::<[u8; PIECE]>().read_unaligned());
+        }
+        let rest = n % PIECE;
+        std::ptr::copy(src.add(n - rest), dst.add(n - rest), rest);
+    }
 }
 
 /// The strip that moves elements of `size` bytes, a power of two up to 128.

@@ -192,7 +192,7 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
                 let src = src.offset(from as isize * row_strides.1);
                 let dst = p[0].offset(i * s[0] + from as isize * row_strides.0);
                 if contiguous {
-                    std::ptr::copy_nonoverlapping(src, dst, bytes);
+                    crate::copy::move_bytes(src, dst, bytes);
                 } else {
                     strip(src, row_strides.1, dst, row_strides.0, to - from);
                 }
