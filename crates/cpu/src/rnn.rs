@@ -90,8 +90,10 @@ unsafe fn store<T: Float>(part: &[T; CHUNK], to: *mut T, n: usize) {
 /// The activations of the four gates.
 #[inline(always)]
 fn activated<I: Isa, T: Float>(gates: &[T], at: usize, width: usize, n: usize) -> [[T; CHUNK]; 4] {
-    let mut all = [0, 1, 2, 3].map(|gate| load(gates, at + gate * width, n));
+    // Not by `map`, which would be a call, and compiled without vectors.
+    let mut all = [[T::ZERO; CHUNK]; 4];
     for (gate, part) in all.iter_mut().enumerate() {
+        *part = load(gates, at + gate * width, n);
         if gate == 2 {
             part.iter_mut().for_each(|x| *x = x.tanh::<I>());
         } else {

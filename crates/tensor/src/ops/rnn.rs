@@ -5,7 +5,7 @@
 
 use super::matmul::baddbmm;
 use super::spectral::is_tracked;
-use crate::{Body, DType, Device, Dims, Error, MemoryFormat, Op, Result, Scalar, Tensor, ensure, sample};
+use crate::{Body, DType, Device, Dims, Error, Op, Result, Scalar, Tensor, ensure, sample};
 
 /// The parameters of one layer in one direction.
 #[derive(Clone)]
@@ -53,11 +53,11 @@ fn gates(share: &Tensor, cell: &Cell<'_>, hidden: &Tensor) -> Result<Tensor> {
     match (&cell.panels, cell.bias_hh, hidden.dim()) {
         (Some(panels), None, 2) => {
             let [count, size] = [panels.size(0)?, panels.size(1)?];
-            let sums = share.clone_in(MemoryFormat::Contiguous)?;
-            let columns = sums.view(&[-1, count, PANEL])?.permute(&[1, 0, 2])?;
+            // In place: with panels, nothing is recorded, and the share is one time's part of a fresh result.
+            let columns = share.view(&[-1, count, PANEL])?.permute(&[1, 0, 2])?;
             let hidden = hidden.expand(&[count, -1, size])?;
             baddbmm::INPLACE.call(&[(&columns).into(), (&hidden).into(), panels.into()])?;
-            Ok(sums)
+            Ok(share.clone())
         }
         (None, None, 2) => share.addmm(hidden, &cell.weight_hh.t()?),
         (_, bias, _) => hidden.linear(cell.weight_hh, bias)?.add(share),
@@ -179,7 +179,8 @@ impl<'a> Network<'a> {
             }
             (bias, _) => (x.linear(cell.weight_ih, bias)?, cell.clone()),
         };
-        if self.kind.adds && suits_panels(&share, &state.hidden, cell.weight_hh) {
+        let is_recorded = [&state.cell.as_ref(), &cell.projection].into_iter().flatten().any(|t| is_tracked(t));
+        if self.kind.adds && !is_recorded && suits_panels(&share, &state.hidden, cell.weight_hh) {
             let panels = rest.weight_hh.view(&[-1, PANEL, rest.weight_hh.size(1)?])?;
             rest.panels = Some(panels.transpose(1, 2)?.contiguous()?);
         }
