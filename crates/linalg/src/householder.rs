@@ -142,9 +142,9 @@ impl<'a, T: Number> Reflections<'a, T> {
         let mut t = [[T::zero(); GROUP]; GROUP];
         for j in 0..GROUP {
             let products = products::<T, N>(&v, v[j]);
-            for i in 0..j {
-                let sum = (i..j).fold(T::zero(), |sum, k| sum + t[i][k] * products[k]);
-                t[i][j] = -tau[j] * sum;
+            for (i, row) in t.iter_mut().enumerate().take(j) {
+                let sum = (i..j).fold(T::zero(), |sum, k| sum + row[k] * products[k]);
+                row[j] = -tau[j] * sum;
             }
             t[j][j] = tau[j];
         }
