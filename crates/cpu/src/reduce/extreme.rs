@@ -3,7 +3,8 @@
 //! Indices are not carried along: blocks are folded to their extremes as fast as memory gives them, the best block is
 //! remembered, and only that block is searched for the position.
 
-use super::fold::{Fold, LANES, Max, Min, Value, fold_block, write};
+use super::fold::{Fold, LANES, Max, Min, Value, fold_columns, fold_run};
+use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::math::{Isa, Kernel, entry, level, select};
 use flambeau_base::DType;
@@ -45,24 +46,40 @@ impl<T: Value> Found<T> {
     }
 }
 
+/// Adds what was found further on to a state.
+///
+/// # Safety
+/// `state` must be valid.
+#[inline(always)]
+unsafe fn add_to<T: Value, F: IsMax>(state: *mut Found<T>, found: Found<T>) {
+    // SAFETY: the caller's contract.
+    let state = unsafe { &mut *state };
+    *state = if F::MAX { state.merge::<true>(found) } else { state.merge::<false>(found) };
+}
+
 /// The row of the first element in a column that is `value` (NaN if it is NaN).
 ///
 /// # Safety
 /// `x` must be valid for `rows` elements at the stride.
 #[inline(always)]
 unsafe fn find<T: Value>(x: *const T, rows: usize, stride: isize, value: T) -> usize {
-    const STEP: usize = 64;
     let matches = |e: T| (e == value) | (e.nan() & value.nan());
     let mut r = 0;
     if stride == 1 {
         // Whole steps without a branch per element, so that they vectorise.
         // SAFETY: `rows` contiguous elements by the contract.
         let x = unsafe { std::slice::from_raw_parts(x, rows) };
-        for step in x.chunks_exact(STEP) {
+        for step in x.chunks_exact(64) {
             if step.iter().fold(false, |any, &e| any | matches(e)) {
                 break;
             }
-            r += STEP;
+            r += 64;
+        }
+        for step in x[r..].chunks_exact(16) {
+            if step.iter().fold(false, |any, &e| any | matches(e)) {
+                break;
+            }
+            r += 16;
         }
     }
     // SAFETY: `r < rows`.
@@ -72,6 +89,31 @@ unsafe fn find<T: Value>(x: *const T, rows: usize, stride: isize, value: T) -> u
     r
 }
 
+/// The extreme of contiguous elements, and the first place of it.
+///
+/// # Safety
+/// As [`fold_run`].
+#[inline(always)]
+unsafe fn find_extreme<I: Isa, T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax>(
+    f: F,
+    x: *const T,
+    n: usize,
+    before: usize,
+) -> (T, usize) {
+    let (mut best, mut best_start) = (F::IDENTITY, 0);
+    for start in (0..n).step_by(NARROW_BLOCK) {
+        // SAFETY: elements of the caller's.
+        let value = unsafe { fold_run::<I, F>(f, x.add(start), NARROW_BLOCK.min(n - start), start + before, ()) };
+        let better = if F::MAX { beats::<T, true>(value, best) } else { beats::<T, false>(value, best) };
+        if start == 0 || better {
+            (best, best_start) = (value, start);
+        }
+    }
+    // SAFETY: as above.
+    let at = unsafe { find(x.add(best_start), NARROW_BLOCK.min(n - best_start), 1, best) };
+    (best, best_start + at)
+}
+
 struct FoldExtreme<F>(PhantomData<F>);
 
 impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldExtreme<F> {
@@ -79,24 +121,31 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
     type Output = ();
     #[inline(always)]
     unsafe fn run<I: Isa>((f, b, states): Self::Args) {
-        let units = [(); TILE];
         let x = b.data.cast::<T>();
+        if b.is_runs() {
+            for j in 0..b.cols {
+                // SAFETY: a column of the caller's block, and its state.
+                unsafe {
+                    let column = x.offset(j as isize * b.col_stride);
+                    let (value, row) = find_extreme::<I, T, F>(f, column, b.rows, b.before(j));
+                    add_to::<T, F>(states.add(j), Found { value, index: b.index + row as i64 * b.index_step });
+                }
+            }
+            return;
+        }
+        let units = [(); TILE];
         let narrow = b.cols < LANES && b.row_stride == b.cols as isize;
         let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
         let mut best = const { [F::IDENTITY; TILE] };
         let mut best_block = [0i32; TILE];
         let mut block = const { [F::IDENTITY; TILE] };
         // SAFETY: the first rows of the caller's block; identities lose to or equal everything.
-        unsafe { fold_block::<I, F>(f, x, at_once.min(b.rows), b.row_stride, b.cols, &units, &mut best) };
+        unsafe { fold_columns::<I, F>(f, b.rows_from(0, at_once, size_of::<T>()), &units, &mut best) };
         let mut r = at_once;
         while r < b.rows {
-            let rows = at_once.min(b.rows - r);
             block[..b.cols].fill(F::IDENTITY);
             // SAFETY: rows of the caller's block.
-            unsafe {
-                let x = x.offset(r as isize * b.row_stride);
-                fold_block::<I, F>(f, x, rows, b.row_stride, b.cols, &units, &mut block);
-            }
+            unsafe { fold_columns::<I, F>(f, b.rows_from(r, at_once, size_of::<T>()), &units, &mut block) };
             let id = (r / at_once) as i32;
             let (best, best_block, block) = (&mut best[..b.cols], &mut best_block[..b.cols], &block[..b.cols]);
             for j in 0..b.cols {
@@ -105,7 +154,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
                 best[j] = select(better, block[j], best[j]);
                 best_block[j] = select(better, id, best_block[j]);
             }
-            r += rows;
+            r += at_once;
         }
         for j in 0..b.cols {
             let start = best_block[j] as usize * at_once;
@@ -114,8 +163,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
                 let column = x.offset(start as isize * b.row_stride + j as isize);
                 let row = start + find(column, at_once.min(b.rows - start), b.row_stride, best[j]);
                 let found = Found { value: best[j], index: b.index + row as i64 * b.index_step };
-                let state = states.add(j);
-                *state = if F::MAX { (*state).merge::<true>(found) } else { (*state).merge::<false>(found) };
+                add_to::<T, F>(states.add(j), found);
             }
         }
     }
@@ -168,10 +216,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Reducer for Extre
     unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
         for i in 0..n {
             // SAFETY: two runs of `n` aligned states by the contract.
-            unsafe {
-                let (into, from) = (into.cast::<Found<T>>().add(i), *from.cast::<Found<T>>().add(i));
-                *into = if F::MAX { (*into).merge::<true>(from) } else { (*into).merge::<false>(from) };
-            }
+            unsafe { add_to::<T, F>(into.cast::<Found<T>>().add(i), *from.cast::<Found<T>>().add(i)) };
         }
     }
     unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {

@@ -1,43 +1,63 @@
 //! Folding dense blocks: the inner loops of every reduction that is one value per element combined by one operation.
 //!
-//! All loops run along columns, with the accumulators of the columns side by side, so they vectorise whatever the
-//! operation is. A long row of elements for a single output is folded as if it were many short rows: its elements are
-//! dealt to up to [`LANES`] accumulators, which are merged in a tree at the end.
+//! All loops run with accumulators side by side, so they vectorise whatever the operation is: along columns, one for each,
+//! or along a run of elements for a single output, which are dealt to [`RUN`] accumulators that are merged in a tree.
+//! Four elements at a time are joined before they meet an accumulator, so that its latency is paid once for them.
 
-use super::{Block, Output, Reducer};
-use crate::copy::{cast_strip, prefetch};
-use crate::math::{Float, Isa, Kernel, entry, level, select};
-use flambeau_base::{Complex, DType, Element};
+use super::Block;
+use crate::copy::prefetch;
+use crate::math::{Float, Isa, select};
+use flambeau_base::{Complex, Element, bf16};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// Accumulators that the elements of few columns are dealt to.
 pub(super) const LANES: usize = 128;
 
-/// One operation: how an element enters an accumulator and how two accumulators join.
+/// One operation: what an element is as an accumulator and how two accumulators join, in any order.
 pub(super) trait Fold: Copy + Send + Sync + 'static {
     /// The elements of a block.
     type In: Element;
     /// An accumulator.
     type State: Copy;
-    /// What a step knows about its column besides the accumulator (a mean, a maximum).
+    /// What is known about a column besides the accumulator (a mean, a maximum).
     type Param: Copy;
     /// The accumulator of nothing.
     const IDENTITY: Self::State;
-    /// The accumulator with one more element.
-    fn step<I: Isa>(self, state: Self::State, x: Self::In, param: Self::Param) -> Self::State;
+    /// The accumulator of one element.
+    fn one<I: Isa>(self, x: Self::In, param: Self::Param) -> Self::State;
     /// The accumulator of both.
     fn merge(self, a: Self::State, b: Self::State) -> Self::State;
-    /// Whether there is a cheaper `quick_step` for elements that are not `rare`.
+    /// An element that adds nothing, if there is one and an element's accumulator is cheap to make.
+    #[inline(always)]
+    fn neutral() -> Option<Self::In> {
+        None
+    }
+    /// The accumulator of four elements.
+    #[inline(always)]
+    fn four<I: Isa>(self, [a, b, c, d]: [Self::In; 4], param: Self::Param) -> Self::State {
+        let low = self.merge(self.one::<I>(a, param), self.one::<I>(b, param));
+        let high = self.merge(self.one::<I>(c, param), self.one::<I>(d, param));
+        self.merge(low, high)
+    }
+    /// Whether there are cheaper ways for elements that are not `rare`.
     const QUICK: bool = false;
-    /// Whether `quick_step` may not stand for `step`.
+    /// Whether they pay for few rows of many columns.
+    const QUICK_COLUMNS: bool = Self::QUICK;
+    /// Whether the quick ways do not serve this element.
     #[inline(always)]
     fn is_rare(_: Self::In) -> bool {
         false
     }
-    /// The cheaper step, of the same value.
+    /// `four` for elements that are not rare.
     #[inline(always)]
-    fn quick_step<I: Isa>(self, state: Self::State, x: Self::In, param: Self::Param) -> Self::State {
-        self.step::<I>(state, x, param)
+    fn quick_four<I: Isa>(self, x: [Self::In; 4], param: Self::Param) -> Self::State {
+        self.four::<I>(x, param)
+    }
+    /// Whether what the quick ways made of elements that are not rare is as good.
+    #[inline(always)]
+    fn stands(_: Self::State) -> bool {
+        true
     }
     /// `merge` for accumulators of elements that are not rare.
     #[inline(always)]
@@ -48,9 +68,10 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
 
 /// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`.
 pub(super) trait Value: Element + PartialOrd {
-    /// Sums and products: `f64` for floats, which makes every `f32` sum as good as correctly rounded at no cost in
-    /// bandwidth, and wrapping `i64` for integers.
+    /// Sums and products: `f64` for floats, and wrapping `i64` for integers.
     type Sum: Value<Sum = Self::Sum>;
+    /// Whether sums have more digits.
+    const NARROW: bool;
     /// Zero.
     const ZERO: Self;
     /// One.
@@ -64,12 +85,14 @@ pub(super) trait Value: Element + PartialOrd {
     fn times(self, other: Self) -> Self;
     fn nan(self) -> bool;
     fn magnitude(self) -> Self;
+    fn finite(self) -> bool;
 }
 
 macro_rules! float_value {
-    ($($t:ty),*) => { $(
+    ($($t:ty: $narrow:expr),*) => { $(
         impl Value for $t {
             type Sum = f64;
+            const NARROW: bool = $narrow;
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
             const HIGHEST: $t = <$t>::INFINITY;
@@ -79,13 +102,15 @@ macro_rules! float_value {
             #[inline(always)] fn times(self, other: $t) -> $t { self * other }
             #[inline(always)] #[allow(clippy::eq_op)] fn nan(self) -> bool { self != self }
             #[inline(always)] fn magnitude(self) -> $t { self.abs() }
+            #[inline(always)] fn finite(self) -> bool { self.abs() < <$t>::INFINITY }
         }
     )* };
 }
-float_value!(f32, f64);
+float_value!(f32: true, f64: false);
 
 impl Value for i64 {
     type Sum = i64;
+    const NARROW: bool = false;
     const ZERO: i64 = 0;
     const ONE: i64 = 1;
     const HIGHEST: i64 = i64::MAX;
@@ -110,13 +135,20 @@ impl Value for i64 {
     fn magnitude(self) -> i64 {
         self.wrapping_abs()
     }
+    #[inline(always)]
+    fn finite(self) -> bool {
+        true
+    }
 }
 
-/// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, the step and the merge.
+/// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, an element that adds
+/// nothing, the accumulator of an element and the merge; perhaps, for elements that are not rare, a cheaper merge of
+/// accumulators; or for a sum what its terms are (Note [Narrow sums]).
 macro_rules! fold {
     ($(#[$doc:meta])* $name:ident<$T:ident>: $State:ty = $identity:expr,
-     |$s:ident, $x:ident| $step:expr, |$a:ident, $b:ident| $merge:expr
-     $(; unless $e:ident $rare:expr, |$qs:ident, $qx:ident| $quick:expr)?) => {
+     neutral $neutral:expr, |$x:ident| $one:expr, |$a:ident, $b:ident| $merge:expr
+     $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
+     $(; narrowly |$y:ident| $part:expr)?) => {
         $(#[$doc])*
         pub(super) struct $name<T>(PhantomData<T>);
         impl<T> $name<T> {
@@ -135,8 +167,12 @@ macro_rules! fold {
             type Param = ();
             const IDENTITY: Self::State = $identity;
             #[inline(always)]
-            fn step<I: Isa>(self, $s: Self::State, $x: $T, _: ()) -> Self::State {
-                $step
+            fn neutral() -> Option<$T> {
+                Some($neutral)
+            }
+            #[inline(always)]
+            fn one<I: Isa>(self, $x: $T, _: ()) -> Self::State {
+                $one
             }
             #[inline(always)]
             fn merge(self, $a: Self::State, $b: Self::State) -> Self::State {
@@ -149,61 +185,89 @@ macro_rules! fold {
                     $rare
                 }
                 #[inline(always)]
-                fn quick_step<I: Isa>(self, $qs: Self::State, $qx: $T, _: ()) -> Self::State {
-                    $quick
+                fn quick_four<I: Isa>(self, [a, b, c, d]: [$T; 4], _: ()) -> Self::State {
+                    self.quick_merge(self.quick_merge(a, b), self.quick_merge(c, d))
                 }
                 #[inline(always)]
-                fn quick_merge(self, $qs: Self::State, $qx: Self::State) -> Self::State {
+                fn quick_merge(self, $qa: Self::State, $qb: Self::State) -> Self::State {
                     $quick
+                }
+            )?
+            $(
+                const QUICK: bool = $T::NARROW;
+                const QUICK_COLUMNS: bool = false;
+                #[inline(always)]
+                fn quick_four<I: Isa>(self, [a, b, c, d]: [$T; 4], _: ()) -> Self::State {
+                    let part = |$y: $T| -> $T { $part };
+                    part(a).plus(part(b)).plus(part(c).plus(part(d))).widen()
+                }
+                #[inline(always)]
+                fn stands(sum: Self::State) -> bool {
+                    sum.finite()
                 }
             )?
         }
     };
 }
 
+// Note [Narrow sums]: converting every `f32` to `f64` takes longer than reading it from a cache. So four terms are added as
+// `f32`, in pairs, and only their sum is converted: two roundings of small sums, which together weigh less than the terms' own.
+// What overflows that way is added again as `f64`.
+
 fold! {
     /// The sum.
-    Sum<T>: T::Sum = T::Sum::ZERO, |s, x| s.plus(x.widen()), |a, b| a.plus(b)
+    Sum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
+    |x| x.widen(), |a, b| a.plus(b);
+    narrowly |x| x
 }
 fold! {
     /// The sum of what is not NaN.
-    NanSum<T>: T::Sum = T::Sum::ZERO,
-    |s, x| s.plus(select(x.nan(), T::ZERO, x).widen()), |a, b| a.plus(b)
+    NanSum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
+    |x| select(x.nan(), T::ZERO, x).widen(), |a, b| a.plus(b);
+    narrowly |x| select(x.nan(), T::ZERO, x)
 }
 fold! {
     /// The product.
-    Product<T>: T::Sum = T::Sum::ONE, |s, x| s.times(x.widen()), |a, b| a.times(b)
+    Product<T>: T::Sum = T::Sum::ONE, neutral T::ONE,
+    |x| x.widen(), |a, b| a.times(b)
 }
 fold! {
     /// How many are not zero (NaN is not).
-    Count<T>: i64 = 0, |s, x| s + x.to_bool() as i64, |a, b| a + b
+    Count<T>: i64 = 0, neutral T::ZERO,
+    |x| x.to_bool() as i64, |a, b| a + b
 }
 fold! {
     /// The sum of magnitudes.
-    SumAbs<T>: T::Sum = T::Sum::ZERO, |s, x| s.plus(x.magnitude().widen()), |a, b| a.plus(b)
+    SumAbs<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
+    |x| x.magnitude().widen(), |a, b| a.plus(b);
+    narrowly |x| x.magnitude()
 }
 fold! {
     /// The sum of squares.
-    SumSquares<T>: T::Sum = T::Sum::ZERO,
-    |s, x| s.plus(x.widen().times(x.widen())), |a, b| a.plus(b)
+    SumSquares<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
+    |x| x.widen().times(x.widen()), |a, b| a.plus(b)
 }
 fold! {
     /// The largest; NaN if there is one.
-    Max<T>: T = T::LOWEST, |s, x| larger(s, x), |a, b| larger(a, b);
-    unless e e.nan(), |s, x| select(x > s, x, s)
+    Max<T>: T = T::LOWEST, neutral T::LOWEST,
+    |x| x, |a, b| larger(a, b);
+    unless e e.nan(), |a, b| select(b > a, b, a)
 }
 fold! {
     /// The smallest; NaN if there is one.
-    Min<T>: T = T::HIGHEST, |s, x| smaller(s, x), |a, b| smaller(a, b);
-    unless e e.nan(), |s, x| select(x < s, x, s)
+    Min<T>: T = T::HIGHEST, neutral T::HIGHEST,
+    |x| x, |a, b| smaller(a, b);
+    unless e e.nan(), |a, b| select(b < a, b, a)
 }
 fold! {
     /// The largest magnitude; NaN if there is one. Its accumulator never falls below zero, as PyTorch's.
-    MaxAbs<T>: T = T::ZERO, |s, x| larger(s, x.magnitude()), |a, b| larger(a, b)
+    MaxAbs<T>: T = T::ZERO, neutral T::ZERO,
+    |x| x.magnitude(), |a, b| larger(a, b)
 }
 fold! {
     /// The smallest magnitude; NaN if there is one.
-    MinAbs<T>: T = T::HIGHEST, |s, x| smaller(s, x.magnitude()), |a, b| smaller(a, b)
+    MinAbs<T>: T = T::HIGHEST, neutral T::HIGHEST,
+    |x| x.magnitude(), |a, b| smaller(a, b)
 }
 
 #[inline(always)]
@@ -214,6 +278,44 @@ pub(super) fn larger<T: Value>(a: T, b: T) -> T {
 #[inline(always)]
 pub(super) fn smaller<T: Value>(a: T, b: T) -> T {
     select((b < a) | b.nan(), b, a)
+}
+
+/// The sum of `bf16`, without a conversion of all of them beforehand.
+#[derive(Clone, Copy)]
+pub(super) struct SumBf16;
+
+/// Exact, by operations that vectorise.
+#[inline(always)]
+fn widen(x: bf16) -> f32 {
+    f32::from_bits(u32::from(x.to_bits()) << 16)
+}
+
+impl Fold for SumBf16 {
+    type In = bf16;
+    type State = f64;
+    type Param = ();
+    const IDENTITY: f64 = 0.0;
+    const QUICK: bool = true;
+    #[inline(always)]
+    fn neutral() -> Option<bf16> {
+        Some(bf16::ZERO)
+    }
+    #[inline(always)]
+    fn one<I: Isa>(self, x: bf16, _: ()) -> f64 {
+        f64::from(widen(x))
+    }
+    #[inline(always)]
+    fn merge(self, a: f64, b: f64) -> f64 {
+        a + b
+    }
+    #[inline(always)]
+    fn quick_four<I: Isa>(self, [a, b, c, d]: [bf16; 4], _: ()) -> f64 {
+        f64::from((widen(a) + widen(b)) + (widen(c) + widen(d)))
+    }
+    #[inline(always)]
+    fn stands(sum: f64) -> bool {
+        sum.finite()
+    }
 }
 
 /// The sum of magnitudes to a power.
@@ -229,8 +331,8 @@ impl<T: Value> Fold for SumPowers<T> {
     type Param = ();
     const IDENTITY: f64 = 0.0;
     #[inline(always)]
-    fn step<I: Isa>(self, s: f64, x: T, _: ()) -> f64 {
-        s + Float::pow::<I>(x.magnitude().to_f64(), self.power)
+    fn one<I: Isa>(self, x: T, _: ()) -> f64 {
+        Float::pow::<I>(x.magnitude().to_f64(), self.power)
     }
     #[inline(always)]
     fn merge(self, a: f64, b: f64) -> f64 {
@@ -248,17 +350,14 @@ impl Fold for ComplexProduct {
     type Param = ();
     const IDENTITY: Complex<f64> = Complex::new(1.0, 0.0);
     #[inline(always)]
-    fn step<I: Isa>(self, s: Complex<f64>, x: Complex<f64>, _: ()) -> Complex<f64> {
-        s * x
+    fn one<I: Isa>(self, x: Complex<f64>, _: ()) -> Complex<f64> {
+        x
     }
     #[inline(always)]
     fn merge(self, a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
         a * b
     }
 }
-
-/// Bytes of the accumulators of a tile.
-const STATE_BYTES: usize = 1 << 14;
 
 /// Bytes between what is folded and what is asked for: they stay in the first-level cache.
 const AHEAD: usize = 1 << 14;
@@ -286,28 +385,29 @@ unsafe fn fold_tile<I: Isa, F: Fold, const QUICK: bool>(
 ) -> bool {
     let mut s = *states;
     let mut rare = const { [0u32; LOOK] };
-    for r in (0..ROWS).step_by(2) {
-        let (a, b) = (x.wrapping_offset(r as isize * row_stride), x.wrapping_offset((r + 1) as isize * row_stride));
-        // SAFETY: rows `r` and `r + 1` of the caller's.
-        let at = |l: usize| unsafe { (*a.add(l), *b.add(l)) };
+    for r in (0..ROWS).step_by(4) {
+        let a = x.wrapping_offset(r as isize * row_stride);
+        let b = a.wrapping_offset(row_stride);
+        let c = b.wrapping_offset(row_stride);
+        let d = c.wrapping_offset(row_stride);
+        // SAFETY: rows `r..r + 4` of the caller's.
+        let at = |l: usize| unsafe { [*a.add(l), *b.add(l), *c.add(l), *d.add(l)] };
         for l in 0..LOOK {
-            let (a, b) = at(l);
             s[l] = match QUICK {
-                true => f.quick_step::<I>(f.quick_step::<I>(s[l], a, params[l]), b, params[l]),
-                false => f.step::<I>(f.step::<I>(s[l], a, params[l]), b, params[l]),
+                true => f.quick_merge(s[l], f.quick_four::<I>(at(l), params[l])),
+                false => f.merge(s[l], f.four::<I>(at(l), params[l])),
             };
         }
         if QUICK {
             for l in 0..LOOK {
-                let (a, b) = at(l);
-                rare[l] = select(F::is_rare(a) | F::is_rare(b), 1, rare[l]);
+                rare[l] = select(any_rare::<F>(at(l)), 1, rare[l]);
             }
         }
     }
     if QUICK {
         let mut any = 0;
         for l in 0..LOOK {
-            any |= rare[l];
+            any |= select(F::stands(s[l]), rare[l], 1);
         }
         if any != 0 {
             return false;
@@ -321,6 +421,12 @@ unsafe fn fold_tile<I: Isa, F: Fold, const QUICK: bool>(
         }
     }
     true
+}
+
+/// Whether one of four elements is rare. (No short cuts: it has to vectorise.)
+#[inline(always)]
+fn any_rare<F: Fold>([a, b, c, d]: [F::In; 4]) -> bool {
+    F::is_rare(a) | F::is_rare(b) | F::is_rare(c) | F::is_rare(d)
 }
 
 /// Folds row by row into one accumulator per column.
@@ -360,7 +466,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
             let skip = done - start;
             // SAFETY: rows `r..r + ROWS` and these columns exist.
             unsafe {
-                if !F::QUICK || !fold_tile::<I, F, true>(f, from, row_stride, skip, params, states) {
+                if !F::QUICK_COLUMNS || !fold_tile::<I, F, true>(f, from, row_stride, skip, params, states) {
                     fold_tile::<I, F, false>(f, from, row_stride, skip, params, states);
                 }
             }
@@ -377,11 +483,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
             prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
         }
         for j in 0..cols {
-            let (mut s, p) = (states[j], params[j]);
-            s = f.step::<I>(s, a[j], p);
-            s = f.step::<I>(s, b[j], p);
-            s = f.step::<I>(s, c[j], p);
-            states[j] = f.step::<I>(s, d[j], p);
+            states[j] = f.merge(states[j], f.four::<I>([a[j], b[j], c[j], d[j]], params[j]));
         }
         r += 4;
     }
@@ -389,71 +491,107 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
         // SAFETY: row `r` exists by the contract.
         let a = unsafe { std::slice::from_raw_parts(x.offset(r as isize * row_stride), cols) };
         for j in 0..cols {
-            states[j] = f.step::<I>(states[j], a[j], params[j]);
+            states[j] = f.merge(states[j], f.one::<I>(a[j], params[j]));
         }
         r += 1;
     }
 }
 
-/// A run of so many elements is not worth merging many accumulators for.
-const SHORT: usize = 256;
+/// Accumulators that a run of elements is dealt to. With four elements for each at a time they take turns often enough for
+/// every instruction set, and short runs have little to merge.
+const RUN: usize = 16;
 
-/// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]). Gives
-/// up if it is to be `QUICK` and there are rare elements.
+/// The elements of a run that are folded at a time.
+const SET: usize = 4 * RUN;
+
+/// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]). Which
+/// element goes where depends on `n` alone.
 ///
 /// # Safety
-/// `x` must be valid for `n` elements.
+/// `x` must be valid for `n` elements, and `before` elements before it too.
+#[inline(always)]
+pub(super) unsafe fn fold_run<I: Isa, F: Fold>(
+    f: F,
+    mut x: *const F::In,
+    n: usize,
+    before: usize,
+    param: F::Param,
+) -> F::State {
+    let Some(neutral) = F::neutral() else {
+        // SAFETY: the caller's elements.
+        return unsafe { fold_costly_run::<I, F>(f, x, n, param) };
+    };
+    // Only whole sets are read, and there may be none.
+    let mut padded = [MaybeUninit::<F::In>::zeroed(); SET];
+    if n + before < SET {
+        for (i, element) in padded[SET - n..].iter_mut().enumerate() {
+            // SAFETY: `i` is below `n`.
+            element.write(unsafe { *x.add(i) });
+        }
+        x = padded.as_ptr().cast::<F::In>().wrapping_add(SET - n);
+    }
+    // SAFETY: the caller's elements, or copies after zeros. (No closure, which need not be inlined and then loses the
+    // instruction set.)
+    unsafe {
+        if F::QUICK
+            && let Some(all) = fold_sets::<I, F, true>(f, x, n, neutral, param)
+        {
+            return all;
+        }
+        fold_sets::<I, F, false>(f, x, n, neutral, param).unwrap_or(F::IDENTITY)
+    }
+}
+
+/// [`fold_run`] one way; the `QUICK` one gives up if there are rare elements.
+///
+/// # Safety
+/// `x` must be valid for `n` elements; where these are less than `SET`, the elements before must be valid, up to that many.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
-unsafe fn fold_run<I: Isa, F: Fold, const QUICK: bool, const N: usize>(
+unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
     f: F,
     x: *const F::In,
     n: usize,
+    neutral: F::In,
     param: F::Param,
 ) -> Option<F::State> {
+    const N: usize = RUN;
     let mut lanes = const { [F::IDENTITY; N] };
     let mut rare = const { [0u32; N] };
-    let mut at = 0;
-    // SAFETY: every index is below `n`.
-    let element = |i: usize| unsafe { *x.add(i) };
-    let step = |s: F::State, x: F::In| if QUICK { f.quick_step::<I>(s, x, param) } else { f.step::<I>(s, x, param) };
     let merge = |a: F::State, b: F::State| if QUICK { f.quick_merge(a, b) } else { f.merge(a, b) };
-    // Two elements for one look at whether they are rare. (A loop for each array, else they leave the registers.)
-    while QUICK && at + 2 * N <= n {
-        for l in 0..N {
-            lanes[l] = step(step(lanes[l], element(at + l)), element(at + N + l));
+    let mut at = 0;
+    // One loop with both kinds of sets, and in them one for each array: else accumulators leave the registers.
+    while at < n {
+        let folded = (at + SET).saturating_sub(n) as u32;
+        let x = x.wrapping_add(at).wrapping_sub(folded as usize);
+        // SAFETY: elements of the run, or before it where it is short.
+        let element = |i: usize| unsafe { *x.add(i) };
+        if folded == 0 {
+            let four = |l: usize| [element(l), element(N + l), element(2 * N + l), element(3 * N + l)];
+            for l in 0..N {
+                let four = if QUICK { f.quick_four::<I>(four(l), param) } else { f.four::<I>(four(l), param) };
+                lanes[l] = merge(lanes[l], four);
+            }
+            if QUICK {
+                for l in 0..N {
+                    rare[l] = select(any_rare::<F>(four(l)), 1, rare[l]);
+                }
+            }
+        } else {
+            // The last `SET` elements, of which those count that were not folded yet.
+            let one = |i: usize| select(i as u32 >= folded, element(i), neutral);
+            let four = |l: usize| [one(l), one(N + l), one(2 * N + l), one(3 * N + l)];
+            for l in 0..N {
+                let four = if QUICK { f.quick_four::<I>(four(l), param) } else { f.four::<I>(four(l), param) };
+                lanes[l] = merge(lanes[l], four);
+            }
+            if QUICK {
+                for l in 0..N {
+                    rare[l] = select(any_rare::<F>(four(l)), 1, rare[l]);
+                }
+            }
         }
-        for l in 0..N {
-            let (a, b) = (element(at + l), element(at + N + l));
-            rare[l] = select(F::is_rare(a) | F::is_rare(b), 1, rare[l]);
-        }
-        at += 2 * N;
-    }
-    while at + N <= n {
-        for l in 0..N {
-            lanes[l] = step(lanes[l], element(at + l));
-        }
-        for l in 0..N {
-            rare[l] = select(QUICK && F::is_rare(element(at + l)), 1, rare[l]);
-        }
-        at += N;
-    }
-    let mut rest = const { [F::IDENTITY; N] };
-    let left = n - at;
-    if left > 0 && n >= N {
-        // A whole set, of which those count that were not folded yet.
-        for l in 0..N {
-            let folded = step(F::IDENTITY, element(n - N + l));
-            rest[l] = select(l + left >= N, folded, F::IDENTITY);
-        }
-        for l in 0..N {
-            rare[l] = select(QUICK && F::is_rare(element(n - N + l)), 1, rare[l]);
-        }
-    } else {
-        for l in 0..left {
-            rest[l] = step(rest[l], element(at + l));
-            rare[l] = select(QUICK && F::is_rare(element(at + l)), 1, rare[l]);
-        }
+        at += SET;
     }
     if QUICK {
         let mut any = 0;
@@ -464,52 +602,85 @@ unsafe fn fold_run<I: Isa, F: Fold, const QUICK: bool, const N: usize>(
             return None;
         }
     }
+    let mut half = N;
+    while half > 1 {
+        half /= 2;
+        for l in 0..half {
+            lanes[l] = merge(lanes[l], lanes[l + half]);
+        }
+    }
+    (!QUICK || F::stands(lanes[0])).then_some(lanes[0])
+}
+
+/// [`fold_run`] where an element's accumulator takes long to make: one after the other.
+///
+/// # Safety
+/// `x` must be valid for `n` elements.
+#[inline(always)]
+pub(super) unsafe fn fold_costly_run<I: Isa, F: Fold>(f: F, x: *const F::In, n: usize, param: F::Param) -> F::State {
+    // A short run is not worth merging many accumulators for.
+    // SAFETY: the caller's elements.
+    unsafe {
+        match n < 4 * SET {
+            true => fold_costly::<I, F, RUN>(f, x, n, param),
+            false => fold_costly::<I, F, SET>(f, x, n, param),
+        }
+    }
+}
+
+/// [`fold_costly_run`] with `N` accumulators.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
+unsafe fn fold_costly<I: Isa, F: Fold, const N: usize>(f: F, x: *const F::In, n: usize, param: F::Param) -> F::State {
+    let mut lanes = const { [F::IDENTITY; N] };
+    let mut at = 0;
+    // SAFETY: every index is below `n`.
+    let element = |i: usize| unsafe { *x.add(i) };
+    while at + N <= n {
+        for l in 0..N {
+            lanes[l] = f.merge(lanes[l], f.one::<I>(element(at + l), param));
+        }
+        at += N;
+    }
+    let mut rest = const { [F::IDENTITY; N] };
+    let left = n - at;
+    if left > 0 && n >= N {
+        // A whole set, of which those count that were not folded yet.
+        for l in 0..N {
+            let one = f.one::<I>(element(n - N + l), param);
+            rest[l] = select(l + left >= N, one, F::IDENTITY);
+        }
+    } else {
+        for l in 0..left {
+            rest[l] = f.one::<I>(element(at + l), param);
+        }
+    }
     let mut joined = const { [F::IDENTITY; N] };
     for l in 0..N {
-        joined[l] = merge(lanes[l], rest[l]);
+        joined[l] = f.merge(lanes[l], rest[l]);
     }
     let mut half = N;
     while half > 1 {
         half /= 2;
         for l in 0..half {
-            joined[l] = merge(joined[l], joined[l + half]);
+            joined[l] = f.merge(joined[l], joined[l + half]);
         }
     }
-    Some(joined[0])
+    joined[0]
 }
 
-/// Folds a block into the accumulators of its columns. Where rows lie end to end, the elements of a single column are
-/// dealt to accumulators in registers, and the rows of a few columns to several accumulators of each.
+/// Folds rows of contiguous elements into the accumulators of their columns. Where rows lie end to end, those of a few columns
+/// are dealt to several accumulators of each.
 ///
 /// # Safety
-/// As [`fold_rows`].
+/// The block's elements must be valid; the slices hold a value for each column.
 #[inline(always)]
-pub(super) unsafe fn fold_block<I: Isa, F: Fold>(
-    f: F,
-    x: *const F::In,
-    rows: usize,
-    row_stride: isize,
-    cols: usize,
-    params: &[F::Param],
-    states: &mut [F::State],
-) {
-    if cols == 1 && row_stride == 1 {
-        // SAFETY: `rows` contiguous elements. (No closures: they need not be inlined, and then lose the instruction set.)
-        unsafe {
-            let all = match rows < SHORT {
-                true if !F::QUICK => fold_run::<I, F, false, 16>(f, x, rows, params[0]),
-                _ if F::QUICK => match fold_run::<I, F, true, 64>(f, x, rows, params[0]) {
-                    None => fold_run::<I, F, false, 64>(f, x, rows, params[0]),
-                    all => all,
-                },
-                _ => fold_run::<I, F, false, 64>(f, x, rows, params[0]),
-            };
-            if let Some(all) = all {
-                states[0] = f.merge(states[0], all);
-            }
-        }
-        return;
-    }
+pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::Param], states: &mut [F::State]) {
+    let Block { rows, row_stride, cols, .. } = b;
+    let x = b.data.cast::<F::In>();
     let mut deal = 1;
     if row_stride == cols as isize {
         while deal * 2 * cols <= LANES && deal * 8 <= rows {
@@ -550,97 +721,5 @@ pub(super) unsafe fn fold_block<I: Isa, F: Fold>(
     }
     for j in 0..cols {
         states[j] = f.merge(states[j], accumulators[j]);
-    }
-}
-
-/// [`fold_block`] compiled per level.
-struct FoldBlock<F>(PhantomData<F>);
-
-impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
-    type Args = (F, Block, *mut F::State);
-    type Output = ();
-    #[inline(always)]
-    unsafe fn run<I: Isa>((f, b, states): Self::Args) {
-        // One unit parameter per column costs nothing: a slice of them has no bytes.
-        // SAFETY: a slice of zero-sized values needs no memory; the rest is the driver's promise.
-        unsafe {
-            let params = std::slice::from_raw_parts(std::ptr::NonNull::<()>::dangling().as_ptr(), b.cols.max(1));
-            let states = std::slice::from_raw_parts_mut(states, b.cols);
-            fold_block::<I, F>(f, b.data.cast(), b.rows, b.row_stride, b.cols, params, states)
-        }
-    }
-}
-
-/// A reduction by one [`Fold`], with `finish` taking an accumulator to a value to be written.
-pub(super) struct Simple<F: Fold, V, G> {
-    fold: F,
-    finish: G,
-    run: unsafe fn((F, Block, *mut F::State)),
-    to: PhantomData<fn() -> V>,
-}
-
-impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Simple<F, V, G> {
-    pub(super) fn new(fold: F, finish: G) -> Self {
-        Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), to: PhantomData }
-    }
-}
-
-impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for Simple<F, V, G> {
-    fn domain(&self) -> DType {
-        F::In::DTYPE
-    }
-    fn state_size(&self) -> usize {
-        size_of::<F::State>()
-    }
-    fn tile(&self) -> usize {
-        // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
-        (STATE_BYTES / size_of::<F::State>()).max(512)
-    }
-    unsafe fn init(&self, states: *mut u8, n: usize) {
-        // SAFETY: `n` aligned states by the contract.
-        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(F::IDENTITY);
-    }
-    unsafe fn fold(&self, block: Block, states: *mut u8) {
-        // SAFETY: the machine has `level()`; the rest is the contract.
-        unsafe { (self.run)((self.fold, block, states.cast())) }
-    }
-    unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
-        // SAFETY: two runs of `n` aligned states by the contract.
-        unsafe {
-            let into = std::slice::from_raw_parts_mut(into.cast::<F::State>(), n);
-            let from = std::slice::from_raw_parts(from.cast::<F::State>(), n);
-            for (a, &b) in into.iter_mut().zip(from) {
-                *a = self.fold.merge(*a, b);
-            }
-        }
-    }
-    unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
-        // SAFETY: `n` aligned states by the contract.
-        let states = unsafe { std::slice::from_raw_parts(states.cast::<F::State>(), n) };
-        // SAFETY: the contract.
-        unsafe { write(&outputs[0], n, |i| (self.finish)(states[i])) }
-    }
-}
-
-/// Writes `n` values, computed in `V`, to an output of any dtype.
-///
-/// # Safety
-/// The output must be valid for `n` elements.
-pub(super) unsafe fn write<V: Element>(output: &Output, n: usize, value: impl Fn(usize) -> V) {
-    const BLOCK: usize = 64;
-    let strip = cast_strip(V::DTYPE, output.dtype);
-    let mut block = [V::default(); BLOCK];
-    let mut at = 0;
-    while at < n {
-        let count = BLOCK.min(n - at);
-        for (i, slot) in block[..count].iter_mut().enumerate() {
-            *slot = value(at + i);
-        }
-        // SAFETY: the block holds `count` values; the output is valid by the contract.
-        unsafe {
-            let to = output.data.offset(at as isize * output.stride);
-            strip(block.as_ptr().cast(), size_of::<V>() as isize, to, output.stride, count);
-        }
-        at += count;
     }
 }

@@ -12,16 +12,18 @@ mod extreme;
 mod fold;
 mod moments;
 mod plan;
+mod simple;
 #[cfg(test)]
 mod tests;
 
 use extreme::Extreme;
 use flambeau_base::{DType, Element};
 use fold::{
-    ComplexProduct, Count, Max, MaxAbs, Min, MinAbs, NanSum, Product, Simple, Sum, SumAbs, SumPowers, SumSquares,
+    ComplexProduct, Count, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumBf16, SumPowers, SumSquares,
 };
 use moments::{ComplexLogSumExp, LogSumExp, Variance};
 use plan::{Load, Plan};
+use simple::Simple;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
@@ -59,7 +61,8 @@ pub struct ReduceShape<'a> {
 /// `flambeau_base::dtype::cast` converts them.
 ///
 /// Sums and products are accumulated in wrapping `i64` where the output is an integer, else in `f64` (complex: in
-/// two), whatever the input is; PyTorch's `dtype=` is the output's dtype. Reductions of nothing give the identity
+/// two), whatever the input is (four terms of a sum at a time perhaps in `f32`, if the output is not `f64`); PyTorch's
+/// `dtype=` is the output's dtype. Reductions of nothing give the identity
 /// (zero, one, an infinity, NaN for mean and variance, index `i64::MAX`): refusing them is the caller's task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reduction {
@@ -115,16 +118,38 @@ pub struct Operand {
     pub dtype: DType,
 }
 
-/// A dense block: rows of contiguous elements. `row_stride` is in elements.
+/// A dense block: either its rows are contiguous elements (`col_stride` is 1) or its columns are (`row_stride` is 1).
+/// Strides are in elements.
 #[derive(Clone, Copy)]
 struct Block {
     data: *const u8,
     rows: usize,
     row_stride: isize,
     cols: usize,
+    col_stride: isize,
     /// The index of row 0 among the elements reduced, and the distance to the next row's.
     index: i64,
     index_step: i64,
+}
+
+impl Block {
+    /// Whether its columns are runs of contiguous elements.
+    #[inline(always)]
+    fn is_runs(&self) -> bool {
+        self.row_stride == 1 && (self.cols == 1 || self.col_stride != 1)
+    }
+    /// How many elements that lie right before a column are the block's too, where its columns are runs.
+    #[inline(always)]
+    fn before(&self, column: usize) -> usize {
+        if self.col_stride == self.rows as isize { column * self.rows } else { 0 }
+    }
+    /// The rows from `start` on, at most `most` of them.
+    #[inline(always)]
+    fn rows_from(&self, start: usize, most: usize, size: usize) -> Block {
+        let data = self.data.wrapping_offset(start as isize * self.row_stride * size as isize);
+        let index = self.index + start as i64 * self.index_step;
+        Block { data, rows: most.min(self.rows - start), index, ..*self }
+    }
 }
 
 /// Where values go: an address, a stride in bytes, and a dtype.
@@ -264,6 +289,8 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
     };
     // The same, where arithmetic is done on floats.
     let float = if natural == DType::F32 { DType::F32 } else { DType::F64 };
+    // The same for sums, whose results may be asked for with more digits than the terms have.
+    let summed = if out == DType::F64 { DType::F64 } else { float };
     let (order_load, restore): (Load, fn(i64) -> i64) =
         if source == DType::U64 { (Load::Unsigned, unbias) } else { (Load::Cast, identity) };
     let (truth, truth_load) = if source.is_complex() { (DType::I64, Load::Truth) } else { (natural, Load::Cast) };
@@ -274,16 +301,12 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::Sum if out.is_integral(false) => {
             (Box::new(Simple::new(Sum::<i64>::NEW, identity::<i64>)), Load::Cast)
         }
-        Reduction::Sum => {
-            (float_domain!(float, T => Box::new(Simple::new(Sum::<T>::NEW, identity::<f64>))), Load::Cast)
-        }
+        Reduction::Sum => (sum(source, summed, identity::<f64>), Load::Cast),
         Reduction::NanSum if integral && out.is_integral(false) => reducer(Reduction::Sum, source, out, count),
         Reduction::NanSum => {
-            (float_domain!(float, T => Box::new(Simple::new(NanSum::<T>::NEW, identity::<f64>))), Load::Cast)
+            (float_domain!(summed, T => Box::new(Simple::new(NanSum::<T>::NEW, identity::<f64>))), Load::Cast)
         }
-        Reduction::Mean => {
-            (float_domain!(float, T => Box::new(Simple::new(Sum::<T>::NEW, move |s| s / n))), Load::Cast)
-        }
+        Reduction::Mean => (sum(source, summed, move |s: f64| s / n), Load::Cast),
         Reduction::Product if source.is_complex() => (Box::new(Simple::new(ComplexProduct, identity)), Load::Cast),
         Reduction::Product if out.is_integral(false) => {
             (Box::new(Simple::new(Product::<i64>::NEW, identity::<i64>)), Load::Cast)
@@ -327,9 +350,16 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::StandardDeviation { correction } => {
             (float_domain!(float, T => Box::new(Variance::<T>::new(correction, true))), Load::Cast)
         }
-        Reduction::Norm(p) => norm(p, source, float),
+        Reduction::Norm(p) => norm(p, source, if p == 1.0 { summed } else { float }),
         Reduction::LogSumExp if source.is_complex() => (Box::new(ComplexLogSumExp), Load::Cast),
         Reduction::LogSumExp => (float_domain!(float, T => Box::new(LogSumExp::<T>::new())), Load::Cast),
+    }
+}
+
+fn sum(source: DType, float: DType, finish: impl Fn(f64) -> f64 + Sync + 'static) -> Box<dyn Reducer> {
+    match source {
+        DType::BF16 if float == DType::F32 => Box::new(Simple::new(SumBf16, finish)),
+        _ => float_domain!(float, T => Box::new(Simple::new(Sum::<T>::NEW, finish))),
     }
 }
 

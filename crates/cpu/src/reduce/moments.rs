@@ -3,7 +3,8 @@
 //! Both take two passes over a block that is in cache (a mean or a maximum, then what it is the centre of) and merge
 //! blocks, so memory is read once.
 
-use super::fold::{Fold, Max, Sum, Value, fold_block, larger, write};
+use super::fold::{Fold, Max, Sum, Value, fold_columns, fold_run, larger};
+use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::math::{Float, Isa, Kernel, entry, level};
 use flambeau_base::{Complex, DType};
@@ -17,13 +18,10 @@ const BLOCK: usize = 8192;
 
 /// Runs `each` over the sub-blocks of a block that stay in cache between two passes.
 #[inline(always)]
-fn sub_blocks<T>(b: &Block, mut each: impl FnMut(*const T, usize)) {
+fn sub_blocks<T>(b: Block, mut each: impl FnMut(Block)) {
     let at_once = (BLOCK / b.cols).max(1);
-    let mut r = 0;
-    while r < b.rows {
-        let rows = at_once.min(b.rows - r);
-        each(b.data.cast::<T>().wrapping_offset(r as isize * b.row_stride), rows);
-        r += rows;
+    for r in (0..b.rows).step_by(at_once) {
+        each(b.rows_from(r, at_once, size_of::<T>()));
     }
 }
 
@@ -43,9 +41,9 @@ impl<T: Value, const SQUARED: bool> Fold for SumDeviations<T, SQUARED> {
     type Param = f64;
     const IDENTITY: f64 = 0.0;
     #[inline(always)]
-    fn step<I: Isa>(self, s: f64, x: T, mean: f64) -> f64 {
+    fn one<I: Isa>(self, x: T, mean: f64) -> f64 {
         let d = x.to_f64() - mean;
-        if SQUARED { s + d * d } else { s + d }
+        if SQUARED { d * d } else { d }
     }
     #[inline(always)]
     fn merge(self, a: f64, b: f64) -> f64 {
@@ -96,7 +94,7 @@ impl Moments {
 /// `x` must be valid for `n >= 1` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
-unsafe fn run_moments<T: Value<Sum = f64>>(x: *const T, n: usize) -> Option<Moments> {
+unsafe fn one_pass_moments<T: Value<Sum = f64>>(x: *const T, n: usize) -> Option<Moments> {
     /// Accumulators side by side: four AVX-512 vectors hide the latency of an addition.
     const N: usize = 32;
     // SAFETY: the caller's elements, here and below.
@@ -144,36 +142,33 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
         // SAFETY: one state per column by the contract.
         let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
         let units = [(); TILE];
-        sub_blocks::<T>(&b, |x, rows| {
-            // Of doubles it would lose digits of a mean near zero.
-            if T::DTYPE == DType::F32 && b.cols == 1 && b.row_stride == 1 {
-                // SAFETY: rows of the caller's block: contiguous elements.
-                if let Some(moments) = unsafe { run_moments(x, rows) } {
-                    states[0] = states[0].merge(moments);
-                    return;
+        if b.is_runs() {
+            // Loops, not a closure, which need not be inlined and then loses the instruction set.
+            for (j, state) in states.iter_mut().enumerate() {
+                let x = b.data.cast::<T>().wrapping_offset(j as isize * b.col_stride);
+                for r in (0..b.rows).step_by(BLOCK) {
+                    let (n, before) = (BLOCK.min(b.rows - r), b.before(j) + r);
+                    // SAFETY: contiguous elements of the caller's block, at least one.
+                    let moments = unsafe { moments_of_run::<I, T>(x.wrapping_add(r), n, before) };
+                    *state = state.merge(moments);
                 }
             }
+            return;
+        }
+        sub_blocks::<T>(b, |b| {
+            let count = b.rows as f64;
             let (mut means, mut squares) = ([0.0; TILE], [0.0; TILE]);
-            let count = rows as f64;
             // SAFETY: rows of the caller's block.
-            unsafe { fold_block::<I, _>(Sum::<T>::NEW, x, rows, b.row_stride, b.cols, &units, &mut means) };
+            unsafe { fold_columns::<I, _>(Sum::<T>::NEW, b, &units, &mut means) };
             for m in &mut means[..b.cols] {
                 *m /= count;
             }
             // SAFETY: as above.
-            unsafe {
-                let deviations = SumDeviations::<T, true>(PhantomData);
-                fold_block::<I, _>(deviations, x, rows, b.row_stride, b.cols, &means, &mut squares)
-            };
-            // The rounding of a mean far from zero shows in squares of small distances: the corrected two-pass
-            // algorithm of Chan, Golub & LeVeque, "Algorithms for computing the sample variance", 1983.
-            if means.iter().zip(&squares).take(b.cols).any(|(m, s)| *s < count * (m * 1e-4).powi(2)) {
+            unsafe { fold_columns::<I, _>(SumDeviations::<T, true>(PhantomData), b, &means, &mut squares) };
+            if means.iter().zip(&squares).take(b.cols).any(|(&m, &s)| is_far(m, s, count)) {
                 let mut rests = [0.0; TILE];
                 // SAFETY: as above.
-                unsafe {
-                    let deviations = SumDeviations::<T, false>(PhantomData);
-                    fold_block::<I, _>(deviations, x, rows, b.row_stride, b.cols, &means, &mut rests)
-                };
+                unsafe { fold_columns::<I, _>(SumDeviations::<T, false>(PhantomData), b, &means, &mut rests) };
                 for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(rests).take(b.cols) {
                     *square = (*square - rest * rest / count).max(0.0);
                     *mean += rest / count;
@@ -184,6 +179,43 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
         });
     }
+}
+
+/// Whether the rounding of a mean far from zero shows in squares of small distances: then what the distances add up to is
+/// taken into account, as in the corrected two-pass algorithm of Chan, Golub & LeVeque, "Algorithms for computing the
+/// sample variance", 1983.
+#[inline(always)]
+fn is_far(mean: f64, squares: f64, count: f64) -> bool {
+    squares < count * (mean * 1e-4).powi(2)
+}
+
+/// The moments of contiguous elements.
+///
+/// # Safety
+/// As [`fold_run`]; `n >= 1`.
+#[inline(always)]
+unsafe fn moments_of_run<I: Isa, T: Value<Sum = f64>>(x: *const T, n: usize, before: usize) -> Moments {
+    // Of doubles one pass would lose digits of a mean near zero.
+    // SAFETY: the caller's elements, here and below.
+    if T::DTYPE == DType::F32 {
+        // SAFETY: as above.
+        let one_pass = unsafe { one_pass_moments(x, n) };
+        if let Some(moments) = one_pass {
+            return moments;
+        }
+    }
+    let count = n as f64;
+    // SAFETY: as above.
+    let mut mean = unsafe { fold_run::<I, _>(Sum::<T>::NEW, x, n, before, ()) } / count;
+    // SAFETY: as above.
+    let mut squares = unsafe { fold_run::<I, _>(SumDeviations::<T, true>(PhantomData), x, n, before, mean) };
+    if is_far(mean, squares, count) {
+        // SAFETY: as above.
+        let rest = unsafe { fold_run::<I, _>(SumDeviations::<T, false>(PhantomData), x, n, before, mean) };
+        squares = (squares - rest * rest / count).max(0.0);
+        mean += rest / count;
+    }
+    Moments { count, mean, squares }
 }
 
 /// Variance or standard deviation, and the mean where there is a second output.
@@ -261,8 +293,8 @@ impl<T: Value + Float> Fold for SumExp<T> {
     type Param = T;
     const IDENTITY: f64 = 0.0;
     #[inline(always)]
-    fn step<I: Isa>(self, s: f64, x: T, shift: T) -> f64 {
-        s + Float::exp::<I>(x - shift).to_f64()
+    fn one<I: Isa>(self, x: T, shift: T) -> f64 {
+        Float::exp::<I>(x - shift).to_f64()
     }
     #[inline(always)]
     fn merge(self, a: f64, b: f64) -> f64 {
@@ -291,20 +323,32 @@ impl<T: Value + Float> Kernel for FoldExponentials<T> {
     unsafe fn run<I: Isa>((b, states): Self::Args) {
         // SAFETY: one state per column by the contract.
         let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
-        let units = [(); TILE];
-        sub_blocks::<T>(&b, |x, rows| {
+        let (units, exponentials) = ([(); TILE], SumExp::<T>(PhantomData));
+        if b.is_runs() {
+            // As in `FoldMoments`.
+            for (j, state) in states.iter_mut().enumerate() {
+                let x = b.data.cast::<T>().wrapping_offset(j as isize * b.col_stride);
+                for r in (0..b.rows).step_by(BLOCK) {
+                    let (x, n, before) = (x.wrapping_add(r), BLOCK.min(b.rows - r), b.before(j) + r);
+                    // SAFETY: contiguous elements of the caller's block.
+                    let max = unsafe { fold_run::<I, _>(Max::<T>::NEW, x, n, before, ()) }.to_f64();
+                    // SAFETY: as above.
+                    let sum = unsafe { fold_run::<I, _>(exponentials, x, n, before, T::from_f64(shift(max))) };
+                    *state = merge_exponentials(*state, Exponentials { max, sum });
+                }
+            }
+            return;
+        }
+        sub_blocks::<T>(b, |b| {
             let (mut maxima, mut sums) = ([T::LOWEST; TILE], [0.0; TILE]);
             // SAFETY: rows of the caller's block.
-            unsafe { fold_block::<I, _>(Max::<T>::NEW, x, rows, b.row_stride, b.cols, &units, &mut maxima) };
+            unsafe { fold_columns::<I, _>(Max::<T>::NEW, b, &units, &mut maxima) };
             let mut shifts = maxima;
             for s in &mut shifts[..b.cols] {
                 *s = T::from_f64(shift(s.to_f64()));
             }
             // SAFETY: as above.
-            unsafe {
-                let exponentials = SumExp::<T>(PhantomData);
-                fold_block::<I, _>(exponentials, x, rows, b.row_stride, b.cols, &shifts, &mut sums)
-            };
+            unsafe { fold_columns::<I, _>(exponentials, b, &shifts, &mut sums) };
             for (j, state) in states.iter_mut().enumerate() {
                 *state = merge_exponentials(*state, Exponentials { max: maxima[j].to_f64(), sum: sums[j] });
             }
@@ -408,7 +452,8 @@ impl Reducer for ComplexLogSumExp {
             for j in 0..b.cols {
                 // SAFETY: element (r, j) of the block and state j, by the contract.
                 unsafe {
-                    let x = *b.data.cast::<Complex<f64>>().offset(r as isize * b.row_stride + j as isize);
+                    let x =
+                        *b.data.cast::<Complex<f64>>().offset(r as isize * b.row_stride + j as isize * b.col_stride);
                     let state = states.cast::<ComplexExponentials>().add(j);
                     let one = Exponentials { max: x.re, sum: (x - shift(x.re)).exp() };
                     *state = Self::merge(*state, one);

@@ -34,7 +34,10 @@ const PIECE_ROWS: usize = 256;
 const TASK: usize = 1 << 15;
 
 /// A row this long is folded on its own; shorter ones are folded side by side, as columns, after a transposition.
-const LONG_ROW: usize = 256;
+const LONG_ROW: usize = 64;
+
+/// The same, of rows that lie end to end.
+const LONG_DENSE_ROW: usize = 40;
 
 /// The fewest columns that rows are transposed to: so many are folded together in registers.
 const TURNED_COLUMNS: usize = 64;
@@ -102,7 +105,10 @@ impl<'a> Plan<'a> {
         let none_reduced = Reduced { size: 1, stride: 0, step: 0 };
         let (col_stride, row_stride) =
             (kept.first().map_or(isize::MAX, |d| d.stride.abs()), reduced.first().map(|d| d.stride.abs()));
-        let single = row_stride.is_some_and(|s| s < col_stride && (reduced[0].size >= LONG_ROW || kept.is_empty()));
+        let single = row_stride.is_some_and(|s| {
+            let (n, dense) = (reduced[0].size, s == size && col_stride == reduced[0].size as isize * size);
+            s < col_stride && (kept.is_empty() || n >= if dense { LONG_DENSE_ROW } else { LONG_ROW })
+        });
         let mut row_at = 0;
         if !single && let Some(c) = kept.first() {
             // Prefer rows that lie end to end, else the nearest, unless there are too few of them.
@@ -269,20 +275,64 @@ impl<'a> Plan<'a> {
             }
             // SAFETY: `rows` rows of the tile, by the caller's contract.
             unsafe {
-                if self.single {
-                    for j in 0..tile.cols {
-                        let column = data.wrapping_offset(j as isize * self.col.stride);
-                        let state = states.add(j * self.reducer.state_size());
-                        self.fold_run(column, rows, 1, index, state, scratch);
-                    }
-                } else {
-                    self.fold_run(data, rows, tile.cols, index, states, scratch);
+                match self.single {
+                    true => self.fold_runs(data, rows, tile.cols, index, states, scratch),
+                    false => self.fold_block(data, rows, tile.cols, index, states, scratch),
                 }
             }
         }
     }
 
-    unsafe fn fold_run(
+    /// Folds columns that are contiguous elements, or are made such.
+    unsafe fn fold_runs(
+        &self,
+        data: *const u8,
+        rows: usize,
+        cols: usize,
+        index: i64,
+        states: *mut u8,
+        scratch: &mut Scratch,
+    ) {
+        let index_step = self.row.step;
+        if self.direct {
+            let col_stride = self.col.stride / self.size;
+            let block = Block { data, rows, row_stride: 1, cols, col_stride, index, index_step };
+            // SAFETY: the caller's block, aligned and of the domain's dtype where `direct`.
+            return unsafe { self.reducer.fold(block, states) };
+        }
+        let (row, col, size) = (self.row.stride, self.col.stride, self.domain_size as isize);
+        // Several short columns at a time, or a part of a long one, that leave room for what they are made from.
+        let most_rows = rows.min(GATHERED / 2);
+        let most_cols = (GATHERED / 2 / rows).max(1);
+        for j in (0..cols).step_by(most_cols) {
+            let count = most_cols.min(cols - j);
+            for r in (0..rows).step_by(most_rows) {
+                let n = most_rows.min(rows - r);
+                let from = data.wrapping_offset(j as isize * col + r as isize * row);
+                let (strips, length) = if col == row * n as isize { (1, count * n) } else { (count, n) };
+                let to = scratch.gathered();
+                // SAFETY: the caller's elements, scratch memory that holds them, and their columns' states.
+                unsafe {
+                    for i in 0..strips as isize {
+                        self.load_strip(
+                            from.wrapping_offset(i * col),
+                            row,
+                            to.offset(i * size * n as isize),
+                            size,
+                            length,
+                        );
+                    }
+                    let index = index + r as i64 * index_step;
+                    let col_stride = n as isize;
+                    let block = Block { data: to, rows: n, row_stride: 1, cols: count, col_stride, index, index_step };
+                    self.reducer.fold(block, states.add(j * self.reducer.state_size()));
+                }
+            }
+        }
+    }
+
+    /// Folds rows of contiguous elements, or such as are made so.
+    unsafe fn fold_block(
         &self,
         data: *const u8,
         rows: usize,
@@ -294,7 +344,7 @@ impl<'a> Plan<'a> {
         let step = self.row.step;
         if self.direct {
             let row_stride = self.row.stride / self.size;
-            let block = Block { data, rows, row_stride, cols, index, index_step: step };
+            let block = Block { data, rows, row_stride, cols, col_stride: 1, index, index_step: step };
             // SAFETY: the caller's block, aligned and of the domain's dtype where `direct`.
             return unsafe { self.reducer.fold(block, states) };
         }
@@ -308,7 +358,8 @@ impl<'a> Plan<'a> {
                 self.gather(from, count, cols, scratch);
                 let data = scratch.gathered();
                 let index = index + r as i64 * step;
-                let block = Block { data, rows: count, row_stride: cols as isize, cols, index, index_step: step };
+                let row_stride = cols as isize;
+                let block = Block { data, rows: count, row_stride, cols, col_stride: 1, index, index_step: step };
                 self.reducer.fold(block, states);
             }
             r += count;
@@ -339,9 +390,11 @@ impl<'a> Plan<'a> {
                 transpose(self.domain_size, Matrix { dst: to, src, size: (cols, rows), dst_stride, src_stride })
             };
         }
-        // Strips run along the longer dimension, except that contiguous rows go first.
+        // Strips run along the longer dimension, except that contiguous rows go first, as one if they lie end to end.
         let along_cols = cols >= rows || (col == self.size && cols >= 16);
-        let (strips, n, from_outer, from_inner, to_outer, to_inner) = if along_cols {
+        let (strips, n, from_outer, from_inner, to_outer, to_inner) = if row == col * cols as isize {
+            (1, rows * cols, 0, col, 0, size)
+        } else if along_cols {
             (rows, cols, row, col, size * cols as isize, size)
         } else {
             (cols, rows, col, row, size, size * cols as isize)

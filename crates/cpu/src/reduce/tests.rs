@@ -368,6 +368,26 @@ fn a_nan_anywhere_is_found() {
 }
 
 #[test]
+fn equal_rows_have_equal_results() {
+    // Rows that are folded as they lie, of lengths about those that loops are made of, end to end and apart, with results
+    // that are not exact.
+    const ROWS: usize = 70;
+    for n in [40, 49, 63, 64, 65, 100, 128, 200] {
+        for gap in [0, 3].into_iter().filter(|&gap| gap == 0 || n >= 64) {
+            let value = |i: usize| if i < n { 1.0 / (i + 3) as f64 } else { f64::NAN };
+            let mut input = Array::of(&(0..ROWS * (n + gap)).map(|i| value(i % (n + gap))).collect::<Vec<f64>>());
+            let dims = [(ROWS, (n + gap) as isize, false), (n, 1, true)];
+            for op in [Reduction::Sum, Reduction::Product, Reduction::Norm(2.0), Reduction::LogSumExp, VARIANCE] {
+                check(op, &dims, &mut input, &[DType::F64], 1e-12);
+                let got = run(op, &dims, &mut input, &[DType::F64]);
+                let bits = |i| got[0].at::<f64>(i).to_bits();
+                assert!((0..ROWS).all(|i| bits(i) == bits(0)), "{op:?} of rows of {n}");
+            }
+        }
+    }
+}
+
+#[test]
 fn variance_keeps_its_digits() {
     // The first element, from which distances are taken, far from the others; a mean far from zero; infinities.
     let spread = |i: usize| (i * 7919 % 1009) as f64 / 1009.0;

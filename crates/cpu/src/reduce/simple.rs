@@ -1,0 +1,119 @@
+//! Reductions by one [`Fold`], and how results are written.
+
+use super::fold::{Fold, fold_columns, fold_run};
+use super::{Block, Output, Reducer};
+use crate::copy::cast_strip;
+use crate::math::{Isa, Kernel, entry, level};
+use flambeau_base::{DType, Element};
+use std::marker::PhantomData;
+
+/// Bytes of the accumulators of a tile.
+const STATE_BYTES: usize = 1 << 14;
+
+/// [`fold_run`] and [`fold_columns`] compiled per level.
+struct FoldBlock<F>(PhantomData<F>);
+
+impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
+    type Args = (F, Block, *mut F::State);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((f, b, states): Self::Args) {
+        if b.is_runs() {
+            for j in 0..b.cols {
+                // SAFETY: a column of the driver's block, and its state.
+                unsafe {
+                    let run = fold_run::<I, F>(
+                        f,
+                        b.data.cast::<F::In>().offset(j as isize * b.col_stride),
+                        b.rows,
+                        b.before(j),
+                        (),
+                    );
+                    *states.add(j) = f.merge(*states.add(j), run);
+                }
+            }
+            return;
+        }
+        // One unit parameter per column costs nothing: a slice of them has no bytes.
+        // SAFETY: a slice of zero-sized values needs no memory; the rest is the driver's promise.
+        unsafe {
+            let params = std::slice::from_raw_parts(std::ptr::NonNull::<()>::dangling().as_ptr(), b.cols.max(1));
+            let states = std::slice::from_raw_parts_mut(states, b.cols);
+            fold_columns::<I, F>(f, b, params, states)
+        }
+    }
+}
+
+/// A reduction by one [`Fold`], with `finish` taking an accumulator to a value to be written.
+pub(super) struct Simple<F: Fold, V, G> {
+    fold: F,
+    finish: G,
+    run: unsafe fn((F, Block, *mut F::State)),
+    to: PhantomData<fn() -> V>,
+}
+
+impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Simple<F, V, G> {
+    pub(super) fn new(fold: F, finish: G) -> Self {
+        Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), to: PhantomData }
+    }
+}
+
+impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for Simple<F, V, G> {
+    fn domain(&self) -> DType {
+        F::In::DTYPE
+    }
+    fn state_size(&self) -> usize {
+        size_of::<F::State>()
+    }
+    fn tile(&self) -> usize {
+        // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
+        (STATE_BYTES / size_of::<F::State>()).max(512)
+    }
+    unsafe fn init(&self, states: *mut u8, n: usize) {
+        // SAFETY: `n` aligned states by the contract.
+        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(F::IDENTITY);
+    }
+    unsafe fn fold(&self, block: Block, states: *mut u8) {
+        // SAFETY: the machine has `level()`; the rest is the contract.
+        unsafe { (self.run)((self.fold, block, states.cast())) }
+    }
+    unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
+        // SAFETY: two runs of `n` aligned states by the contract.
+        unsafe {
+            let into = std::slice::from_raw_parts_mut(into.cast::<F::State>(), n);
+            let from = std::slice::from_raw_parts(from.cast::<F::State>(), n);
+            for (a, &b) in into.iter_mut().zip(from) {
+                *a = self.fold.merge(*a, b);
+            }
+        }
+    }
+    unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
+        // SAFETY: `n` aligned states by the contract.
+        let states = unsafe { std::slice::from_raw_parts(states.cast::<F::State>(), n) };
+        // SAFETY: the contract.
+        unsafe { write(&outputs[0], n, |i| (self.finish)(states[i])) }
+    }
+}
+
+/// Writes `n` values, computed in `V`, to an output of any dtype.
+///
+/// # Safety
+/// The output must be valid for `n` elements.
+pub(super) unsafe fn write<V: Element>(output: &Output, n: usize, value: impl Fn(usize) -> V) {
+    const BLOCK: usize = 64;
+    let strip = cast_strip(V::DTYPE, output.dtype);
+    let mut block = [V::default(); BLOCK];
+    let mut at = 0;
+    while at < n {
+        let count = BLOCK.min(n - at);
+        for (i, slot) in block[..count].iter_mut().enumerate() {
+            *slot = value(at + i);
+        }
+        // SAFETY: the block holds `count` values; the output is valid by the contract.
+        unsafe {
+            let to = output.data.offset(at as isize * output.stride);
+            strip(block.as_ptr().cast(), size_of::<V>() as isize, to, output.stride, count);
+        }
+        at += count;
+    }
+}
