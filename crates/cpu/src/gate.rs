@@ -59,12 +59,12 @@ mod tests {
             let x: Vec<f64> = (0..2 * count).map(|i| (i % 11) as f64 / 4.0 - 1.0).collect();
             let mut out = vec![9.0; 2 * count];
             glu_backward(width, &g, &x, &mut out);
-            for at in 0..count {
+            for (at, g) in g.iter().enumerate() {
                 let (row, column) = (at / width, at % width);
                 let (value, gate) = (row * 2 * width + column, row * 2 * width + width + column);
                 let open = 1.0 / (1.0 + (-x[gate]).exp());
-                assert!((out[value] - g[at] * open).abs() < 1e-12, "{rows} {width} {at}");
-                assert!((out[gate] - g[at] * x[value] * open * (1.0 - open)).abs() < 1e-12, "{rows} {width} {at}");
+                assert!((out[value] - g * open).abs() < 1e-12, "{rows} {width} {at}");
+                assert!((out[gate] - g * x[value] * open * (1.0 - open)).abs() < 1e-12, "{rows} {width} {at}");
             }
         }
     }
