@@ -64,6 +64,15 @@ fn interface_backward(
     norms: &Tensor,
     dim: i64,
 ) -> Result<[Option<Tensor>; 2]> {
+    let given = v.dtype();
+    if matches!(given, DType::F16 | DType::BF16) {
+        // Once rounded, what cancels would leave the roundings.
+        let wide = |t: &Tensor| t.to_dtype(DType::F32);
+        let gn = gn.map(wide).transpose()?;
+        let [by_v, by_g] = interface_backward((&wide(gw)?, gn.as_ref()), &wide(v)?, &wide(g)?, &wide(norms)?, dim)?;
+        let narrow = |t: Option<Tensor>| t.map(|t| t.to_dtype(given)).transpose();
+        return Ok([narrow(by_v)?, narrow(by_g)?]);
+    }
     let sum = |t: &Tensor| over_others(t, dim, Tensor::sum_dim);
     let factor = g.div(norms)?.conj()?;
     let product = gw.mul(&v.conj()?)?;
