@@ -99,8 +99,8 @@ fn ulps64(y: f64, reference: f64) -> f64 {
 type Worst32 = [(f64, f32); 3];
 
 /// The worst error of a function over every `step`-th `f32` from number `from` to `to`. Against the reference, or, for all
-/// that there are, against our own double precision in vectors, which [`f64_within_four_ulps`] holds to the reference: a
-/// thousandth of a millionth of what is looked for.
+/// that there are, against our own double precision in vectors, which [`f64_within_four_ulps`] holds to the reference on
+/// samples: some units of it are a hundred millionth of one of `f32`.
 fn worst32<F: Function>((from, to): (u64, u64), step: usize) -> Worst32 {
     let mut worst = [(0.0, 0.0f32); 3];
     let (mut x, mut y) = (vec![0f32; 4096], vec![0f32; 4096]);

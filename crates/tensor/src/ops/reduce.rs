@@ -281,7 +281,8 @@ fn prod_backward(g: &Tensor, x: &Tensor, dim: i64, product: &Tensor) -> Result<T
     g.mul(&before.mul(&after)?.conj()?)
 }
 
-/// Whether all products are such that no factor was zero and none was rounded to a number without a full precision.
+/// Whether all products are normal numbers, so that no factor was zero. (What was lost on the way to one is lost in its
+/// gradients too, as in PyTorch.)
 fn are_ordinary(products: &Tensor) -> Result<bool> {
     let (least, largest) = match products.dtype().to_real() {
         DType::F16 => (f64::from(crate::f16::MIN_POSITIVE), f64::from(crate::f16::MAX)),
