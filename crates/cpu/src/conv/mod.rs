@@ -18,7 +18,7 @@
 //! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
 //! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without packing
-//! ([`depthwise`]). Halves are computed in `f32`; integers in `i64`, which wraps
+//! ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves are computed in `f32`; integers in `i64`, which wraps
 //! to the same bits; complex numbers as twice as many real channels.
 
 mod access;
@@ -29,6 +29,7 @@ mod pixels;
 mod planes;
 pub(crate) mod simd;
 mod weight_gradient;
+mod winograd;
 
 #[cfg(test)]
 mod tests;
@@ -367,6 +368,9 @@ unsafe fn real_linear<E: Dispatch>(
         let operands = Operands { access, source, weight, bias, result };
         let gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
         for gather in &gathers {
+            if winograd::suits::<E>(gather, access.same) && winograd::gather(gather, shape.channels_last, operands) {
+                continue;
+            }
             if gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS {
                 depthwise::gather(gather, shape.channels_last, operands);
             } else if shape.channels_last || pixels::suits::<E>(gather) {

@@ -58,6 +58,11 @@ impl Panels {
         self.columns.div_ceil(self.lanes) / self.count
     }
 
+    /// The columns of the widest panel.
+    pub(crate) fn widest(&self) -> usize {
+        self.get(0).1 * self.lanes
+    }
+
     /// Columns with those that fill the last vector.
     pub(crate) fn padded(&self) -> usize {
         self.columns.next_multiple_of(self.lanes)

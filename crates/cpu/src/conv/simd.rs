@@ -9,27 +9,34 @@ use std::ptr::NonNull;
 
 /// A type convolutions are computed in.
 pub(crate) trait Number: Copy + Default + Send + Sync + PartialEq + 'static {
+    /// A half, where the type has one.
+    const HALF: Option<Self>;
     /// `self * b + c`, in one or two roundings.
     fn multiply_add(self, b: Self, c: Self) -> Self;
     /// `self + b`.
     fn plus(self, b: Self) -> Self;
+    /// `self - b`.
+    fn minus(self, b: Self) -> Self;
 }
 
 macro_rules! number {
-    ($($t:ty: |$a:ident, $b:ident, $c:ident| $fma:expr, $add:expr;)*) => { $(
+    ($($t:ty: $half:expr, |$a:ident, $b:ident, $c:ident| $fma:expr, $add:expr, $sub:expr;)*) => { $(
         impl Number for $t {
+            const HALF: Option<Self> = $half;
             #[inline(always)]
             fn multiply_add(self, $b: Self, $c: Self) -> Self { let $a = self; $fma }
             #[inline(always)]
             fn plus(self, $b: Self) -> Self { let $a = self; $add }
+            #[inline(always)]
+            fn minus(self, $b: Self) -> Self { let $a = self; $sub }
         }
     )* };
 }
 // Without hardware FMA `mul_add` is a library call; the portable path rounds twice instead.
 number! {
-    f32: |a, b, c| a * b + c, a + b;
-    f64: |a, b, c| a * b + c, a + b;
-    i64: |a, b, c| a.wrapping_mul(b).wrapping_add(c), a.wrapping_add(b);
+    f32: Some(0.5), |a, b, c| a * b + c, a + b, a - b;
+    f64: Some(0.5), |a, b, c| a * b + c, a + b, a - b;
+    i64: None, |a, b, c| a.wrapping_mul(b).wrapping_add(c), a.wrapping_add(b), a.wrapping_sub(b);
 }
 
 /// Work compiled once per instruction set.
@@ -73,8 +80,40 @@ pub(crate) unsafe trait Simd: Copy + 'static {
     unsafe fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// `a + b`.
     unsafe fn plus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a - b`.
+    unsafe fn minus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Runs `task` compiled for this instruction set.
     unsafe fn enter<T: Task<Element = Self::Element>>(task: &T);
+
+    /// The lanes of even number of `a` and then of `b`, and those of odd number.
+    #[inline(always)]
+    unsafe fn unzip(a: Self::Vector, b: Self::Vector) -> (Self::Vector, Self::Vector) {
+        let (from, mut to) = ([a, b], [a, b]);
+        // SAFETY: two vectors may be read and written as their lanes.
+        unsafe {
+            let (from, to) = (from.as_ptr().cast::<Self::Element>(), to.as_mut_ptr().cast::<Self::Element>());
+            for i in 0..Self::LANES {
+                *to.add(i) = *from.add(2 * i);
+                *to.add(Self::LANES + i) = *from.add(2 * i + 1);
+            }
+        }
+        (to[0], to[1])
+    }
+
+    /// The lanes of `a` and `b` in turns: what [`Simd::unzip`] undoes.
+    #[inline(always)]
+    unsafe fn zip(a: Self::Vector, b: Self::Vector) -> (Self::Vector, Self::Vector) {
+        let (from, mut to) = ([a, b], [a, b]);
+        // SAFETY: as above.
+        unsafe {
+            let (from, to) = (from.as_ptr().cast::<Self::Element>(), to.as_mut_ptr().cast::<Self::Element>());
+            for i in 0..Self::LANES {
+                *to.add(2 * i) = *from.add(i);
+                *to.add(2 * i + 1) = *from.add(Self::LANES + i);
+            }
+        }
+        (to[0], to[1])
+    }
 
     /// Writes the transpose of the `rows x columns` block at `source` (rows `source_stride` apart, at most `LANES` of
     /// each) to `target`, whose rows are `target_stride` apart.
@@ -218,6 +257,10 @@ unsafe impl<E: Number> Simd for Portable<E> {
         std::array::from_fn(|i| a[i].plus(b[i]))
     }
     #[inline(always)]
+    unsafe fn minus(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        std::array::from_fn(|i| a[i].minus(b[i]))
+    }
+    #[inline(always)]
     unsafe fn enter<T: Task<Element = E>>(task: &T) {
         // SAFETY: the caller's; no special instructions.
         unsafe { task.run::<Self>() }
@@ -255,7 +298,7 @@ mod x86 {
     }
     /// The methods that are one intrinsic each.
     macro_rules! plain {
-        ($vector:ty, $element:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident, $add:ident) => {
+        ($vector:ty, $element:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $fma:ident, $add:ident, $sub:ident) => {
             type Element = $element;
             type Vector = $vector;
             const LANES: usize = $lanes;
@@ -284,6 +327,11 @@ mod x86 {
                 // SAFETY: the caller's.
                 unsafe { $add(a, b) }
             }
+            #[inline(always)]
+            unsafe fn minus(a: $vector, b: $vector) -> $vector {
+                // SAFETY: the caller's.
+                unsafe { $sub(a, b) }
+            }
         };
     }
 
@@ -292,7 +340,17 @@ mod x86 {
     pub(crate) struct Avx512F32;
     // SAFETY: the intrinsics touch exactly the named elements; masked-off lanes do not fault.
     unsafe impl Simd for Avx512F32 {
-        plain!(__m512, f32, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_add_ps);
+        plain!(
+            __m512,
+            f32,
+            16,
+            _mm512_set1_ps,
+            _mm512_loadu_ps,
+            _mm512_storeu_ps,
+            _mm512_fmadd_ps,
+            _mm512_add_ps,
+            _mm512_sub_ps
+        );
         const ROWS: usize = 8;
         const TILES: &'static [[Tile<f32>; 3]] =
             tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F32, [1, 2, 4, 8]);
@@ -313,6 +371,24 @@ mod x86 {
             unsafe { _mm512_mask_storeu_ps(p, ((1u32 << n) - 1) as u16, v) }
         }
         #[inline(always)]
+        unsafe fn unzip(a: __m512, b: __m512) -> (__m512, __m512) {
+            // SAFETY: the caller's.
+            unsafe {
+                let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+                (_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b))
+            }
+        }
+        #[inline(always)]
+        unsafe fn zip(a: __m512, b: __m512) -> (__m512, __m512) {
+            // SAFETY: the caller's.
+            unsafe {
+                let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+                (_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b))
+            }
+        }
+        #[inline(always)]
         unsafe fn transpose(s: *const f32, ss: usize, rows: usize, columns: usize, t: *mut f32, ts: usize) {
             // SAFETY: the caller's. The usual case is compiled apart.
             unsafe {
@@ -331,8 +407,10 @@ mod x86 {
         // SAFETY: the caller's; rows and columns past the end are neither read nor written.
         unsafe {
             let mask = ((1u32 << columns) - 1) as u16;
-            let r: [__m512; 16] =
-                std::array::from_fn(|i| _mm512_maskz_loadu_ps(if i < rows { mask } else { 0 }, s.wrapping_add(i * ss)));
+            let mut r = [_mm512_setzero_ps(); 16];
+            for (i, r) in r.iter_mut().enumerate() {
+                *r = _mm512_maskz_loadu_ps(if i < rows { mask } else { 0 }, s.wrapping_add(i * ss));
+            }
             // 4x4 blocks inside 128-bit lanes, then the lanes.
             let mut u = r;
             for q in 0..4 {
@@ -371,7 +449,17 @@ mod x86 {
     pub(crate) struct Avx512F64;
     // SAFETY: the intrinsics touch exactly the named elements; masked-off lanes do not fault.
     unsafe impl Simd for Avx512F64 {
-        plain!(__m512d, f64, 8, _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd, _mm512_add_pd);
+        plain!(
+            __m512d,
+            f64,
+            8,
+            _mm512_set1_pd,
+            _mm512_loadu_pd,
+            _mm512_storeu_pd,
+            _mm512_fmadd_pd,
+            _mm512_add_pd,
+            _mm512_sub_pd
+        );
         const ROWS: usize = 8;
         const TILES: &'static [[Tile<f64>; 3]] =
             tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F64, [1, 2, 4, 8]);
@@ -401,7 +489,17 @@ mod x86 {
     pub(crate) struct Avx2F32;
     // SAFETY: the intrinsics touch exactly the named elements; masked-off lanes do not fault.
     unsafe impl Simd for Avx2F32 {
-        plain!(__m256, f32, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_add_ps);
+        plain!(
+            __m256,
+            f32,
+            8,
+            _mm256_set1_ps,
+            _mm256_loadu_ps,
+            _mm256_storeu_ps,
+            _mm256_fmadd_ps,
+            _mm256_add_ps,
+            _mm256_sub_ps
+        );
         const ROWS: usize = 4;
         const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 4]);
         enter!("avx2,fma,bmi1,bmi2");
@@ -415,6 +513,31 @@ mod x86 {
             // SAFETY: the caller's; `n <= 8` keeps the mask inside the table.
             unsafe { _mm256_maskstore_ps(p, _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast()), v) }
         }
+        #[inline(always)]
+        unsafe fn load_between(p: *const f32, begin: usize, end: usize) -> __m256 {
+            // SAFETY: the caller's; both are at most 8.
+            unsafe {
+                let [begin, end] = [begin, end].map(|n| _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast()));
+                _mm256_maskload_ps(p, _mm256_andnot_si256(begin, end))
+            }
+        }
+        #[inline(always)]
+        unsafe fn unzip(a: __m256, b: __m256) -> (__m256, __m256) {
+            // SAFETY: the caller's.
+            unsafe {
+                let (low, high) = (_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
+                let (even, odd) = (_mm256_shuffle_ps::<0x88>(low, high), _mm256_shuffle_ps::<0xdd>(low, high));
+                (even, odd)
+            }
+        }
+        #[inline(always)]
+        unsafe fn zip(a: __m256, b: __m256) -> (__m256, __m256) {
+            // SAFETY: the caller's.
+            unsafe {
+                let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
+            }
+        }
     }
 
     /// 256-bit vectors of `f64`.
@@ -422,7 +545,17 @@ mod x86 {
     pub(crate) struct Avx2F64;
     // SAFETY: the intrinsics touch exactly the named elements; masked-off lanes do not fault.
     unsafe impl Simd for Avx2F64 {
-        plain!(__m256d, f64, 4, _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd, _mm256_add_pd);
+        plain!(
+            __m256d,
+            f64,
+            4,
+            _mm256_set1_pd,
+            _mm256_loadu_pd,
+            _mm256_storeu_pd,
+            _mm256_fmadd_pd,
+            _mm256_add_pd,
+            _mm256_sub_pd
+        );
         const ROWS: usize = 4;
         const TILES: &'static [[Tile<f64>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F64, [1, 2, 4]);
         enter!("avx2,fma,bmi1,bmi2");

@@ -228,6 +228,57 @@ fn large_shapes_equal_the_definition() {
     }
 }
 
+/// Neighbours of 3 x 3 over many channels: narrow and wide rows, odd sizes, groups, slices of volumes, areas cut along rows.
+#[test]
+fn many_channels_equal_the_definition() {
+    let _alone = alone();
+    at_every_level(|| {
+        let shape = |batch, from, to, groups, input: [usize; 3], padding| {
+            ConvShape::new(batch, from, to, groups, input, [1, 3, 3], [1; 3], [0, padding, padding], [1; 3]).unwrap()
+        };
+        let shapes = [
+            shape(3, 32, 33, 1, [1, 9, 11], 1),
+            shape(1, 33, 50, 1, [1, 8, 41], 0),
+            shape(2, 64, 64, 2, [1, 10, 7], 2),
+            shape(1, 17, 70, 1, [3, 5, 12], 1),
+            shape(1, 40, 32, 1, [1, 4, 420], 1),
+        ];
+        for (i, shape) in shapes.into_iter().enumerate() {
+            assert!(winograd::suits::<f32>(&Gather::forward(&shape), true));
+            check_all::<f32>(&shape, i as u64);
+            check_all::<f32>(&shape.channels_last(), i as u64);
+        }
+        check_all::<f64>(&shapes[0], 9);
+    });
+}
+
+/// What is computed in tiles must not spread an infinity over them.
+#[test]
+fn infinities_do_not_fill_tiles() {
+    let _alone = alone();
+    let s = ConvShape::new(1, 32, 32, 1, [1, 20, 20], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]).unwrap();
+    for s in [s, s.channels_last()] {
+        let (mut x, w) = (vec![1f32; s.input_len()], vec![1f32; s.weight_len()]);
+        x[index(s.input, 32, s.channels_last, 0, 3, [0, 6, 9])] = f32::INFINITY;
+        x[index(s.input, 32, s.channels_last, 0, 7, [0, 15, 2])] = 3e38;
+        let mut y = vec![0f32; s.output_len()];
+        // SAFETY: the arrays have the shape's sizes.
+        unsafe { forward(DType::F32, &s, bytes(&x), bytes(&w), None, bytes_mut(&mut y)) };
+        for h in 0..20usize {
+            for w in 0..20usize {
+                let found = y[index(s.output, 32, s.channels_last, 0, 5, [0, h, w])];
+                let near = |y: usize, x: usize| h.abs_diff(y) <= 1 && w.abs_diff(x) <= 1;
+                let edge = |i: usize| if i == 0 || i == 19 { 2.0 } else { 3.0 };
+                match (near(6, 9), near(15, 2)) {
+                    (true, _) => assert_eq!(found, f32::INFINITY),
+                    (_, true) => assert!(found.is_finite() && found > 2.9e38),
+                    _ => assert_eq!(found, 32.0 * edge(h) * edge(w)),
+                }
+            }
+        }
+    }
+}
+
 /// A zero of the padding or between rows must not turn an infinity elsewhere into NaN.
 #[test]
 fn infinities_stay_where_they_are() {
@@ -248,7 +299,13 @@ fn infinities_stay_where_they_are() {
 #[test]
 fn the_thread_count_changes_no_bit() {
     let _alone = alone();
-    let s = ConvShape::new(4, 24, 32, 1, [1, 20, 20], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]).unwrap();
+    for channels in [24, 48] {
+        the_bits_of(channels);
+    }
+}
+
+fn the_bits_of(channels: usize) {
+    let s = ConvShape::new(4, channels, 32, 1, [1, 20, 20], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]).unwrap();
     let mut numbers = Numbers(7);
     let mut random = |n: usize| (0..n).map(|_| numbers.next() as f32 / 1e15 - 4.0).collect::<Vec<f32>>();
     let (x, w, y) = (random(s.input_len()), random(s.weight_len()), random(s.output_len()));
