@@ -70,7 +70,7 @@ impl Kernel for Fill {
             while at + size_of::<Line>() <= bytes {
                 match streams {
                     true => stream::store::<I, _, 4>(dst.add(at).cast(), &whole),
-                    false => dst.add(at).cast::<Line>().write_unaligned(whole),
+                    false => stream::keep::<I, _, 4>(dst.add(at).cast(), &whole),
                 }
                 at += size_of::<Line>();
             }

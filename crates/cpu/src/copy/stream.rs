@@ -1,4 +1,4 @@
-//! Stores that go past the caches.
+//! Stores of whole cache lines: such that go past the caches, and such that do not.
 //!
 //! An output that no cache will hold costs memory traffic twice when it is stored as usual: its lines are read before
 //! they are written. Measured on 2 cores with 32 MiB of last-level cache: adding two arrays of 40 MB into a third goes
@@ -22,6 +22,27 @@ pub(crate) fn streams(bytes: usize) -> bool {
 /// `to` must be valid for it and aligned to a cache line, and the machine must have `I`.
 #[inline(always)]
 pub(crate) unsafe fn store<I: Isa, T: Copy, const N: usize>(to: *mut T, block: &[T; N]) {
+    // SAFETY: the caller's contract.
+    unsafe { put::<I, T, N, true>(to, block) }
+}
+
+/// Stores `block`, a whole number of cache lines, by the widest vectors: of a loop over an array of bytes, compilers make
+/// narrower ones, which do not keep up with a cache.
+///
+/// # Safety
+/// `to` must be valid for it, and the machine must have `I`.
+#[inline(always)]
+pub(crate) unsafe fn keep<I: Isa, T: Copy, const N: usize>(to: *mut T, block: &[T; N]) {
+    // SAFETY: the caller's contract.
+    unsafe { put::<I, T, N, false>(to, block) }
+}
+
+/// As [`store`] or [`keep`].
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn put<I: Isa, T: Copy, const N: usize, const PAST: bool>(to: *mut T, block: &[T; N]) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's contract; `I` has the instructions of its width.
     unsafe {
@@ -29,10 +50,13 @@ pub(crate) unsafe fn store<I: Isa, T: Copy, const N: usize>(to: *mut T, block: &
         let (to, from) = (to.cast::<u8>(), (&raw const *block).cast::<u8>());
         for at in (0..size_of_val(block)).step_by(I::VECTOR_BYTES) {
             let (to, from) = (to.add(at), from.add(at));
-            match I::VECTOR_BYTES {
-                64 => _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())),
-                32 => _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast())),
-                _ => _mm_stream_si128(to.cast(), _mm_loadu_si128(from.cast())),
+            match (I::VECTOR_BYTES, PAST) {
+                (64, true) => _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())),
+                (64, false) => _mm512_storeu_si512(to.cast(), _mm512_loadu_si512(from.cast())),
+                (32, true) => _mm256_stream_si256(to.cast(), _mm256_loadu_si256(from.cast())),
+                (32, false) => _mm256_storeu_si256(to.cast(), _mm256_loadu_si256(from.cast())),
+                (_, true) => _mm_stream_si128(to.cast(), _mm_loadu_si128(from.cast())),
+                (_, false) => _mm_storeu_si128(to.cast(), _mm_loadu_si128(from.cast())),
             }
         }
     }
