@@ -8,7 +8,7 @@ mod cast;
 mod fill;
 mod join;
 pub(crate) mod stream;
-mod transpose;
+pub(crate) mod transpose;
 
 pub use cast::{CastStrip, cast_strip};
 pub use fill::fill_strided;

@@ -3,6 +3,8 @@
 //! Each block of places first gets its neighbours along every axis, then the corners that they span: where each is and
 //! with which weight. The channels then go through the same corners, and all loops over a block's places vectorise.
 
+mod pixels;
+
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, Number, run, select};
 use flambeau_base::iter::GRAIN;
@@ -151,6 +153,9 @@ impl<W> Images<'_, W> {
 
 /// The samples (batch, channels, places).
 pub fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T::Wide]) {
+    if pixels::pay(s, images) {
+        return pixels::sample::<T>(s, images, out);
+    }
     let out = Shared(out.as_mut_ptr());
     images.blocks(&|blocks| {
         // SAFETY: every block writes its own places.
@@ -160,6 +165,9 @@ pub fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T
 
 /// The gradient with respect to the images, given that of the samples; `out` must hold zeros.
 pub fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
+    if pixels::pay(s, images) {
+        return pixels::image_gradient::<T>(s, images, g, out);
+    }
     let groups = images.channels.div_ceil(PLANES);
     let out = Shared(out.as_mut_ptr());
     parallel_for(images.batch * groups, GRAIN.div_ceil((images.places * PLANES * 4).max(1)), &|range| {
@@ -174,6 +182,9 @@ pub fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &
 
 /// The gradient with respect to the places.
 pub fn grid_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
+    if pixels::pay(s, images) {
+        return pixels::grid_gradient::<T>(s, images, g, out);
+    }
     let out = Shared(out.as_mut_ptr());
     images.blocks(&|blocks| {
         // SAFETY: every block writes its own places.
@@ -424,6 +435,23 @@ impl<W: Adjacent> Corners<W> {
         }
     }
 
+    /// How the corners' weights change along each of `n` axes.
+    #[inline(always)]
+    fn slopes(&self, n: usize, slopes: &mut [[[W; BLOCK]; CORNERS]; 3]) {
+        for (a, slopes) in slopes[..n].iter_mut().enumerate() {
+            for (k, slopes) in slopes[..self.count].iter_mut().enumerate() {
+                let places = self.places(k);
+                for (p, slope) in slopes.iter_mut().enumerate() {
+                    let factor = |b: usize| {
+                        let axis = &self.axes[b];
+                        if a == b { axis.slope[places[b]][p] } else { axis.weight[places[b]][p] }
+                    };
+                    *slope = factor(0) * factor(1) * factor(2);
+                }
+            }
+        }
+    }
+
     /// Which neighbour along each axis corner `k` is.
     #[inline(always)]
     fn places(&self, k: usize) -> [usize; 3] {
@@ -583,20 +611,8 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
         for block in blocks {
             let (image, start) = images.block(block);
             c.find::<T>(s, images, image, start);
-            // How a corner's weight changes along each axis.
             let mut slopes = [[[T::Wide::ZERO; BLOCK]; CORNERS]; 3];
-            for (a, slopes) in slopes[..n].iter_mut().enumerate() {
-                for (k, slopes) in slopes[..c.count].iter_mut().enumerate() {
-                    let places = c.places(k);
-                    for (p, slope) in slopes.iter_mut().enumerate() {
-                        let factor = |b: usize| {
-                            let axis = &c.axes[b];
-                            if a == b { axis.slope[places[b]][p] } else { axis.weight[places[b]][p] }
-                        };
-                        *slope = factor(0) * factor(1) * factor(2);
-                    }
-                }
-            }
+            c.slopes(n, &mut slopes);
             let mut sums = [[T::Wide::ZERO; BLOCK]; 3];
             for channel in 0..images.channels {
                 let plane = image * images.channels + channel;
