@@ -240,13 +240,15 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
         return unsafe { backward_parted::<T>(plan, planes) };
     }
     let shape = plan.shape;
-    let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
-    let output = depth * height * width;
+    let output: usize = shape.output.iter().product();
     let same = T::DTYPE == T::Compute::DTYPE;
+    let max = plan.operation == Operation::MaxBackward;
     let mut plane_memory = vec![T::Compute::default(); if same { 0 } else { input }];
-    let mut row_memory = vec![T::Compute::default(); width];
-    let windows = &plan.windows;
+    // Gradients in the type they are computed in: all of a plane, or a row of them and a line that they are spread over.
+    let row_len = if max { output } else { shape.output[2] };
+    let mut row_memory = vec![T::Compute::default(); row_len];
+    let mut line_memory = vec![T::Compute::default(); if max { 0 } else { shape.input[2] }];
     for plane in planes {
         // SAFETY: the plane is inside the arrays; windows and indices are inside the plane.
         unsafe {
@@ -257,17 +259,46 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
                 *y.add(i) = T::Compute::default();
             }
             let row = row_memory.as_mut_ptr();
-            for line in 0..depth * height {
-                widen::<T, T::Compute>(source.add(line * width), row, width);
-                let Operation::AverageBackward(divisor) = plan.operation else {
-                    let indices = plan.indices.add(plane * output + line * width);
-                    for w in 0..width {
-                        let to = y.add(*indices.add(w) as usize);
-                        *to = (*to).add(*row.add(w));
-                    }
-                    continue;
-                };
-                let (wd, wh) = (&windows.axes[0][line / height], &windows.axes[1][line % height]);
+            if max {
+                let from = if same { source.cast::<T::Compute>() } else { row.cast_const() };
+                if !same {
+                    widen::<T, T::Compute>(source, row, output);
+                }
+                let indices = plan.indices.add(plane * output);
+                for i in 0..output {
+                    let to = y.add(*indices.add(i) as usize);
+                    *to = (*to).add(*from.add(i));
+                }
+            } else {
+                spread_plane::<T>(plan, source, y, row, line_memory.as_mut_ptr());
+            }
+            if !same {
+                narrow::<T, T::Compute>(y, result, input);
+            }
+        }
+    }
+}
+
+/// Adds a plane's gradients of averages to those of its inputs, given room for a row of the ones and a line of the others.
+///
+/// # Safety
+/// The arrays are valid for a plane, a row and a line.
+#[inline(always)]
+unsafe fn spread_plane<T: Pooled>(
+    plan: &Plan<'_>,
+    source: *const T,
+    y: *mut T::Compute,
+    row: *mut T::Compute,
+    line: *mut T::Compute,
+) {
+    let Operation::AverageBackward(divisor) = plan.operation else { return };
+    let (windows, [_, input_height, input_width]) = (&plan.windows, plan.shape.input);
+    let [_, height, width] = plan.shape.output;
+    for (d, wd) in windows.axes[0].iter().enumerate() {
+        for (h, wh) in windows.axes[1].iter().enumerate() {
+            // SAFETY: the caller's; windows are inside the plane.
+            unsafe {
+                widen::<T, T::Compute>(source.add((d * height + h) * width), row, width);
                 for (w, window) in windows.axes[2].iter().enumerate() {
                     let own = wd.divisor * wh.divisor * window.divisor;
                     let by = if divisor != 0 { divisor } else { own as i64 };
@@ -275,18 +306,24 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
                         *row.add(w) = (*row.add(w)).div(T::Compute::from_i64(by));
                     }
                 }
+                let uneven = windows.taps.is_empty();
+                if uneven {
+                    // All lines of a window get the same.
+                    std::slice::from_raw_parts_mut(line, input_width).fill(T::Compute::default());
+                    for (w, window) in windows.axes[2].iter().enumerate() {
+                        let g = *row.add(w);
+                        for k in 0..window.count {
+                            let to = line.add(window.start + k);
+                            *to = (*to).add(g);
+                        }
+                    }
+                }
                 for i in 0..wd.count {
                     for j in 0..wh.count {
-                        let at = ((wd.start + i * wd.step) * shape.input[1] + wh.start + j * wh.step) * shape.input[2];
+                        let at = ((wd.start + i * wd.step) * input_height + wh.start + j * wh.step) * input_width;
                         let to = y.add(at);
-                        if windows.taps.is_empty() {
-                            for (w, window) in windows.axes[2].iter().enumerate() {
-                                let g = *row.add(w);
-                                for k in 0..window.count {
-                                    let to = to.add(window.start + k);
-                                    *to = (*to).add(g);
-                                }
-                            }
+                        if uneven {
+                            spread(line, to, 1, input_width);
                             continue;
                         }
                         for tap in &windows.taps {
@@ -299,9 +336,6 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
                         }
                     }
                 }
-            }
-            if !same {
-                narrow::<T, T::Compute>(y, result, input);
             }
         }
     }
