@@ -5,7 +5,7 @@ use super::{Adjacent, BLOCK, CORNERS, Corners, Images, Interpolation, Sampled, S
 use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::copy::transpose::{Matrix, transpose};
-use crate::math::{Float, Isa, Kernel, Number, run, select};
+use crate::math::{Isa, Kernel, Number, run, select};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
