@@ -431,7 +431,9 @@ unsafe fn real_outer<E: Dispatch>(
     unsafe {
         if gather.source_channels == 1 && gather.result_channels == 1 && gather.taps.len() <= depthwise::MOST_TERMS {
             depthwise::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
-        } else {
+        } else if !(winograd::suits::<E>(&gather, access.same)
+            && winograd::weight_gradient(&gather, shape.channels_last, input.cast(), gradient.cast(), sums))
+        {
             weight_gradient::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
         }
         if !access.same {

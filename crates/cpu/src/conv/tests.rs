@@ -237,10 +237,10 @@ fn many_channels_equal_the_definition() {
             ConvShape::new(batch, from, to, groups, input, [1, 3, 3], [1; 3], [0, padding, padding], [1; 3]).unwrap()
         };
         let shapes = [
-            shape(3, 32, 33, 1, [1, 9, 11], 1),
-            shape(1, 33, 50, 1, [1, 8, 41], 0),
-            shape(2, 64, 64, 2, [1, 10, 7], 2),
-            shape(1, 17, 70, 1, [3, 5, 12], 1),
+            shape(4, 32, 33, 1, [1, 9, 11], 1),
+            shape(1, 33, 50, 1, [1, 14, 41], 0),
+            shape(4, 64, 64, 2, [1, 10, 7], 2),
+            shape(1, 17, 70, 1, [6, 5, 12], 1),
             shape(1, 40, 32, 1, [1, 4, 420], 1),
         ];
         for (i, shape) in shapes.into_iter().enumerate() {
@@ -276,6 +276,15 @@ fn infinities_do_not_fill_tiles() {
                 }
             }
         }
+        // Only one tap of one result reads a corner.
+        let s = ConvShape { padding: [0; 3], output: [1, 18, 18], ..s };
+        let (mut x, y) = (vec![1f32; s.input_len()], vec![1f32; s.output_len()]);
+        x[index(s.input, 32, s.channels_last, 0, 3, [0, 0, 19])] = f32::INFINITY;
+        let mut w = vec![0f32; s.weight_len()];
+        // SAFETY: as above.
+        unsafe { backward_weight(DType::F32, &s, bytes(&x), bytes(&y), bytes_mut(&mut w)) };
+        let corner = |i: usize| i / 9 % 32 == 3 && i % 9 == 2;
+        assert!(w.iter().enumerate().all(|(i, v)| *v == if corner(i) { f32::INFINITY } else { 324.0 }));
     }
 }
 

@@ -21,7 +21,7 @@ const TASK_ROWS: usize = 576;
 /// With more taps than this, products with padding are not left out.
 const MOST_TAPS: usize = 64;
 /// Tasks to aim for when the weight alone gives fewer.
-const WANTED_TASKS: usize = 16;
+pub(super) const WANTED_TASKS: usize = 16;
 /// Partial weights are kept to this many numbers in all.
 const MOST_PARTIAL: usize = 1 << 20;
 
@@ -339,16 +339,24 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
         }
     });
     if parts > 1 {
-        let (partial, weight) = (Shared(memory.get()), Shared(weight));
-        parallel_for(len, 1 << 15, &|range| {
-            for i in range {
-                // SAFETY: every part holds `len` sums; the pieces are disjoint.
-                unsafe {
-                    let sum =
-                        (1..parts).fold(*partial.get().add(i), |sum, p| sum.plus(*partial.get().add(p * len + i)));
-                    *weight.get().add(i) = sum;
-                }
-            }
-        });
+        // SAFETY: every part has written its `len` sums; the weight holds as many.
+        unsafe { add_parts(memory.get(), parts, len, weight) };
     }
+}
+
+/// Adds up parts of `len` sums, one after the other in memory.
+///
+/// # Safety
+/// The memory and the sum's are valid, and apart.
+pub(super) unsafe fn add_parts<E: Number>(partial: *const E, parts: usize, len: usize, sum: *mut E) {
+    let (partial, weight) = (Shared(partial.cast_mut()), Shared(sum));
+    parallel_for(len, 1 << 15, &|range| {
+        for i in range {
+            // SAFETY: the caller's; the pieces are disjoint.
+            unsafe {
+                let first = *partial.get().add(i);
+                *weight.get().add(i) = (1..parts).fold(first, |sum, p| sum.plus(*partial.get().add(p * len + i)));
+            }
+        }
+    });
 }

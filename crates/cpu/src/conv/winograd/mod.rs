@@ -10,17 +10,21 @@
 //! Tiles lie row after row, image after image. Vectors run over tiles where channels are planes, and over channels where
 //! they are last; products are the micro-kernel's ([`kernel`](super::kernel)).
 
+mod points;
+mod weight;
+
+pub(crate) use weight::weight_gradient;
+
 use super::geometry::{Axis, Gather};
 use super::kernel::{Call, Start, Term, rows_of};
 use super::pixels::Panels;
 use super::planes::{Operands, TASK_WORK, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
+use points::{Area, POINTS, Source, turn, turned};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Points of a tile.
-const POINTS: usize = 16;
 /// Numbers of a task's source points: half a second-level cache of `f32`.
 const TASK_POINTS: usize = 1 << 17;
 /// Tiles of a task, at least and at most: fewer read the weights too often.
@@ -58,13 +62,6 @@ fn plain(a: &Axis) -> bool {
     a.step == 1 && a.spacing == 1 && a.start == 0
 }
 
-/// The points of four values along one axis of the source.
-#[inline(always)]
-unsafe fn source_line<S: Simd>([a, b, c, d]: [S::Vector; 4]) -> [S::Vector; 4] {
-    // SAFETY: the caller's: the machine has `S`.
-    unsafe { [S::minus(a, c), S::plus(b, c), S::minus(c, b), S::minus(b, d)] }
-}
-
 /// The points of three weights along one axis.
 #[inline(always)]
 unsafe fn weight_line<S: Simd>([a, b, c]: [S::Vector; 3], half: S::Vector) -> [S::Vector; 4] {
@@ -83,52 +80,11 @@ unsafe fn result_line<S: Simd>([a, b, c, d]: [S::Vector; 4]) -> [S::Vector; 2] {
     unsafe { [S::plus(S::plus(a, b), c), S::minus(S::minus(b, c), d)] }
 }
 
-/// Rows as columns.
-#[inline(always)]
-fn turned<T: Copy, const R: usize, const C: usize>(x: [[T; C]; R]) -> [[T; R]; C] {
-    let mut y = [[x[0][0]; R]; C];
-    for (i, row) in x.iter().enumerate() {
-        for (y, x) in y.iter_mut().zip(row) {
-            y[i] = *x;
-        }
-    }
-    y
-}
-
-/// Where `width` places from `first` on, which may be negative, lie in `size` places.
-#[inline(always)]
-fn clip(first: isize, width: usize, size: usize) -> (usize, usize) {
-    let at = |x: isize| x.clamp(0, width as isize) as usize;
-    let (begin, end) = (at(-first), at(size as isize - first));
-    (begin.min(end), end)
-}
-
-/// A run of tiles in a row.
-struct Run {
-    /// The image, the slice of it, and the row and first column of tiles.
-    image: usize,
-    slice: usize,
-    row: usize,
-    column: usize,
-    /// How many tiles.
-    len: usize,
-    /// The number of the first one in the task.
-    index: usize,
-}
-
 struct Plan<'a, E> {
     gather: &'a Gather,
     operands: Operands<E>,
     channels_last: bool,
-    /// Rows and columns of tiles of a slice.
-    grid: [usize; 2],
-    /// Rows, of all slices one after the other, and columns of a task.
-    task: [usize; 2],
-    /// Tiles of a task, filled up to a whole vector.
-    tiles: usize,
-    /// Numbers between a tile's points of neighbouring channels, and between neighbouring points.
-    stride: usize,
-    point: usize,
+    source: Source<'a, E>,
     panels: Panels,
     /// Terms of a block of channels for panels of the fewest vectors and of one more.
     terms: [Vec<Term>; 2],
@@ -203,9 +159,7 @@ impl<E: Number> Task for WeightTask<'_, E> {
 struct TileTask<'a, E> {
     plan: &'a Plan<'a, E>,
     group: usize,
-    /// Rows of tiles of all slices, and columns.
-    rows: Range<usize>,
-    columns: Range<usize>,
+    area: Area,
     panels: Range<usize>,
     /// The points of the weights of `known` panels.
     weights: *const E,
@@ -217,14 +171,11 @@ impl<E: Number> Task for TileTask<'_, E> {
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let plan = self.plan;
-        let source = Scratch::<E>::new(POINTS * plan.point);
-        let sums = Scratch::<E>::new(POINTS * plan.panels.widest() * plan.tiles);
-        // SAFETY: the caller's; the scratch memory was sized for a task.
+        let source = Scratch::<E>::new(POINTS * plan.source.point);
+        let sums = Scratch::<E>::new(POINTS * plan.panels.widest() * plan.source.tiles);
+        // SAFETY: the caller's; the scratch memory was sized for an area.
         unsafe {
-            match plan.channels_last {
-                true => self.read_pixels::<S>(source.get()),
-                false => self.read_planes::<S>(source.get()),
-            }
+            plan.source.read::<S>(&self.area, self.group, 0..plan.gather.source_channels, source.get());
             for panel in self.panels.clone() {
                 self.multiply::<S>(panel, source.get(), sums.get());
                 let check = match plan.channels_last {
@@ -242,127 +193,6 @@ impl<E: Number> Task for TileTask<'_, E> {
 }
 
 impl<E: Number> TileTask<'_, E> {
-    /// The area's tiles, in runs of at most `most`.
-    #[inline(always)]
-    fn runs(&self, most: usize) -> impl Iterator<Item = Run> {
-        let (plan, columns) = (self.plan, self.columns.clone());
-        let (slices, width) = (plan.gather.axes[0].count, columns.len());
-        self.rows.clone().enumerate().flat_map(move |(i, at)| {
-            let (slice, row) = (at / plan.grid[0], at % plan.grid[0]);
-            columns.clone().step_by(most).map(move |column| Run {
-                image: slice / slices,
-                slice: slice % slices,
-                row,
-                column,
-                len: (columns.end - column).min(most),
-                index: i * width + column - columns.start,
-            })
-        })
-    }
-
-    /// Tiles of the area.
-    fn tiles(&self) -> usize {
-        self.rows.len() * self.columns.len()
-    }
-
-    /// Turns the source under the area, in planes, into points: of each point, channel by channel, the tiles.
-    #[inline(always)]
-    unsafe fn read_planes<S: Simd<Element = E>>(&self, target: *mut E) {
-        let (plan, g) = (self.plan, self.plan.gather);
-        let [depth, height, width] = &g.axes;
-        let lanes = S::LANES;
-        for channel in 0..g.source_channels {
-            // SAFETY: the target has `tiles` numbers for each channel and point; reads are clipped to the source's rows.
-            unsafe {
-                let target = target.add(channel * plan.stride);
-                let zero = S::splat(E::default());
-                for point in 0..POINTS {
-                    S::store(target.add(point * plan.point + plan.tiles - lanes), zero);
-                }
-                for run in self.runs(lanes) {
-                    let plane = ((run.image * g.groups + self.group) * g.source_channels + channel) * depth.count;
-                    let plane =
-                        self.plan.operands.source.cast::<E>().add((plane + run.slice) * height.source * width.source);
-                    let (x, y) = (width.low + 2 * run.column as isize, height.low + 2 * run.row as isize);
-                    let starts = [0, lanes, 2, lanes + 2];
-                    let limits = starts.map(|i| clip(x + i as isize, lanes, width.source));
-                    let inside = limits == [(0, lanes); 4];
-                    let mut values = [[zero; 4]; 4];
-                    for (i, line) in values.iter_mut().enumerate() {
-                        let y = y + i as isize;
-                        if y < 0 || y >= height.source as isize {
-                            continue;
-                        }
-                        let row = plane.wrapping_offset(y * width.source as isize + x);
-                        let mut v = [zero; 4];
-                        for k in 0..4 {
-                            v[k] = match inside {
-                                true => S::load(row.add(starts[k])),
-                                false => S::load_between(row.wrapping_add(starts[k]), limits[k].0, limits[k].1),
-                            };
-                        }
-                        let ((a, b), (c, d)) = (S::unzip(v[0], v[1]), S::unzip(v[2], v[3]));
-                        *line = source_line::<S>([a, b, c, d]);
-                    }
-                    // What a vector writes past its run is written again by the next.
-                    let n = lanes.min(plan.tiles - run.index);
-                    for (j, column) in turned(values).into_iter().enumerate() {
-                        for (i, v) in source_line::<S>(column).into_iter().enumerate() {
-                            let to = target.add((4 * i + j) * plan.point + run.index);
-                            if n == lanes { S::store(to, v) } else { S::store_first(to, v, n) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Turns the source under the area, channels last, into points: of each point, tile by tile, the channels.
-    #[inline(always)]
-    unsafe fn read_pixels<S: Simd<Element = E>>(&self, target: *mut E) {
-        let (plan, g) = (self.plan, self.plan.gather);
-        let [depth, height, width] = &g.axes;
-        let all = g.groups * g.source_channels;
-        for run in self.runs(1) {
-            let slice = (run.image * depth.count + run.slice) * height.source * width.source;
-            let (x, y) = (width.low + 2 * run.column as isize, height.low + 2 * run.row as isize);
-            let pixels: [[Option<usize>; 4]; 4] = std::array::from_fn(|i| {
-                std::array::from_fn(|j| {
-                    let (y, x) = (y + i as isize, x + j as isize);
-                    let inside = y >= 0 && y < height.source as isize && x >= 0 && x < width.source as isize;
-                    inside.then(|| (slice + y as usize * width.source + x as usize) * all)
-                })
-            });
-            for channel in (0..g.source_channels).step_by(S::LANES) {
-                let n = (g.source_channels - channel).min(S::LANES);
-                // SAFETY: pixels of the source, and channels of them; the target has `stride` numbers for each tile and
-                // point.
-                unsafe {
-                    let source = plan.operands.source.cast::<E>().add(self.group * g.source_channels + channel);
-                    let zero = S::splat(E::default());
-                    let mut values = [[zero; 4]; 4];
-                    for (line, pixels) in values.iter_mut().zip(&pixels) {
-                        let mut v = [zero; 4];
-                        for (v, pixel) in v.iter_mut().zip(pixels) {
-                            match *pixel {
-                                None => {}
-                                Some(at) if n == S::LANES => *v = S::load(source.add(at)),
-                                Some(at) => *v = S::load_first(source.add(at), n),
-                            }
-                        }
-                        *line = source_line::<S>(v);
-                    }
-                    let target = target.add(run.index * plan.stride + channel);
-                    for (j, column) in turned(values).into_iter().enumerate() {
-                        for (i, v) in source_line::<S>(column).into_iter().enumerate() {
-                            S::store(target.add((4 * i + j) * plan.point), v);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
     /// Multiplies a panel's weights with the source, point by point.
     #[inline(always)]
     unsafe fn multiply<S: Simd<Element = E>>(&self, panel: usize, source: *const E, sums: *mut E) {
@@ -371,25 +201,25 @@ impl<E: Number> TileTask<'_, E> {
         let (width, channels) = (vectors * S::LANES, g.source_channels);
         let columns = width.min(g.result_channels - first);
         let terms = plan.terms[vectors - plan.panels.least()].as_ptr();
-        let tile_panels = Panels::new(self.tiles(), S::LANES, 3);
+        let tile_panels = Panels::new(self.area.tiles(), S::LANES, 3);
         for point in 0..POINTS {
             // SAFETY: the weights of the panel are known; source and sums have every tile's place.
             unsafe {
                 let weights = self.weights.add(plan.weights_of(&self.known, panel) + point * channels * width);
-                let source = source.add(point * plan.point);
-                let sums = sums.add(point * width * plan.tiles);
+                let source = source.add(point * plan.source.point);
+                let sums = sums.add(point * width * plan.source.tiles);
                 for c in (0..channels).step_by(BLOCK_CHANNELS) {
                     let depth = (channels - c).min(BLOCK_CHANNELS);
                     let start = if c == 0 { Start::Zero } else { Start::Accumulate };
                     let weights = weights.add(c * width);
                     if plan.channels_last {
                         let mut tile = 0;
-                        while tile < self.tiles() {
-                            let (rows, log) = rows_of::<S>(self.tiles() - tile);
+                        while tile < self.area.tiles() {
+                            let (rows, log) = rows_of::<S>(self.area.tiles() - tile);
                             let call = Call {
                                 depth,
-                                a: source.add(tile * plan.stride + c),
-                                a_rows: std::array::from_fn(|i| i * plan.stride),
+                                a: source.add(tile * plan.source.stride + c),
+                                a_rows: std::array::from_fn(|i| i * plan.source.stride),
                                 terms,
                                 b: weights,
                                 c: sums.add(tile * width),
@@ -412,9 +242,9 @@ impl<E: Number> TileTask<'_, E> {
                                 a: weights.add(column),
                                 a_rows: std::array::from_fn(|i| i),
                                 terms,
-                                b: source.add(c * plan.stride + tile),
-                                c: sums.add(column * plan.tiles + tile),
-                                c_rows: std::array::from_fn(|i| i * plan.tiles),
+                                b: source.add(c * plan.source.stride + tile),
+                                c: sums.add(column * plan.source.tiles + tile),
+                                c_rows: std::array::from_fn(|i| i * plan.source.tiles),
                                 columns: vectors * S::LANES,
                                 start,
                             };
@@ -434,7 +264,7 @@ impl<E: Number> TileTask<'_, E> {
         let op = &plan.operands;
         let [depth, height, width] = &g.axes;
         let (first, vectors) = plan.panels.get(panel);
-        let point = vectors * S::LANES * plan.tiles;
+        let point = vectors * S::LANES * plan.source.tiles;
         // SAFETY: the sums of every tile and channel are there; the places are this task's.
         unsafe {
             let zero = S::splat(E::default());
@@ -442,8 +272,8 @@ impl<E: Number> TileTask<'_, E> {
             for column in 0..(vectors * S::LANES).min(g.result_channels - first) {
                 let channel = self.group * g.result_channels + first + column;
                 let bias = if op.bias.is_null() { zero } else { S::splat(*op.bias.add(channel)) };
-                for run in self.runs(S::LANES) {
-                    let from = sums.add(column * plan.tiles + run.index);
+                for run in self.area.runs(S::LANES) {
+                    let from = sums.add(column * plan.source.tiles + run.index);
                     let mut columns = [[zero; 2]; 4];
                     for (j, column) in columns.iter_mut().enumerate() {
                         let mut v = [zero; 4];
@@ -482,13 +312,13 @@ impl<E: Number> TileTask<'_, E> {
         let op = &plan.operands;
         let [depth, height, width] = &g.axes;
         let (first, vectors) = plan.panels.get(panel);
-        let point = vectors * S::LANES * plan.tiles;
+        let point = vectors * S::LANES * plan.source.tiles;
         let all = g.groups * g.result_channels;
         // SAFETY: as there.
         unsafe {
             let zero = S::splat(E::default());
             let mut check = zero;
-            for run in self.runs(1) {
+            for run in self.area.runs(1) {
                 let slice = (run.image * depth.count + run.slice) * height.count * width.count;
                 let (x, y) = (2 * run.column, 2 * run.row);
                 for column in (0..vectors * S::LANES).step_by(S::LANES) {
@@ -527,47 +357,6 @@ impl<E> Plan<'_, E> {
     }
 }
 
-/// Turns matrices, each of `rows x columns` numbers, around.
-struct TurnTask<E> {
-    source: *const E,
-    target: *mut E,
-    rows: usize,
-    columns: usize,
-    /// Strips of a vector's rows, matrix by matrix.
-    strips: Range<usize>,
-}
-
-impl<E: Number> Task for TurnTask<E> {
-    type Element = E;
-    #[inline(always)]
-    unsafe fn run<S: Simd<Element = E>>(&self) {
-        let each = self.rows.div_ceil(S::LANES);
-        for strip in self.strips.clone() {
-            let (matrix, row) = (strip / each * self.rows * self.columns, strip % each * S::LANES);
-            for column in (0..self.columns).step_by(S::LANES) {
-                let sizes = [self.rows - row, self.columns - column].map(|n| n.min(S::LANES));
-                // SAFETY: a block of the caller's matrix.
-                unsafe {
-                    let from = self.source.add(matrix + row * self.columns + column);
-                    let to = self.target.add(matrix + column * self.rows + row);
-                    S::transpose(from, self.columns, sizes[0], sizes[1], to, self.rows);
-                }
-            }
-        }
-    }
-}
-
-/// Turns `count` matrices around.
-unsafe fn turn<E: Dispatch>(source: *const E, target: *mut E, count: usize, rows: usize, columns: usize) {
-    let (source, target) = (Shared(source.cast_mut()), Shared(target));
-    let grain = (1usize << 15).div_ceil(E::lanes() * columns.max(1));
-    parallel_for(count * rows.div_ceil(E::lanes()), grain, &|strips| {
-        let task = TurnTask { source: source.get().cast_const(), target: target.get(), rows, columns, strips };
-        // SAFETY: the caller's; every strip has its own place.
-        unsafe { E::dispatch(&task) };
-    });
-}
-
 /// Computes a gather that [suits](suits). `false` where a result is not finite: then all of them are to be computed the
 /// direct way.
 ///
@@ -596,22 +385,15 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
 
 /// As [`gather`], in the layout that the tensors have.
 unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) -> bool {
-    let [depth, height, width] = &g.axes;
     let lanes = E::lanes();
-    let grid = [height.count.div_ceil(2), width.count.div_ceil(2)];
-    let rows = g.batch * depth.count * grid[0];
     let most = (TASK_POINTS / (POINTS * g.source_channels)).clamp(TASK_TILES[0], TASK_TILES[1]);
-    let columns = grid[1].div_ceil(grid[1].div_ceil(most));
-    let task = [rows.div_ceil(rows.div_ceil((most / columns).max(1))), columns];
-    let tiles = (task[0] * task[1]).next_multiple_of(lanes);
-    let channels = g.source_channels.next_multiple_of(lanes) + lanes;
+    let source = Source::new(g, operands.source.cast(), channels_last, g.source_channels, most);
     let panels = Panels::new(g.result_channels, lanes, 3);
-    let stride = if channels_last { channels } else { tiles };
     let terms = [0, 1].map(|more| {
         let width = (panels.least() + more) * lanes;
         let term = |c: usize| match channels_last {
             true => Term { a: c as u32, b: (c * width) as u32 },
-            false => Term { a: (c * width) as u32, b: (c * stride) as u32 },
+            false => Term { a: (c * width) as u32, b: (c * source.stride) as u32 },
         };
         (0..BLOCK_CHANNELS.min(g.source_channels)).map(term).collect()
     });
@@ -622,11 +404,7 @@ unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operand
         gather: g,
         operands,
         channels_last,
-        grid,
-        task,
-        tiles,
-        stride,
-        point: if channels_last { tiles * channels } else { g.source_channels * tiles },
+        source,
         panels,
         terms,
         offsets: (0..g.source_channels).flat_map(|c| (0..9).map(move |t| c * g.weight_source_stride + t)).collect(),
@@ -664,25 +442,19 @@ impl<E: Dispatch> Plan<'_, E> {
 
     /// Computes the results of some panels of a group.
     unsafe fn compute(&self, group: usize, known: Range<usize>, weights: *mut E) {
-        let g = self.gather;
-        let rows = g.batch * g.axes[0].count * self.grid[0];
-        let areas = [rows.div_ceil(self.task[0]), self.grid[1].div_ceil(self.task[1])];
-        let areas_count = areas[0] * areas[1];
+        let areas = self.source.areas();
         // Few areas are cut by channels too, so that several threads have work.
-        let parts = 4usize.div_ceil(areas_count).min(known.len());
+        let parts = 4usize.div_ceil(areas).min(known.len());
         let each = known.len().div_ceil(parts);
-        let work = g.source_channels * each * self.panels.widest() * self.task[0] * self.task[1] * POINTS;
+        let work = self.gather.source_channels * each * self.panels.widest() * self.source.area_tiles() * POINTS;
         let weights = Shared(weights);
-        parallel_for(areas_count * parts, TASK_WORK.div_ceil(work), &|range| {
+        parallel_for(areas * parts, TASK_WORK.div_ceil(work), &|range| {
             for i in range {
-                let (area, part) = (i / parts, i % parts);
-                let (row, column) = (area / areas[1] * self.task[0], area % areas[1] * self.task[1]);
-                let first = known.start + part * each;
+                let first = known.start + i % parts * each;
                 let task = TileTask {
                     plan: self,
                     group,
-                    rows: row..(row + self.task[0]).min(rows),
-                    columns: column..(column + self.task[1]).min(self.grid[1]),
+                    area: self.source.area(i / parts),
                     panels: first.min(known.end)..(first + each).min(known.end),
                     weights: weights.get(),
                     known: known.clone(),
