@@ -10,6 +10,7 @@ mod kernel;
 mod multiply;
 mod operand;
 mod pack;
+mod panels;
 mod rows;
 mod simd;
 
@@ -18,6 +19,7 @@ mod tests;
 
 pub use operand::Operand;
 pub(crate) use pack::with_buffer;
+pub(crate) use panels::Panels;
 
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Scalar, dispatch};

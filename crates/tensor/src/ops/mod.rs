@@ -81,6 +81,7 @@ families! {
     power
     random
     range
+    recurrent
     reduce
     rms_norm
     rnn

@@ -3,9 +3,8 @@
 //! The gates follow Hochreiter & Schmidhuber, "Long Short-Term Memory", 1997 (with forget gates; projections of Sak et al.,
 //! 2014) and Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in PyTorch's order.
 
-use super::matmul::baddbmm;
-use super::spectral::is_tracked;
-use crate::{Body, DType, Device, Dims, Error, Op, Result, Scalar, Tensor, ensure, sample};
+use super::recurrent::Call;
+use crate::{Body, Dims, Error, Op, Result, Scalar, Tensor, ensure, sample};
 
 /// The parameters of one layer in one direction.
 #[derive(Clone)]
@@ -16,13 +15,7 @@ struct Cell<'a> {
     bias_hh: Option<&'a Tensor>,
     /// Makes the output of an LSTM smaller than its cell.
     projection: Option<&'a Tensor>,
-    /// `weight_hh` transposed and cut into panels of [`PANEL`] columns, (panels, hidden, columns): laid out once, it is
-    /// multiplied by at every time without being packed anew.
-    panels: Option<Tensor>,
 }
-
-/// Columns of a panel: two vectors of the widest registers.
-const PANEL: i64 = 32;
 
 /// The state of a cell: what it gives out, and for an LSTM what it keeps.
 #[derive(Clone)]
@@ -50,17 +43,9 @@ type Step = fn(&Tensor, &Cell<'_>, &State) -> Result<State>;
 
 /// Both shares of the gates, where they are just added up.
 fn gates(share: &Tensor, cell: &Cell<'_>, hidden: &Tensor) -> Result<Tensor> {
-    match (&cell.panels, cell.bias_hh, hidden.dim()) {
-        (Some(panels), None, 2) => {
-            let [count, size] = [panels.size(0)?, panels.size(1)?];
-            // In place: with panels, nothing is recorded, and the share is one time's part of a fresh result.
-            let columns = share.view(&[-1, count, PANEL])?.permute(&[1, 0, 2])?;
-            let hidden = hidden.expand(&[count, -1, size])?;
-            baddbmm::INPLACE.call(&[(&columns).into(), (&hidden).into(), panels.into()])?;
-            Ok(share.clone())
-        }
-        (None, None, 2) => share.addmm(hidden, &cell.weight_hh.t()?),
-        (_, bias, _) => hidden.linear(cell.weight_hh, bias)?.add(share),
+    match (cell.bias_hh, hidden.dim()) {
+        (None, 2) => share.addmm(hidden, &cell.weight_hh.t()?),
+        (bias, _) => hidden.linear(cell.weight_hh, bias)?.add(share),
     }
 }
 
@@ -96,15 +81,17 @@ fn relu_step(share: &Tensor, cell: &Cell<'_>, state: &State) -> Result<State> {
 /// A kind of cell.
 #[derive(Clone, Copy)]
 struct Kind {
+    /// PyTorch's name.
+    mode: &'static str,
     step: Step,
     /// Whether the state's share of the gates is just added to the input's, biases too.
     adds: bool,
 }
 
-const LSTM: Kind = Kind { step: lstm_step, adds: true };
-const GRU: Kind = Kind { step: gru_step, adds: false };
-const TANH: Kind = Kind { step: tanh_step, adds: true };
-const RELU: Kind = Kind { step: relu_step, adds: true };
+const LSTM: Kind = Kind { mode: "LSTM", step: lstm_step, adds: true };
+const GRU: Kind = Kind { mode: "GRU", step: gru_step, adds: false };
+const TANH: Kind = Kind { mode: "RNN_TANH", step: tanh_step, adds: true };
+const RELU: Kind = Kind { mode: "RNN_RELU", step: relu_step, adds: true };
 
 /// What the operators of this file take beside the sequence.
 struct Network<'a> {
@@ -117,19 +104,96 @@ struct Network<'a> {
     bidirectional: bool,
 }
 
-/// Whether the state's shares of the gates are better computed by panels: there are several rows and times, and nothing is
-/// recorded.
-fn suits_panels(share: &Tensor, hidden: &Tensor, weight: &Tensor) -> bool {
-    let all = [share, hidden, weight];
-    let (rows, columns) = (hidden.sizes().first().copied().unwrap_or(0), weight.sizes()[0]);
-    let plain = all.iter().all(|t| !is_tracked(t) && t.device() == Device::CPU && t.dtype() == weight.dtype());
-    plain
-        && matches!(weight.dtype(), DType::F32 | DType::F64)
-        && weight.is_contiguous()
-        && hidden.dim() == 2
-        && columns % PANEL == 0
-        && rows >= 4
-        && share.numel() >= 4 * rows * columns
+impl Kind {
+    fn of(mode: &str) -> Result<Kind> {
+        let found = [LSTM, GRU, TANH, RELU].into_iter().find(|kind| kind.mode == mode);
+        found.ok_or_else(|| Error::runtime(format!("there is no recurrent cell called {mode}")))
+    }
+
+    /// One layer in one direction over packed sequences, of which each time has so many rows.
+    fn layer(self, x: &Tensor, sizes: &[i64], cell: &Cell<'_>, first: &State, backwards: bool) -> Result<(Tensor, State)> {
+        let call = Call {
+            data: x,
+            hx: &first.hidden,
+            cx: first.cell.as_ref(),
+            w_ih: cell.weight_ih,
+            w_hh: cell.weight_hh,
+            b_ih: cell.bias_ih,
+            b_hh: cell.bias_hh,
+            sizes,
+            mode: self.mode,
+            reverse: backwards,
+        };
+        if cell.projection.is_none() && call.has_kernel() {
+            let (output, hidden, cell) = call.run()?;
+            return Ok((output, State { hidden, cell }));
+        }
+        self.steps(x, sizes, cell, first, backwards)
+    }
+
+    /// The same, time by time.
+    fn steps(self, x: &Tensor, sizes: &[i64], cell: &Cell<'_>, first: &State, backwards: bool) -> Result<(Tensor, State)> {
+        // The input's share of the gates for all times at once is one large product.
+        let (shares, cell) = match (cell.bias_ih, cell.bias_hh) {
+            (Some(ih), Some(hh)) if self.adds => {
+                (x.linear(cell.weight_ih, Some(&ih.add(hh)?))?, Cell { bias_hh: None, ..cell.clone() })
+            }
+            (bias, _) => (x.linear(cell.weight_ih, bias)?, cell.clone()),
+        };
+        let shares = shares.split_with_sizes(sizes, 0)?;
+        match backwards {
+            false => self.forwards(&shares, sizes, &cell, first),
+            true => self.backwards(&shares, sizes, &cell, first),
+        }
+    }
+
+    fn forwards(self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
+        let mut active = sizes[0];
+        let mut state = first.map(|t| t.narrow(0, 0, active))?;
+        let mut outputs = Vec::with_capacity(shares.len());
+        // The states of sequences that ended, the shortest first.
+        let mut ended = Vec::new();
+        for (share, &n) in shares.iter().zip(sizes) {
+            if n < active {
+                ended.push(state.map(|t| t.narrow(0, n, active - n))?);
+                state = state.map(|t| t.narrow(0, 0, n))?;
+                active = n;
+            }
+            state = (self.step)(share, cell, &state)?;
+            outputs.push(state.hidden.clone());
+        }
+        ended.push(state);
+        ended.reverse();
+        Ok((Tensor::cat(&outputs, 0)?, State::join(&ended, Tensor::cat, 0)?))
+    }
+
+    fn backwards(self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
+        let mut active = sizes[sizes.len() - 1];
+        let mut state = first.map(|t| t.narrow(0, 0, active))?;
+        let mut outputs = Vec::with_capacity(shares.len());
+        for (share, &n) in shares.iter().zip(sizes).rev() {
+            if n > active {
+                // Shorter sequences begin here.
+                let begun = first.map(|t| t.narrow(0, active, n - active))?;
+                state = State::join(&[state, begun], Tensor::cat, 0)?;
+                active = n;
+            }
+            state = (self.step)(share, cell, &state)?;
+            outputs.push(state.hidden.clone());
+        }
+        outputs.reverse();
+        Ok((Tensor::cat(&outputs, 0)?, state))
+    }
+}
+
+/// What a layer's operator computes, by operators that are recorded one by one: the output, and the last hidden state and
+/// cell.
+pub(super) fn written_out(call: Call<'_>) -> Result<(Tensor, Tensor, Option<Tensor>)> {
+    let Call { w_ih: weight_ih, w_hh: weight_hh, b_ih: bias_ih, b_hh: bias_hh, .. } = call;
+    let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None };
+    let first = State { hidden: call.hx.clone(), cell: call.cx.cloned() };
+    let (output, last) = Kind::of(call.mode)?.steps(call.data, call.sizes, &cell, &first, call.reverse)?;
+    Ok((output, last.hidden, last.cell))
 }
 
 impl<'a> Network<'a> {
@@ -159,7 +223,6 @@ impl<'a> Network<'a> {
             bias_ih: has_biases.then(|| &p[2]),
             bias_hh: has_biases.then(|| &p[3]),
             projection: if projected { p.last() } else { None },
-            panels: None,
         });
         let hidden = hx.first().ok_or_else(|| Error::runtime("a recurrent network needs a hidden state"))?;
         ensure!(hidden.size(0)? == count as i64, "Expected more hidden states in stacked_rnn");
@@ -171,36 +234,17 @@ impl<'a> Network<'a> {
         Ok(Network { kind, cells: cells.collect(), states, dropout, train, bidirectional })
     }
 
-    /// The input's share of the gates for all times at once, which is one large product, and what of the cell remains.
-    fn shares<'c>(&self, x: &Tensor, cell: &Cell<'c>, state: &State) -> Result<(Tensor, Cell<'c>)> {
-        let (share, mut rest) = match (cell.bias_ih, cell.bias_hh) {
-            (Some(ih), Some(hh)) if self.kind.adds => {
-                (x.linear(cell.weight_ih, Some(&ih.add(hh)?))?, Cell { bias_hh: None, ..cell.clone() })
-            }
-            (bias, _) => (x.linear(cell.weight_ih, bias)?, cell.clone()),
-        };
-        let is_recorded = [&state.cell.as_ref(), &cell.projection].into_iter().flatten().any(|t| is_tracked(t));
-        if self.kind.adds && !is_recorded && suits_panels(&share, &state.hidden, cell.weight_hh) {
-            let panels = rest.weight_hh.view(&[-1, PANEL, rest.weight_hh.size(1)?])?;
-            rest.panels = Some(panels.transpose(1, 2)?.contiguous()?);
-        }
-        Ok((share, rest))
-    }
-
-    /// Runs all layers; `layer` runs one in one direction.
-    fn run(
-        &self,
-        input: Tensor,
-        layer: impl Fn(&Tensor, &Cell<'_>, &State, bool) -> Result<(Tensor, State)>,
-    ) -> Result<(Tensor, State)> {
+    /// Runs all layers over the rows of all times.
+    fn run(&self, data: Tensor, sizes: &[i64]) -> Result<(Tensor, State)> {
         let directions = 1 + usize::from(self.bidirectional);
-        let mut x = input;
+        let mut x = data;
         let mut last = Vec::with_capacity(self.cells.len());
         let layers = self.cells.len() / directions;
         for (number, cells) in self.cells.chunks(directions).enumerate() {
             let mut outputs = Vec::with_capacity(directions);
             for (direction, cell) in cells.iter().enumerate() {
-                let (y, state) = layer(&x, cell, &self.states[number * directions + direction], direction == 1)?;
+                let first = &self.states[number * directions + direction];
+                let (y, state) = self.kind.layer(&x, sizes, cell, first, direction == 1)?;
                 outputs.push(y);
                 last.push(state);
             }
@@ -209,30 +253,23 @@ impl<'a> Network<'a> {
                 x = x.dropout(self.dropout, true)?;
             }
         }
+        // The last layer may have kept its output for the gradient, and the caller may write to it.
+        let x = if directions == 1 && x.requires_grad() { x.clone_in(crate::MemoryFormat::Contiguous)? } else { x };
         Ok((x, State::join(&last, Tensor::stack, 0)?))
     }
 
-    /// Over a sequence (time, batch, features).
+    /// Over a sequence (time, batch, features): packed sequences of one length.
     fn over_sequence(&self, input: &Tensor, batch_first: bool) -> Result<(Tensor, State)> {
         let x = if batch_first { input.transpose(0, 1)? } else { input.clone() };
-        let (y, state) = self.run(x, |x, cell, state, backwards| {
-            let (shares, cell) = self.shares(x, cell, state)?;
-            let mut shares = shares.unbind(0)?;
-            ensure!(!shares.is_empty(), "Expected sequence length to be larger than 0 in RNN");
-            if backwards {
-                shares.reverse();
-            }
-            let mut state = state.clone();
-            let mut outputs = Vec::with_capacity(shares.len());
-            for share in &shares {
-                state = (self.kind.step)(share, &cell, &state)?;
-                outputs.push(state.hidden.clone());
-            }
-            if backwards {
-                outputs.reverse();
-            }
-            Ok((Tensor::stack(&outputs, 0)?, state))
-        })?;
+        let (time, batch, features) = (x.size(0)?, x.size(1)?, x.size(2)?);
+        ensure!(time > 0, "Expected sequence length to be larger than 0 in RNN");
+        for state in &self.states {
+            let given = state.hidden.size(0)?;
+            ensure!(given == batch, "Expected hidden states of a batch of {batch}, got {given}");
+        }
+        let sizes = vec![batch; time as usize];
+        let (y, state) = self.run(x.reshape(&[time * batch, features])?, &sizes)?;
+        let y = y.view(&[time, batch, y.size(1)?])?;
         Ok((if batch_first { y.transpose(0, 1)? } else { y }, state))
     }
 
@@ -250,52 +287,7 @@ impl<'a> Network<'a> {
             data.size(0)?,
             sizes.iter().sum::<i64>()
         );
-        self.run(data.clone(), |x, cell, state, backwards| {
-            let (shares, cell) = self.shares(x, cell, state)?;
-            let shares = shares.split_with_sizes(&sizes, 0)?;
-            match backwards {
-                false => self.packed_forwards(&shares, &sizes, &cell, state),
-                true => self.packed_backwards(&shares, &sizes, &cell, state),
-            }
-        })
-    }
-
-    fn packed_forwards(&self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
-        let mut active = sizes[0];
-        let mut state = first.map(|t| t.narrow(0, 0, active))?;
-        let mut outputs = Vec::with_capacity(shares.len());
-        // The states of sequences that ended, the shortest first.
-        let mut ended = Vec::new();
-        for (share, &n) in shares.iter().zip(sizes) {
-            if n < active {
-                ended.push(state.map(|t| t.narrow(0, n, active - n))?);
-                state = state.map(|t| t.narrow(0, 0, n))?;
-                active = n;
-            }
-            state = (self.kind.step)(share, cell, &state)?;
-            outputs.push(state.hidden.clone());
-        }
-        ended.push(state);
-        ended.reverse();
-        Ok((Tensor::cat(&outputs, 0)?, State::join(&ended, Tensor::cat, 0)?))
-    }
-
-    fn packed_backwards(&self, shares: &[Tensor], sizes: &[i64], cell: &Cell<'_>, first: &State) -> Result<(Tensor, State)> {
-        let mut active = sizes[sizes.len() - 1];
-        let mut state = first.map(|t| t.narrow(0, 0, active))?;
-        let mut outputs = Vec::with_capacity(shares.len());
-        for (share, &n) in shares.iter().zip(sizes).rev() {
-            if n > active {
-                // Shorter sequences begin here.
-                let begun = first.map(|t| t.narrow(0, active, n - active))?;
-                state = State::join(&[state, begun], Tensor::cat, 0)?;
-                active = n;
-            }
-            state = (self.kind.step)(share, cell, &state)?;
-            outputs.push(state.hidden.clone());
-        }
-        outputs.reverse();
-        Ok((Tensor::cat(&outputs, 0)?, state))
+        self.run(data.clone(), &sizes)
     }
 }
 
@@ -470,7 +462,7 @@ fn single(
             weight_hh.size(1)?
         );
     }
-    let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None, panels: None };
+    let cell = Cell { weight_ih, weight_hh, bias_ih, bias_hh, projection: None };
     step(&input.linear(weight_ih, bias_ih)?, &cell, &state)
 }
 

@@ -1,4 +1,9 @@
-//! The gates of a long short-term memory cell, and their gradient, in one pass each.
+//! The gates of a long short-term memory cell, and their gradient, in one pass each; and whole layers of recurrent cells.
+
+mod cells;
+mod layer;
+
+pub use layer::{Cell, Gradients, Layer, Results, Saved, Steps, backward, forward};
 
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, run};
