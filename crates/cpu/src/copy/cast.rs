@@ -5,9 +5,10 @@
 //! grows with the number of dtypes and not with its square.
 
 use super::{LONG_ROW, fill, move_bytes};
-use crate::math::{Isa, Kernel, Level, entry, level};
+use crate::math::{Isa, Kernel, Level, entry, level, run};
 use flambeau_base::dtype::cast;
 use flambeau_base::{DType, Element, bf16, dispatch, f16};
+use std::marker::PhantomData;
 
 /// Converts `n` elements: `(source, its stride in bytes, destination, its stride in bytes, n)`.
 ///
@@ -158,11 +159,30 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
             for i in 0..n {
                 dst.add(i).write_unaligned(value);
             }
-        } else if src_stride == -size && dst_stride == size {
-            // Backwards, in blocks: what is read and written does not overlap, which the compiler cannot see.
-            const BLOCK: usize = 32;
-            let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
-            let whole = n / BLOCK * BLOCK;
+        } else if src_stride == -size && dst_stride == size && size <= 8 {
+            run::<Backwards<T>>((src.cast(), dst.cast(), n));
+        } else {
+            for i in 0..n as isize {
+                let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
+                dst.offset(i * dst_stride).cast::<T>().write_unaligned(value);
+            }
+        }
+    }
+}
+
+/// Copies the `n` elements that end at an address, from there on backwards: source, destination, count.
+struct Backwards<T>(PhantomData<T>);
+
+impl<T: Copy> Kernel for Backwards<T> {
+    type Args = (*const T, *mut T, usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((src, dst, n): Self::Args) {
+        // In blocks: what is read and written does not overlap, which the compiler cannot see.
+        const BLOCK: usize = 32;
+        let whole = n / BLOCK * BLOCK;
+        // SAFETY: the caller's elements.
+        unsafe {
             for start in (0..whole).step_by(BLOCK) {
                 let block = src.sub(start + BLOCK - 1).cast::<[T; BLOCK]>().read_unaligned();
                 let turned: [T; BLOCK] = std::array::from_fn(|i| block[BLOCK - 1 - i]);
@@ -170,11 +190,6 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
             }
             for i in whole..n {
                 dst.add(i).write_unaligned(src.sub(i).read_unaligned());
-            }
-        } else {
-            for i in 0..n as isize {
-                let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
-                dst.offset(i * dst_stride).cast::<T>().write_unaligned(value);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Rows put together from a part of each of several arrays: concatenation along an inner dimension.
 
 use super::{PIECE_BYTES, Shared, cast_strip_of_size, move_bytes};
-use crate::math::{Isa, Kernel, run};
+use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::parallel::parallel_for;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -94,16 +94,25 @@ unsafe fn interleaved(to: *mut u8, parts: &[(*const u8, usize)], rows: usize) ->
     macro_rules! of {
         ($T:ty, $N:literal) => {{
             let from = std::array::from_fn(|k| parts[k].0.cast());
-            // SAFETY: the caller's contract: `rows` elements of each array.
-            unsafe { run::<Interleave<$T, $N>>((to.cast(), from, rows)) };
+            // With wider vectors the shuffles take longer than the stores that they save.
+            let interleave = entry::<Interleave<$T, $N>>(level().min(Level::Avx2));
+            // SAFETY: the caller's contract: `rows` elements of each array; the machine has the level.
+            unsafe { interleave((to.cast(), from, rows)) };
             true
         }};
     }
     match (size, parts.len()) {
+        (1, 2) => of!(u8, 2),
+        (1, 3) => of!(u8, 3),
+        (1, 4) => of!(u8, 4),
+        (2, 2) => of!(u16, 2),
+        (2, 3) => of!(u16, 3),
+        (2, 4) => of!(u16, 4),
         (4, 2) => of!(u32, 2),
         (4, 3) => of!(u32, 3),
         (4, 4) => of!(u32, 4),
         (8, 2) => of!(u64, 2),
+        (8, 3) => of!(u64, 3),
         _ => false,
     }
 }
@@ -116,23 +125,10 @@ impl<T: Copy, const N: usize> Kernel for Interleave<T, N> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<I: Isa>((to, from, n): Self::Args) {
-        // A block is read before it is written, so that the compiler need not fear that they overlap.
-        const BLOCK: usize = 32;
-        let whole = n / BLOCK * BLOCK;
         // SAFETY: the caller's `n` elements of each array, and as many places.
         unsafe {
-            for start in (0..whole).step_by(BLOCK) {
-                let blocks: [[T; BLOCK]; N] =
-                    std::array::from_fn(|k| from[k].add(start).cast::<[T; BLOCK]>().read_unaligned());
-                let mut joined = [[blocks[0][0]; N]; BLOCK];
-                for (i, row) in joined.iter_mut().enumerate() {
-                    for (k, element) in row.iter_mut().enumerate() {
-                        *element = blocks[k][i];
-                    }
-                }
-                to.add(start).cast::<[[T; N]; BLOCK]>().write_unaligned(joined);
-            }
-            for i in whole..n {
+            // A plain loop, in which the compiler sees that the stores interleave; of blocks of arrays it makes scalar moves.
+            for i in 0..n {
                 to.add(i).write_unaligned(std::array::from_fn(|k| from[k].add(i).read_unaligned()));
             }
         }
