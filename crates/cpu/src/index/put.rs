@@ -7,9 +7,13 @@ use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, o
 use crate::buffer::Buffer;
 use crate::copy::{copy_strided, prefetch};
 use crate::math::select;
-use flambeau_base::iter::{GRAIN, Iter};
+use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
+
+/// Elements that are worth a piece of work, and columns of one: narrower parts of rows cost more to fetch.
+const PIECE: usize = 1 << 20;
+const NARROW: usize = 256;
 
 /// How values that hit one element are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,9 +273,9 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     let last = ordered.pop();
     let outer_count: usize = ordered.iter().map(|o| o.size).product();
     let in_order = outer_count * last.as_ref().map_or(1, |l| l.size);
-    // At most 16 pieces, none narrow: every piece reads all indices of its columns.
+    // At most 16 pieces, none narrow: every piece reads all indices, and parts of all rows.
     let columns = it.numel();
-    let grain = columns.div_ceil(16).max(GRAIN / in_order).max(64);
+    let grain = columns.div_ceil(16).max(PIECE / in_order).max(NARROW);
     // One strip with the addresses `p`, strides `s` and `n` elements, several times if there is one index.
     let run = |p: &[*mut u8], s: &[isize], n: usize, times: Times| {
         // SAFETY: a strip of the caller's operands; indices are in range.
@@ -465,6 +469,34 @@ unsafe fn put_strip<T: Copy, C: Combine<T>>(
     }
 }
 
+/// Combines elements from `from` to before `to` in blocks of `N`, while there are whole ones, and says where it ends.
+///
+/// # Safety
+/// Both are valid for them and apart.
+#[inline(always)]
+unsafe fn combine_blocks<T: Copy, C: Combine<T>, const N: usize>(
+    dst: *mut T,
+    src: *const T,
+    from: usize,
+    to: usize,
+) -> usize {
+    let mut at = from;
+    while at + N <= to {
+        // A block is read before it is written: what is read and written does not overlap, which the compiler cannot see.
+        // SAFETY: the caller's elements.
+        unsafe {
+            let new = src.add(at).cast::<[T; N]>().read_unaligned();
+            let mut block = dst.add(at).cast::<[T; N]>().read_unaligned();
+            for (old, new) in block.iter_mut().zip(new) {
+                *old = C::combine(*old, new);
+            }
+            dst.add(at).cast::<[T; N]>().write_unaligned(block);
+        }
+        at += N;
+    }
+    at
+}
+
 /// [`put_strip`], once.
 #[inline(always)]
 unsafe fn put_once<T: Copy, C: Combine<T>>(
@@ -489,7 +521,9 @@ unsafe fn put_once<T: Copy, C: Combine<T>>(
             let dst = dst.offset(index.read_unaligned() as isize * step);
             if dst_stride == size && src_stride == size {
                 let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
-                for i in 0..n {
+                let whole = combine_blocks::<T, C, 16>(dst, src, 0, n);
+                let whole = combine_blocks::<T, C, 4>(dst, src, whole, n);
+                for i in whole..n {
                     let value = C::combine(dst.add(i).read_unaligned(), src.add(i).read_unaligned());
                     dst.add(i).write_unaligned(value);
                 }
