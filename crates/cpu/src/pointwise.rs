@@ -5,10 +5,11 @@
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
 mod pairs;
+mod turned;
 
 use crate::copy::{CastStrip, cast_strip, stream};
 use crate::math::{Isa, Kernel, Level, entry};
-use flambeau_base::iter::Iter;
+use flambeau_base::iter::{Iter, Rows};
 use flambeau_base::{DType, Element, Scalar};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -270,8 +271,12 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let bytes = operands.iter().map(|o| if o.strides.contains(&0) { 0 } else { o.dtype.size() }).sum::<usize>();
     let in_place = operands[1..].iter().any(|o| o.data == operands[0].data);
     let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
+    let elements: smallvec::SmallVec<[usize; MAX_OPERANDS]> = operands.iter().map(|o| o.dtype.size()).collect();
+    let turned = turned::Turned::of(&iter, &elements);
+    let walk =
+        |rows: &Rows| turned.as_ref().map_or_else(|| iter.for_each_rows(rows), |turned| turned.for_each_rows(rows));
     if converts.iter().all(Option::is_none) {
-        return iter.for_each_rows(&|data, [inner, outer], [count, rows]| {
+        return walk(&|data, [inner, outer], [count, rows]| {
             let mut args = strip_args(data, inner, count, params, streams);
             if strip.rows {
                 args.rows = rows;
@@ -293,7 +298,7 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         && operands[1..].iter().all(|o| halves(o) || o.dtype == compute)
         && if strip.out == compute { halves(&operands[0]) } else { converts[0].is_none() };
     let (pairs, out) = (strip.bf16.filter(|_| paired), operands[0].dtype);
-    iter.for_each(&|data, strides, count| {
+    let one_row = |data: &[*mut u8], strides: &[isize], count: usize| {
         if let Some(strip) = pairs
             && pairs::fit(strides, &converts[..n], out)
         {
@@ -310,6 +315,15 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         }
         // SAFETY: as above; the buffers hold a block of the widest dtype.
         unsafe { converted(strip, params, &converts[..n], &sizes_of, data, strides, count) }
+    };
+    walk(&|data, [inner, outer], [count, rows]| {
+        let mut at: smallvec::SmallVec<[*mut u8; MAX_OPERANDS]> = data.into();
+        for row in 0..rows {
+            if row > 0 {
+                at.iter_mut().zip(outer).for_each(|(p, s)| *p = p.wrapping_offset(*s));
+            }
+            one_row(&at, inner, count);
+        }
     });
 }
 

@@ -1,0 +1,155 @@
+//! Inputs whose memory runs along another dim than the output's, as a transposed matrix's does: block by block, they are
+//! turned into buffers that run as the output. Read where they lie, every element would take a cache line of its own.
+
+use super::MAX_OPERANDS;
+use crate::buffer::Buffer;
+use crate::copy::{Matrix, Shared, transpose};
+use flambeau_base::iter::{GRAIN, Iter, Rows};
+use flambeau_base::parallel::parallel_for;
+use smallvec::SmallVec;
+
+/// Elements of a block along the output's innermost dim.
+const COLUMNS: usize = 256;
+/// Bytes of a block, and its most rows.
+const BLOCK_BYTES: usize = 1 << 16;
+const ROWS: usize = 64;
+/// Along dims of fewer elements there is little to gain.
+const FEW: usize = 16;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// A walk with inputs to turn.
+pub(super) struct Turned<'a> {
+    iter: &'a Iter,
+    /// The dim that they run along.
+    fast: usize,
+    /// The bytes of an element, for those that are turned.
+    elements: SmallVec<[Option<usize>; MAX_OPERANDS]>,
+}
+
+impl Turned<'_> {
+    /// Nothing where all operands, with elements of so many bytes, are best read where they lie.
+    pub(super) fn of<'a>(iter: &'a Iter, bytes: &[usize]) -> Option<Turned<'a>> {
+        let dims = iter.shape().len();
+        let long = |d: usize| iter.shape()[d] >= FEW;
+        if dims < 2 || !long(0) || (0..dims).any(|d| iter.strides(d)[0] == 0) {
+            return None;
+        }
+        let runs_along = |k: usize, d: usize| {
+            let far = iter.strides(0)[k].unsigned_abs() >= LINE;
+            k > 0 && far && iter.strides(d)[k] == bytes[k] as isize
+        };
+        let fast = (1..dims).find(|&d| long(d) && (1..bytes.len()).any(|k| runs_along(k, d)))?;
+        let elements = (0..bytes.len()).map(|k| runs_along(k, fast).then_some(bytes[k])).collect();
+        Some(Turned { iter, fast, elements })
+    }
+
+    /// [`Iter::for_each_rows`], with rows of the buffers in place of those that are turned.
+    pub(super) fn for_each_rows(&self, rows: &Rows) {
+        let (iter, fast) = (self.iter, self.fast);
+        let (width, height) = (iter.shape()[0], iter.shape()[fast]);
+        let widest = self.elements.iter().flatten().copied().max().unwrap_or(1);
+        let block_rows = (BLOCK_BYTES / (COLUMNS * widest)).clamp(FEW, ROWS);
+        let (across, down) = (width.div_ceil(COLUMNS), height.div_ceil(block_rows));
+        // A line more than the columns take: rows a power of two apart share few cache sets.
+        let pitch = |element: usize| (COLUMNS * element + LINE) as isize;
+        let room = block_rows * pitch(widest) as usize;
+        let outer = self.outer();
+        parallel_for(outer.numel() * across * down, (GRAIN / (COLUMNS * block_rows)).max(1), &|pieces| {
+            let mut buffer = Buffer::<u8>::default();
+            let buffers = Shared(buffer.room(self.elements.iter().flatten().count() * room));
+            for piece in pieces {
+                let (matrix, block) = (piece / (across * down), piece % (across * down));
+                let (column, row) = (block % across * COLUMNS, block / across * block_rows);
+                let size = [COLUMNS.min(width - column), block_rows.min(height - row)];
+                outer.range(matrix, matrix + 1, &|start, _, _| {
+                    let (mut data, mut next) = (SmallVec::<[*mut u8; MAX_OPERANDS]>::new(), buffers.get());
+                    let mut strides =
+                        [iter.strides(0), iter.strides(fast)].map(SmallVec::<[isize; MAX_OPERANDS]>::from_slice);
+                    for (k, element) in self.elements.iter().enumerate() {
+                        let (inner, outer) = (strides[0][k], strides[1][k]);
+                        let at = start[k].wrapping_offset(column as isize * inner + row as isize * outer);
+                        let Some(element) = *element else {
+                            data.push(at);
+                            continue;
+                        };
+                        let unit = element as isize;
+                        let turn = Matrix {
+                            dst: next,
+                            src: at,
+                            size: (size[0], size[1]),
+                            dst_stride: (unit, pitch(element)),
+                            src_stride: (inner, outer),
+                        };
+                        // SAFETY: a block of the caller's operand, and room for it.
+                        unsafe { transpose(element, turn) };
+                        data.push(next);
+                        (strides[0][k], strides[1][k]) = (unit, pitch(element));
+                        next = next.wrapping_add(room);
+                    }
+                    rows(&data, [&strides[0], &strides[1]], size);
+                });
+            }
+        });
+    }
+
+    /// A walk over the other dims.
+    fn outer(&self) -> Iter {
+        let iter = self.iter;
+        let dims = || (1..iter.shape().len()).rev().filter(|&d| d != self.fast);
+        let sizes: SmallVec<[i64; 5]> = dims().map(|d| iter.shape()[d] as i64).collect();
+        let strides: Vec<SmallVec<[isize; 5]>> =
+            (0..self.elements.len()).map(|k| dims().map(|d| iter.strides(d)[k]).collect()).collect();
+        let operands: SmallVec<[(*mut u8, &[isize]); MAX_OPERANDS]> =
+            iter.data().iter().zip(&strides).map(|(p, s)| (*p, &s[..])).collect();
+        Iter::new(&sizes, &operands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MAX_PARAMS, Map, Operand, run, strip};
+    use crate::math::{Isa, level};
+    use flambeau_base::{DType, Scalar};
+
+    struct Difference;
+    impl Map<f32, 2> for Difference {
+        type Out = f32;
+        fn map<I: Isa>([x, y]: [f32; 2], _: &[f32; MAX_PARAMS]) -> f32 {
+            x - 3.0 * y
+        }
+    }
+
+    /// `x - 3 y` of three dims, of which the operands run along different ones.
+    #[test]
+    fn turned_inputs_are_read_in_order() {
+        for sizes in [[1, 300, 70], [3, 17, 530], [40, 5, 16], [2, 16, 16], [1, 65, 1100]] {
+            let [a, b, c] = sizes;
+            let n = a * b * c;
+            let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let y: Vec<f64> = (0..n).map(|i| (i * 7 % 1000) as f64).collect();
+            let orders = [[b * c, c, 1], [b * c, 1, b], [1, a * c, a], [1, a, a * b]];
+            for (of_x, of_y) in (0..16).map(|k| (orders[k / 4], orders[k % 4])) {
+                let bytes = |strides: [usize; 3], size: usize| strides.map(|s| (s * size) as isize);
+                let (to, first, second) = (bytes(orders[0], 4), bytes(of_x, 4), bytes(of_y, 8));
+                let mut out = vec![0f32; n];
+                let operand = |data: *const u8, strides, dtype| Operand { data: data.cast_mut(), strides, dtype };
+                let operands = [
+                    operand(out.as_mut_ptr().cast(), &to[..], DType::F32),
+                    operand(x.as_ptr().cast(), &first[..], DType::F32),
+                    operand(y.as_ptr().cast(), &second[..], DType::F64),
+                ];
+                let params = [Scalar::Int(0); MAX_PARAMS];
+                // SAFETY: the operands are of these sizes at their strides, and apart.
+                unsafe {
+                    run(strip::<Difference, f32, 2>(level()), DType::F32, params, &sizes.map(|s| s as i64), &operands);
+                }
+                for (at, out) in out.iter().enumerate() {
+                    let index = [at / (b * c), at / c % b, at % c];
+                    let place = |strides: [usize; 3]| index.iter().zip(strides).map(|(i, s)| i * s).sum::<usize>();
+                    assert_eq!(*out, x[place(of_x)] - 3.0 * y[place(of_y)] as f32, "{sizes:?} {of_x:?} {of_y:?} {at}");
+                }
+            }
+        }
+    }
+}
