@@ -110,19 +110,22 @@ impl Reduced<'_> {
         if self.include_self { Ok(g) } else { g.scatter_value(self.dim, self.index, 0) }
     }
 
-    /// The gradients of `x` and of `src`, the latter where the index reaches.
-    fn gradients(&self, g: &Tensor) -> Result<(Tensor, Tensor)> {
-        let (for_self, for_src) = match self.reduce {
-            "sum" => (g.clone(), self.read(g)?),
+    /// The gradients of `x` and of `src`, those that are wanted.
+    fn gradients(&self, g: &Tensor, [for_self, for_src]: [bool; 2]) -> Result<[Option<Tensor>; 2]> {
+        let (own, read) = match self.reduce {
+            "sum" => (Some(g.clone()), for_src.then(|| self.read(g)).transpose()?),
             "mean" => {
                 let start = if self.include_self { g.ones_like()? } else { g.zeros_like()? };
                 let ones = self.src.detach()?.ones_like()?;
                 let count = self.counted(&ones, &start.detach()?)?;
                 let share = g.div(&count.masked_fill(&count.eq(0)?, 1)?)?;
-                let for_src = self.read(&share)?;
-                (share, for_src)
+                let read = for_src.then(|| self.read(&share)).transpose()?;
+                (Some(share), read)
             }
-            "prod" => self.of_product(g)?,
+            "prod" => (
+                for_self.then(|| self.of_product_for_self(g)).transpose()?,
+                for_src.then(|| self.of_product_for_src(g)).transpose()?,
+            ),
             _ => {
                 let attained = self.x.eq(self.result)?;
                 let attained = match self.include_self {
@@ -133,36 +136,39 @@ impl Reduced<'_> {
                 let count = self.counted(&src_attained, &attained.to_dtype(g.dtype())?)?;
                 // Ties share the gradient.
                 let share = g.div(&count.clamp_min(1)?)?;
-                (share.mul(&attained)?, self.read(&share)?.mul(&src_attained)?)
+                let read = for_src.then(|| self.read(&share)?.mul(&src_attained)).transpose()?;
+                (for_self.then(|| share.mul(&attained)).transpose()?, read)
             }
         };
-        Ok((self.without_self(for_self)?, for_src))
+        let own = own.filter(|_| for_self).map(|g| self.without_self(g)).transpose()?;
+        Ok([own, read.map(|g| self.all_of_src(g)).transpose()?])
     }
 
-    /// A product's gradients: the result divided by each factor, and where a factor is the only zero, the product of the
-    /// others.
-    fn of_product(&self, g: &Tensor) -> Result<(Tensor, Tensor)> {
-        let product = |x: &Tensor, src: &Tensor| self.product(x, src);
-        let self_zero = self.x.eq(0)?;
-        let whole = self.x.masked_fill(&self_zero, 1)?;
-        let for_self = g.mul(&product(&whole, self.src)?.div(&whole)?.conj()?)?;
+    /// A product's gradient for `x`: the product of the others.
+    fn of_product_for_self(&self, g: &Tensor) -> Result<Tensor> {
+        let whole = self.x.masked_fill(&self.x.eq(0)?, 1)?;
+        g.mul(&self.product(&whole, self.src)?.div(&whole)?.conj()?)
+    }
+
+    /// A product's gradient for `src`: the result divided by each factor, and where a factor is the only zero, the product
+    /// of the others.
+    fn of_product_for_src(&self, g: &Tensor) -> Result<Tensor> {
         let src = self.reached()?;
         let src_zero = src.eq(0)?;
         let zeros = self.counted(&src_zero, &self.x.detach()?.zeros_like()?)?;
         let only = src_zero.logical_and(&self.read(&zeros)?.eq(1)?)?;
-        let others = product(self.x, &src.masked_fill(&only, 1)?)?;
+        let others = self.product(self.x, &src.masked_fill(&only, 1)?)?;
         let by_others = self.read(&g.mul(&others.conj()?)?)?;
         let by_quotient = self.read(&g.mul(&self.result.conj()?)?)?.div(&src.masked_fill(&src_zero, 1)?.conj()?)?;
-        Ok((for_self, only.where_(&by_others, &by_quotient)?))
+        only.where_(&by_others, &by_quotient)
     }
 
     fn product(&self, x: &Tensor, src: &Tensor) -> Result<Tensor> {
         x.scatter_reduce(self.dim, self.index, src, "prod", self.include_self)
     }
 
-    fn for_src(&self, g: &Tensor) -> Result<Tensor> {
-        let reached = self.gradients(g)?.1;
-        // Zero where the index does not reach.
+    /// A gradient where the index reaches, with zeros where it does not.
+    fn all_of_src(&self, reached: Tensor) -> Result<Tensor> {
         let mut pad = Dims::new();
         for d in (0..self.src.dim().min(self.index.dim())).rev() {
             pad.extend([0, self.src.sizes()[d] - self.index.sizes()[d]]);
@@ -191,10 +197,9 @@ op! {
         Out OUT: "scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(scatter_reduce_any; x, dim, index, src, reduce, include_self));
     derivative: backward! {
-        self_(g, self_: Tensor, dim: i64, index: Tensor, src: Tensor, reduce: String, include_self: bool, result: Tensor) =>
-            Reduced { x: &self_, dim, index: &index, src: &src, reduce: &reduce, include_self, result: &result }.gradients(g)?.0,
-        src(g, self_: Tensor, dim: i64, index: Tensor, src: Tensor, reduce: String, include_self: bool, result: Tensor) =>
-            Reduced { x: &self_, dim, index: &index, src: &src, reduce: &reduce, include_self, result: &result }.for_src(g)?,
+        (self_, src)([c], self_: Tensor, dim: i64, index: Tensor, src: Tensor, reduce: String, include_self: bool, result: Tensor) =>
+            Reduced { x: &self_, dim, index: &index, src: &src, reduce: &reduce, include_self, result: &result }
+                .gradients(&c.gradient()?, [c.needs("self"), c.needs("src")])?,
     };
     samples: reduce_samples;
     ulp: 8.0;
@@ -298,13 +303,10 @@ op! {
         Out OUT: "index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(index_reduce_any; x, dim, index, source, reduce, include_self));
     derivative: backward! {
-        self_(g, self_: Tensor, dim: i64, index: Tensor, source: Tensor, reduce: String, include_self: bool, result: Tensor) => {
+        (self_, source)([c], self_: Tensor, dim: i64, index: Tensor, source: Tensor, reduce: String, include_self: bool, result: Tensor) => {
             let index = spread_index(&index, dim, &source)?;
-            Reduced { x: &self_, dim, index: &index, src: &source, reduce: &reduce, include_self, result: &result }.gradients(g)?.0
-        },
-        source(g, self_: Tensor, dim: i64, index: Tensor, source: Tensor, reduce: String, include_self: bool, result: Tensor) => {
-            let index = spread_index(&index, dim, &source)?;
-            Reduced { x: &self_, dim, index: &index, src: &source, reduce: &reduce, include_self, result: &result }.for_src(g)?
+            Reduced { x: &self_, dim, index: &index, src: &source, reduce: &reduce, include_self, result: &result }
+                .gradients(&c.gradient()?, [c.needs("self"), c.needs("source")])?
         },
     };
     samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {

@@ -52,6 +52,15 @@ fn flat(base: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     }
 }
 
+/// Whether a base is a number that is zero in no dtype.
+fn never_zero(base: &OwnedOperand) -> bool {
+    match base {
+        OwnedOperand::Scalar(Scalar::Int(n)) => *n != 0,
+        OwnedOperand::Scalar(Scalar::Float(x)) => x.abs() > 1e-7,
+        _ => false,
+    }
+}
+
 op! {
     /// `self` to the power `exponent`, element by element, with C's special cases. Integers wrap, and give 0 for
     /// negative exponents (1 and -1 excepted).
@@ -72,7 +81,8 @@ op! {
         },
         exponent(g, self_: OwnedOperand, exponent: Tensor, result: Tensor) => {
             let base = self_.to_tensor(g)?;
-            g.mul(&result.mul(&base.log()?)?.conj()?)?.masked_fill(&flat(&base, &exponent)?, 0)?
+            let g = g.mul(&result.mul(&base.log()?)?.conj()?)?;
+            if never_zero(&self_) { g } else { g.masked_fill(&flat(&base, &exponent)?, 0)? }
         },
     };
     samples: |m| match m.dtype {
