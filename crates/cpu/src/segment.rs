@@ -1,6 +1,6 @@
-//! Reductions of segments: runs of places along one dim, each folded into one element.
+//! Segments: runs of places along one dim, each folded into one element, or an element spread over each.
 
-use crate::copy::Shared;
+use crate::copy::{Shared, cast_strip_of_size, move_bytes};
 use crate::math::{Float, Isa, Kernel, run};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -59,6 +59,80 @@ pub fn fold<T: Float>(
             }
         }
     });
+}
+
+/// Bytes that one piece of work spreads.
+const PIECE_BYTES: usize = 1 << 17;
+
+/// Writes every segment's element to all of its places, the way back of [`fold`]: the result's sizes are `outer`, `size`,
+/// `inner`, and an element has `bytes` bytes. Places of no segment become zero. The segments of a row lie in order.
+///
+/// # Panics
+/// When a segment reaches outside or into another.
+///
+/// # Safety
+/// `from` is valid for an element of `inner` for each segment, and `to` for the result; they do not overlap.
+pub unsafe fn spread(
+    segments: &[Range<usize>],
+    (outer, size, inner): (usize, usize, usize),
+    bytes: usize,
+    from: *const u8,
+    to: *mut u8,
+) {
+    if outer * size * inner == 0 {
+        return;
+    }
+    assert!(segments.len().is_multiple_of(outer), "every row has as many segments");
+    let per_row = segments.len() / outer;
+    let apart = |row: &[Range<usize>]| row.windows(2).all(|w| w[0].end <= w[1].start);
+    let fit = segments.iter().all(|s| s.start <= s.end && s.end <= size);
+    assert!(fit && segments.chunks(per_row.max(1)).all(apart), "a segment reaches outside or into another");
+    let width = inner * bytes;
+    let (from, to) = (Shared(from.cast_mut()), Shared(to));
+    parallel_for(outer * size, (PIECE_BYTES / width).max(1), &|mut places| {
+        while !places.is_empty() {
+            let (row, mut at) = (places.start / size, places.start % size);
+            let end = size.min(at + places.len());
+            places.start += end - at;
+            let first = row * per_row;
+            let segments = &segments[first..first + per_row];
+            let mut k = segments.partition_point(|s| s.end <= at);
+            while at < end {
+                // The rest of a segment, or what lies before the next one.
+                let (stop, holds) = segments.get(k).map_or((end, false), |s| match s.start <= at {
+                    true => (s.end, true),
+                    false => (s.start, false),
+                });
+                let count = stop.min(end) - at;
+                // SAFETY: places of the caller's result, which are this piece's, and a segment's element.
+                unsafe {
+                    let to = to.get().add((row * size + at) * width);
+                    match holds {
+                        true => repeat(from.get().add((first + k) * width), to, width, count),
+                        false => to.write_bytes(0, count * width),
+                    }
+                }
+                at += count;
+                k += usize::from(holds);
+            }
+        }
+    });
+}
+
+/// Writes `width` bytes `count` times.
+///
+/// # Safety
+/// Both sides are valid for that, and apart.
+unsafe fn repeat(from: *const u8, to: *mut u8, width: usize, count: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        if width <= 128 && width.is_power_of_two() {
+            return cast_strip_of_size(width)(from, 0, to, width as isize, count);
+        }
+        for k in 0..count {
+            move_bytes(from, to.add(k * width), width);
+        }
+    }
 }
 
 /// What is done to two elements.
@@ -181,6 +255,27 @@ mod tests {
                         let near = (found - expected).abs() <= 1e-12 * expected.abs();
                         assert!(near || found == expected, "{how:?} {found} {expected}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn elements_are_spread_over_segments() {
+        for (outer, size, inner) in [(1, 50_000, 1), (2, 200, 1), (2, 100, 3), (1, 9, 40), (3, 7, 2)] {
+            let mut segments = vec![];
+            for _ in 0..outer {
+                segments.extend([1..3, 3..3, 3..size - 2, size - 1..size]);
+            }
+            let x: Vec<u32> = (1..=(segments.len() * inner) as u32).collect();
+            let mut out = vec![9u32; outer * size * inner];
+            // SAFETY: the arrays are of these sizes.
+            unsafe { spread(&segments, (outer, size, inner), 4, x.as_ptr().cast(), out.as_mut_ptr().cast()) };
+            for (place, out) in out.chunks_exact(inner).enumerate() {
+                let (row, at) = (place / size, place % size);
+                let found = (4 * row..4 * row + 4).find(|&k| segments[k].contains(&at));
+                for (i, out) in out.iter().enumerate() {
+                    assert_eq!(*out, found.map_or(0, |k| x[k * inner + i]), "{place} of {size}");
                 }
             }
         }

@@ -30,6 +30,7 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("triu", |op, args| triangle(op, args, |row, column, diagonal| column >= row + diagonal)),
     ("fill_.Scalar", fill),
     ("embedding_dense_backward", embedding_backward),
+    ("_segment_spread", segment_spread),
     ("_weighted_select", weighted_select),
     ("isin.Tensor_Tensor", isin),
 ];
@@ -362,6 +363,29 @@ fn weighted_select(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
         results.push(sum);
     }
     write(&out, &results).map(Outputs::from)
+}
+
+fn segment_spread(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let x: &Tensor = take(op, args, 0)?;
+    let (lengths, offsets): (Option<&Tensor>, Option<&Tensor>) = (take(op, args, 2)?, take(op, args, 3)?);
+    let dim = wrap(take::<Option<i64>>(op, args, 4)?.unwrap_or(0), x)?;
+    let count = x.sizes()[dim] as usize;
+    let (lengths, offsets) =
+        (lengths.map(Array::<i64>::read).transpose()?, offsets.map(Array::<i64>::read).transpose()?);
+    rearranged(op, args, Scalar::Int(0), |index| {
+        let read = |t: &Array<i64>, k: usize| t.data[place(&t.sizes, &[&index[..dim], &[k]].concat())] as usize;
+        let places = |k: usize| match (&offsets, &lengths) {
+            (Some(offsets), _) => read(offsets, k)..read(offsets, k + 1),
+            (None, Some(lengths)) => {
+                let from: usize = (0..k).map(|k| read(lengths, k)).sum();
+                from..from + read(lengths, k)
+            }
+            (None, None) => 0..0,
+        };
+        let mut from = index.to_vec();
+        from[dim] = (0..count).find(|&k| places(k).contains(&index[dim]))?;
+        Some(from)
+    })
 }
 
 fn isin(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {

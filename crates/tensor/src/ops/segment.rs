@@ -103,18 +103,12 @@ impl Segments {
         let lengths: Vec<i64> = self.ranges.iter().map(|r| r.len() as i64).collect();
         self.shaped(data, &lengths, self.per_row as i64)
     }
+}
 
-    /// The segment of every element of `data`; what belongs to none has the number of segments.
-    fn places(&self, data: &Tensor) -> Result<Tensor> {
-        let size = data.sizes()[self.axis] as usize;
-        let rows = data.sizes()[..self.axis].iter().product::<i64>() as usize;
-        let mut places = vec![self.per_row as i64; rows * size];
-        for (k, range) in self.ranges.iter().enumerate() {
-            let (row, segment) = (k / self.per_row, k % self.per_row);
-            places[row * size..][range.clone()].fill(segment as i64);
-        }
-        self.shaped(data, &places, size as i64)?.expand(data.sizes())
-    }
+/// The sizes before the axis, along it, and after it.
+fn around(sizes: &[i64], axis: usize) -> (usize, usize, usize) {
+    let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
+    (product(&sizes[..axis]), sizes[axis] as usize, product(&sizes[axis + 1..]))
 }
 
 fn plan(
@@ -167,9 +161,7 @@ fn run(
     if x.numel() == 0 {
         out.fill_(start)?;
     } else if out.numel() > 0 {
-        let d = segments.axis;
-        let product = |sizes: &[i64]| sizes.iter().product::<i64>() as usize;
-        let sizes = (product(&x.sizes()[..d]), x.sizes()[d] as usize, product(&x.sizes()[d + 1..]));
+        let sizes = around(x.sizes(), segments.axis);
         let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
         crate::dispatch_dtype!(dtype, T in [reals] => {
             // SAFETY: both are locked, of this type, and contiguous.
@@ -206,21 +198,27 @@ impl Call<'_> {
             .one()
     }
 
+    /// How many places of each segment a flag marks.
+    fn counted(&self, flags: &Tensor) -> Result<Tensor> {
+        // Single precision counts to 2^24.
+        let few = self.data.dtype() == DType::F32 && self.data.sizes()[wrap_dim(self.axis, self.data.dim())?] < 1 << 24;
+        self.folded(&flags.to_dtype(if few { DType::F32 } else { DType::F64 })?, "sum", None)
+    }
+
     fn gradient(&self, g: &Tensor) -> Result<Tensor> {
         let data = self.data;
         if data.numel() == 0 {
             return data.zeros_like();
         }
-        let segments = Segments::of(data, self.lengths, self.offsets, Some(self.axis), true)?;
-        let places = segments.places(data)?;
-        let d = segments.axis;
+        let size = data.size(self.axis)?;
         // A tensor of the result's sizes as every element of the data reads it; what belongs to no segment reads zero.
-        let mut pad = Dims::from_elem(0, 2 * (data.dim() - d));
-        pad[2 * (data.dim() - 1 - d) + 1] = 1;
-        let read = |t: &Tensor| t.constant_pad_nd(&pad, 0)?.gather(d as i64, &places);
+        let read = |t: &Tensor| t.segment_spread(size, self.lengths, self.offsets, self.axis);
         match self.reduce {
             "sum" => read(g),
-            "mean" => read(&g.div(&segments.lengths(data)?.clamp_min(1)?)?),
+            "mean" => {
+                let segments = Segments::of(data, self.lengths, self.offsets, Some(self.axis), true)?;
+                read(&g.div(&segments.lengths(data)?.clamp_min(1)?)?)
+            }
             "prod" => {
                 // The result divided by each factor, or the product of the others where that cannot be.
                 let odd = data.eq(0)?.logical_or(&data.isnan()?)?;
@@ -229,20 +227,86 @@ impl Call<'_> {
                 if !odd.any()?.item()?.to_bool() {
                     return Ok(by_quotient);
                 }
-                let count = self.folded(&odd.to_dtype(DType::F64)?, "sum", None)?;
-                let only = odd.logical_and(&read(&count)?.eq(1)?)?;
+                let only = odd.logical_and(&read(&self.counted(&odd)?.eq(1)?)?)?;
                 let others = self.folded(&data.masked_fill(&only, 1)?, "prod", self.initial)?;
                 only.where_(&read(&g.mul(&others)?)?, &by_quotient)
             }
             _ => {
                 let attained = data.eq(&read(self.result)?)?.logical_or(&data.isnan()?)?;
-                let count = self.folded(&attained.to_dtype(DType::F64)?, "sum", None)?;
                 // Ties share the gradient.
-                let share = g.div(&count.clamp_min(1)?.to_dtype(g.dtype())?)?;
+                let share = g.div(&self.counted(&attained)?.clamp_min(1)?.to_dtype(g.dtype())?)?;
                 read(&share)?.masked_fill(&attained.logical_not()?, 0)
             }
         }
     }
+}
+
+fn spread_plan(
+    x: &Tensor,
+    size: i64,
+    lengths: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: Option<i64>,
+) -> Result<TensorSpec> {
+    let d = wrap_dim(axis.unwrap_or(0), x.dim())?;
+    let along = |t: &Tensor| t.dim() == d + 1 && t.sizes()[..d] == x.sizes()[..d];
+    let count = match (lengths, offsets) {
+        (_, Some(t)) if along(t) => t.sizes()[d] - 1,
+        (Some(t), None) if along(t) => t.sizes()[d],
+        _ => -1,
+    };
+    ensure!(count == x.sizes()[d] && size >= 0, "_segment_spread(): expected lengths or offsets of as many segments");
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes[d] = size;
+    Ok(TensorSpec::like(sizes, x))
+}
+
+fn spread_run(
+    x: &Tensor,
+    _size: i64,
+    lengths: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: Option<i64>,
+    outs: &[Tensor],
+) -> Result<()> {
+    let segments = Segments::of(&outs[0], lengths, offsets, axis, true)?;
+    let (x, direct) = (x.contiguous()?, outs[0].is_contiguous());
+    let out = if direct { outs[0].clone() } else { TensorSpec::like(Dims::from_slice(outs[0].sizes()), &x).allocate()? };
+    if out.numel() > 0 {
+        let sizes = around(out.sizes(), segments.axis);
+        let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+        // SAFETY: both are locked, contiguous and apart; the plan has as many segments as `x` has elements along the axis.
+        unsafe {
+            flambeau_cpu::segment::spread(&segments.ranges, sizes, out.element_size(), x.data_ptr(), out.data_ptr());
+        }
+    }
+    if direct { Ok(()) } else { outs[0].copy_(&out).map(drop) }
+}
+
+op! {
+    /// Every segment's element at all places of the segment, `size` of them along the axis; zero where there is no segment.
+    /// The segments are those of `segment_reduce`, whose sums' gradient this is.
+    segment_spread: "_segment_spread(Tensor self, int size, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0) -> Tensor";
+    Body::Structured {
+        plan: plan!(spread_plan; x, size, lengths, offsets, axis),
+        run: run!(spread_run; x, size, lengths, offsets, axis),
+    };
+    derivative: backward! {
+        self_(g, lengths: Option<Tensor>, offsets: Option<Tensor>, axis: i64) => {
+            let (lengths, offsets) = (lengths.as_ref().into(), offsets.as_ref().into());
+            segment_reduce::OP
+                .call(&[g.into(), "sum".into(), lengths, Value::None, offsets, axis.into(), true.into()])?
+                .one()?
+        }
+    };
+    samples: |m| match [[2i64, 0, 1].as_slice(), &[1, 1, 3]].map(Tensor::from_slice) {
+        [Ok(lengths), Ok(offsets)] if m.dtype.is_floating_point() => {
+            vec![sample![m.any(&[3, 2]), 4, lengths, (), 0], sample![m.any(&[2]), 5, (), offsets, 0]]
+        }
+        _ => vec![],
+    };
+    fn segment_spread(&self, size: i64, lengths: Option<&Tensor>, offsets: Option<&Tensor>, axis: i64) -> Tensor
+        [self, size, lengths, offsets, axis];
 }
 
 op! {
@@ -270,4 +334,4 @@ op! {
 }
 
 /// All entries of this file.
-pub static OPS: &[&[&Op]] = &[segment_reduce::ALL];
+pub static OPS: &[&[&Op]] = &[segment_reduce::ALL, segment_spread::ALL];
