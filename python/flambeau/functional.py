@@ -154,17 +154,7 @@ def block_diag(*tensors):
         if t.dim() > 2:
             raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. "
                                f"Input {place} has {t.dim()} dimensions")
-    blocks = [atleast_2d(t) for t in tensors]
-    dtype = blocks[0].dtype
-    for block in blocks[1:]:
-        dtype = _C.promote_types(dtype, block.dtype)
-    width = sum(b.shape[1] for b in blocks)
-    rows, left = [], 0
-    for block in blocks:
-        right = width - left - block.shape[1]
-        rows.append(_C.constant_pad_nd(block.to(dtype), [left, right]))
-        left += block.shape[1]
-    return _C.cat(rows)
+    return _C.block_diag(tensors)
 
 
 @overridable

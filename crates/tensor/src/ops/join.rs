@@ -201,6 +201,80 @@ op! {
     fn stack(tensors: &[Tensor], dim: i64) -> Tensor [tensors, dim];
 }
 
+/// A matrix, or a row or a number as one.
+fn as_block(t: &Tensor) -> Result<Tensor> {
+    match t.dim() {
+        0 => t.reshape(&[1, 1]),
+        1 => t.unsqueeze(0),
+        _ => Ok(t.clone()),
+    }
+}
+
+fn block_diag_any(tensors: &[Tensor]) -> Result<Tensor> {
+    for (i, t) in tensors.iter().enumerate() {
+        ensure!(
+            t.dim() <= 2,
+            "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {} dimensions",
+            t.dim()
+        );
+    }
+    let blocks = tensors.iter().map(as_block).collect::<Result<Vec<_>>>()?;
+    let Some(first) = blocks.first() else { return Tensor::zeros(&[1, 0], crate::default_dtype()) };
+    let dtype = blocks.iter().fold(first.dtype(), |dtype, b| dtype.promote(b.dtype()));
+    let (height, width) = blocks.iter().fold((0, 0), |(h, w), b| (h + b.sizes()[0], w + b.sizes()[1]));
+    let out = Tensor::fresh(first.device(), dtype, Dims::from_slice(&[height, width]))?;
+    // Every element is written once: what lies to both sides of a block with the block.
+    let (mut top, mut left) = (0, 0);
+    for block in &blocks {
+        let (h, w) = (block.sizes()[0], block.sizes()[1]);
+        let rows = out.narrow(0, top, h)?;
+        for (start, length) in [(0, left), (left + w, width - left - w)] {
+            if length > 0 {
+                rows.narrow(1, start, length)?.zero_()?;
+            }
+        }
+        rows.narrow(1, left, w)?.copy_(block)?;
+        (top, left) = (top + h, left + w);
+    }
+    Ok(out)
+}
+
+op! {
+    /// A matrix with the given ones (or rows, or numbers) along its diagonal, zero elsewhere.
+    block_diag: "block_diag(Tensor[] tensors) -> Tensor",
+        Out OUT: "block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Explicit(kernel!(block_diag_any; tensors));
+    derivative: backward! {
+        tensors([c], tensors: Vec<Geometry>) => {
+            let g = c.gradient()?;
+            let (mut top, mut left) = (0, 0);
+            let mut out = Vec::with_capacity(tensors.len());
+            for (i, t) in tensors.iter().enumerate() {
+                let (h, w) = match t.sizes[..] {
+                    [h, w] => (h, w),
+                    [w] => (1, w),
+                    _ => (1, 1),
+                };
+                out.push(match c.needs_element("tensors", i) {
+                    true => {
+                        let part = g.narrow(0, top, h)?.narrow(1, left, w)?;
+                        Some(if t.dim() == 2 { part } else { part.reshape(&t.sizes)? })
+                    }
+                    false => None,
+                });
+                (top, left) = (top + h, left + w);
+            }
+            out
+        }
+    };
+    forward: Forward::Linear;
+    samples: |m| vec![
+        sample![vec![m.any(&[2, 3]), m.any(&[3, 1])]],
+        sample![vec![m.any(&[2]), m.any(&[]), m.any(&[2, 0]), m.any(&[1, 2])]],
+    ];
+    fn block_diag(tensors: &[Tensor]) -> Tensor [tensors];
+}
+
 // ---- flip and roll ------------------------------------------------------------------------------
 
 fn flip_plan(x: &Tensor, over: &[i64]) -> Result<TensorSpec> {
@@ -462,6 +536,7 @@ op! {
 
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
+    block_diag::ALL,
     cat::ALL,
     concat::ALL,
     concat_out::ALL,
