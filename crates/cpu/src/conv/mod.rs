@@ -368,7 +368,7 @@ unsafe fn real_linear<E: Dispatch>(
         let operands = Operands { access, source, weight, bias, result };
         let gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
         for gather in &gathers {
-            if winograd::suits::<E>(gather, access.same) && winograd::gather(gather, shape.channels_last, operands) {
+            if winograd::suits::<E>(gather) && winograd::gather(gather, shape.channels_last, operands) {
                 continue;
             }
             if gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS {
@@ -431,8 +431,8 @@ unsafe fn real_outer<E: Dispatch>(
     unsafe {
         if gather.source_channels == 1 && gather.result_channels == 1 && gather.taps.len() <= depthwise::MOST_TERMS {
             depthwise::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
-        } else if !(winograd::suits::<E>(&gather, access.same)
-            && winograd::weight_gradient(&gather, shape.channels_last, input.cast(), gradient.cast(), sums))
+        } else if !(winograd::suits::<E>(&gather)
+            && winograd::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums))
         {
             weight_gradient::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
         }

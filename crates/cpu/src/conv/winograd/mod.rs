@@ -17,6 +17,7 @@ pub(crate) use weight::weight_gradient;
 
 use super::geometry::{Axis, Gather};
 use super::kernel::{Call, Start, Term, rows_of};
+use super::numbers;
 use super::pixels::Panels;
 use super::planes::{Operands, TASK_WORK, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
@@ -40,15 +41,14 @@ const LEAST_TILES: usize = 32;
 /// Rows of at most so many tiles leave vectors over them too empty: planes are then turned into pixels and back.
 const NARROW_TILES: usize = 16;
 
-/// Whether this way is open, and the better one; `same` says whether elements are stored as they are computed.
-pub(crate) fn suits<E: Dispatch>(g: &Gather, same: bool) -> bool {
+/// Whether this way is open, and the better one.
+pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
     let [depth, height, width] = &g.axes;
     let slices = depth.taps.len() == 1 && depth.low == 0 && plain(depth) && depth.count == depth.source;
     // Three taps of neighbouring positions, in either order.
     let three = |a: &Axis| a.taps.len() == 3 && a.span == 2 && plain(a);
     let tiles = g.batch * depth.count * height.count.div_ceil(2) * width.count.div_ceil(2);
     E::HALF.is_some()
-        && same
         && slices
         && three(height)
         && three(width)
@@ -363,6 +363,33 @@ impl<E> Plan<'_, E> {
 /// # Safety
 /// The operands are valid for the gather's sizes, the result is nobody else's.
 pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) -> bool {
+    let access = operands.access;
+    if access.same {
+        // SAFETY: the caller's.
+        return unsafe { gather_numbers(g, channels_last, operands) };
+    }
+    // Halves are widened as a whole: every one is read by several tiles.
+    let len = g.batch * g.groups * g.result_channels * g.result_positions();
+    let result = Scratch::<E>::new(len);
+    // SAFETY: the caller's; the copies live until the end.
+    unsafe {
+        let (_copy, source) =
+            numbers(&access, operands.source, g.batch * g.groups * g.source_channels * g.source_positions());
+        let wide = Operands { source: source.cast(), result: result.get().cast(), ..operands };
+        let finite = gather_numbers(g, channels_last, wide);
+        if finite {
+            let (from, to) = (Shared(result.get()), Shared(operands.result));
+            parallel_for(len, 1 << 16, &|range| {
+                let (from, to) = (from.get().add(range.start), to.get().add(range.start * access.size));
+                (access.store)(from, to, 1, range.len());
+            });
+        }
+        finite
+    }
+}
+
+/// As [`gather`], for tensors of the numbers computed in.
+unsafe fn gather_numbers<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) -> bool {
     if channels_last || g.axes[2].count.div_ceil(2) > NARROW_TILES {
         // SAFETY: the caller's.
         return unsafe { gather_as_stored(g, channels_last, operands) };

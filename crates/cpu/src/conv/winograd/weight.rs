@@ -1,8 +1,10 @@
 //! The gradient of the weight: the source's points times those of the result's gradient, summed over all tiles, turned
 //! into 3 x 3 weights. What forward turns and multiplies, its transpose takes backwards.
 
+use super::super::access::Access;
 use super::super::geometry::Gather;
 use super::super::kernel::{Call, Start, Term, rows_of};
+use super::super::numbers;
 use super::super::pixels::Panels;
 use super::super::planes::TASK_WORK;
 use super::super::simd::{Dispatch, Number, Scratch, Simd, Task};
@@ -223,8 +225,9 @@ fn pays(g: &Gather) -> bool {
 pub(crate) unsafe fn weight_gradient<E: Dispatch>(
     g: &Gather,
     channels_last: bool,
-    input: *const E,
-    gradient: *const E,
+    access: Access<E>,
+    input: *const u8,
+    gradient: *const u8,
     weight: *mut E,
 ) -> bool {
     if !pays(g) {
@@ -239,7 +242,9 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
     let result = turns(!channels_last, results, g.result_positions());
     // SAFETY: the caller's; the scratch memory has the tensors' sizes.
     unsafe {
-        let (mut input, mut gradient) = (input, gradient);
+        // Halves are widened as a whole: every one is read by several tiles.
+        let (_input, mut input) = numbers(&access, input, g.batch * sources * g.source_positions());
+        let (_gradient, mut gradient) = numbers(&access, gradient, g.batch * results * g.result_positions());
         if narrow {
             turn(input, source.get(), g.batch, sources, g.source_positions());
             input = source.get();
