@@ -1,9 +1,10 @@
 //! Determinants, from LU factors.
 
 use super::lu::{factorizes_transpose, regular};
-use super::matrices::{check_square_field, identity, shape};
+use super::matrices::{batch, check_square_field, column_major, field, for_each, identity, shape, sizes_of};
 use crate::autograd::{GradContext, is_grad_enabled};
 use crate::{Body, DType, Op, Result, Scalar, Tensor, backward, sample};
+use flambeau_base::Element;
 
 /// The sign of the permutation that LAPACK's pivots make.
 fn sign_of(pivots: &Tensor, dtype: DType) -> Result<Tensor> {
@@ -22,7 +23,25 @@ fn factors(op: &str, a: &Tensor) -> Result<(Tensor, Tensor)> {
 
 /// The determinant from the factors.
 fn product(packed: &Tensor, pivots: &Tensor) -> Result<Tensor> {
+    if packed.device().is_cpu() {
+        return product_in_one_pass(packed, pivots);
+    }
     packed.diagonal(0, -2, -1)?.prod_dim(-1, false)?.mul(&sign_of(pivots, packed.dtype())?)
+}
+
+/// [`product`] by one loop: small matrices are many, and their determinants cheap.
+fn product_in_one_pass(packed: &Tensor, pivots: &Tensor) -> Result<Tensor> {
+    let order = shape(packed).0 as usize;
+    let out = Tensor::fresh(packed.device(), packed.dtype(), sizes_of(batch(packed), &[]))?;
+    let (packed, pivots) = (column_major(packed)?, pivots.contiguous()?);
+    field!("det", packed.dtype(), T => for_each(out.numel(), order as f64, 1, &[&out, &packed, &pivots], |items| {
+        let (packed, pivots) = (items.read::<T>(1), items.read::<i32>(2));
+        let diagonal = packed.iter().step_by(order + 1);
+        let product = diagonal.fold(T::from_bool(true), |product, &x| product * x);
+        let moved = pivots.iter().zip(1..).filter(|(pivot, i)| **pivot != *i).count();
+        items.write::<T>(0)[0] = if moved % 2 == 1 { -product } else { product };
+    }))?;
+    Ok(out)
 }
 
 fn det_with_factors(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {

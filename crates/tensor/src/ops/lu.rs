@@ -2,13 +2,14 @@
 
 use super::matrices::{
     batch, check_alike, check_info, check_matrix, check_precision, check_square, check_square_field, column_copy,
-    column_target, columns, deliver, field, for_each, identity, row_copy, row_target, shape, sizes_of,
+    column_major, column_target, columns, deliver, field, for_each, identity, row_copy, row_target, shape, sizes_of,
 };
 use crate::dims::{self, Dims};
 use crate::samples::Maker;
 use crate::{Body, DType, ErrorKind, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::Element;
 use flambeau_linalg::Field;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const NO_PIVOT: &str = "linalg.lu_factor: LU without pivoting is not implemented on the CPU";
@@ -180,30 +181,58 @@ fn lu_unpack_plan(packed: &Tensor, pivots: &Tensor, data: bool, with_pivots: boo
     }
     Ok([spec(with_pivots, [m, m]), spec(data, [m, k]), spec(data, [k, n])])
 }
+/// Up to this many elements a matrix is taken apart element by element; larger ones are transposed in tiles.
+const SMALL: i64 = 4096;
+
+/// Writes the permutation (row-major) that pivots make; `false` if one is out of range.
+fn permutation<T: Element>(m: usize, pivots: &[i32], p: &mut [T]) -> bool {
+    let mut row_at: SmallVec<[usize; 64]> = (0..m).collect();
+    let mut right = true;
+    for (i, &pivot) in pivots.iter().enumerate() {
+        match (pivot as usize).checked_sub(1) {
+            Some(other) if pivot > 0 && other < m => row_at.swap(i, other),
+            _ => right = false,
+        }
+    }
+    p.fill(T::default());
+    for (i, row) in row_at.into_iter().enumerate() {
+        p[row * m + i] = T::from_bool(true);
+    }
+    right
+}
+
+/// Writes L and U (row-major) of a packed `m * n` factorization.
+fn take_apart<T: Element>(m: usize, n: usize, packed: &[T], l: &mut [T], u: &mut [T]) {
+    let k = m.min(n);
+    for (i, row) in l.chunks_exact_mut(k.max(1)).enumerate() {
+        let (below, rest) = row.split_at_mut(i.min(k));
+        below.iter_mut().enumerate().for_each(|(j, x)| *x = packed[j * m + i]);
+        rest.fill(T::default());
+        rest.iter_mut().take(1).for_each(|x| *x = T::from_bool(true));
+    }
+    for (i, row) in u.chunks_exact_mut(n.max(1)).enumerate() {
+        let (below, rest) = row.split_at_mut(i);
+        below.fill(T::default());
+        rest.iter_mut().zip(i..).for_each(|(x, j)| *x = packed[j * m + i]);
+    }
+}
+
 fn lu_unpack_run(packed: &Tensor, pivots: &Tensor, data: bool, with_pivots: bool, outs: &[Tensor]) -> Result<()> {
-    if data {
-        outs[1].copy_(&unit_lower(packed)?)?;
-        outs[2].copy_(&upper(packed)?)?;
-    }
-    if !with_pivots {
-        return Ok(());
-    }
-    let m = shape(packed).0 as usize;
-    let (target, pivots) = (row_target(&outs[0])?, pivots.contiguous()?);
+    let (m, n) = shape(packed);
+    let apart = data && m * n <= SMALL && !outs.iter().any(|out| out.shares_storage_with(packed));
+    let targets = outs.iter().map(row_target).collect::<Result<Vec<_>>>()?;
+    let pivots = pivots.contiguous()?;
+    let source = if apart { column_major(packed)? } else { pivots.clone() };
     let wrong = AtomicBool::new(false);
     let count = batch(packed).iter().product();
-    crate::dispatch_dtype!(packed.dtype(), T => for_each(count, (m * m) as f64, 1, &[&target, &pivots], |items| {
-        let (p, pivots) = (items.write::<T>(0), items.read::<i32>(1));
-        let mut row_at: Vec<usize> = (0..m).collect();
-        for (i, &pivot) in pivots.iter().enumerate() {
-            match (pivot as usize).checked_sub(1) {
-                Some(other) if pivot > 0 && other < m => row_at.swap(i, other),
-                _ => wrong.store(true, Ordering::Relaxed),
-            }
+    let (cost, rows, columns) = ((m * (m + n)) as f64, m as usize, n as usize);
+    let tensors = [&targets[0], &targets[1], &targets[2], &source, &pivots];
+    crate::dispatch_dtype!(packed.dtype(), T => for_each(count, cost, 3, &tensors, |items| {
+        if apart {
+            take_apart::<T>(rows, columns, items.read(3), items.write(1), items.write(2));
         }
-        p.fill(T::default());
-        for (i, row) in row_at.into_iter().enumerate() {
-            p[row * m + i] = T::from_bool(true);
+        if with_pivots && !permutation::<T>(rows, items.read(4), items.write(0)) {
+            wrong.store(true, Ordering::Relaxed);
         }
     }))?;
     ensure!(
@@ -211,11 +240,20 @@ fn lu_unpack_run(packed: &Tensor, pivots: &Tensor, data: bool, with_pivots: bool
         "torch.lu_unpack: the elements of LU_pivots must be between 1 and LU_data.size(-2) inclusive. Did you properly pass \
          the result of torch.linalg.lu_factor?"
     );
-    deliver(&outs[0], &target)
+    deliver(&outs[0], &targets[0])?;
+    match (data, apart) {
+        (false, _) => Ok(()),
+        (true, true) => (1..3).try_for_each(|i| deliver(&outs[i], &targets[i])),
+        (true, false) => {
+            let (lower, upper) = (unit_lower(packed)?, upper(packed)?);
+            outs[1].copy_(&lower)?;
+            outs[2].copy_(&upper).map(drop)
+        }
+    }
 }
 
 /// `x` with columns of zeros to the right or rows below, up to `m * n`.
-fn padded(x: &Tensor, m: i64, n: i64) -> Result<Tensor> {
+pub(super) fn padded(x: &Tensor, m: i64, n: i64) -> Result<Tensor> {
     let (rows, columns) = shape(x);
     if (rows, columns) == (m, n) { Ok(x.clone()) } else { x.constant_pad_nd(&[0, n - columns, 0, m - rows], 0) }
 }

@@ -132,6 +132,14 @@ pub(super) fn row_copy(x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     x.expand(sizes)?.contiguous()
 }
 
+/// Matrices to read in column-major order: themselves where they lie so.
+pub(super) fn column_major(x: &Tensor) -> Result<Tensor> {
+    match dims::same_strides(x.sizes(), x.strides(), &column_strides(x.sizes())) {
+        true => Ok(x.clone()),
+        false => column_copy(x, x.sizes()),
+    }
+}
+
 /// Where a kernel writes matrices: the output itself if it is in column-major order.
 pub(super) fn column_target(out: &Tensor) -> Result<Tensor> {
     let strides = column_strides(out.sizes());

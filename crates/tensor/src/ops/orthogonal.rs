@@ -1,6 +1,6 @@
 //! QR factors, and reflectors in LAPACK's form.
 
-use super::lu::regular;
+use super::lu::{padded, regular};
 use super::matrices::{
     batch, check_alike, check_matrix, check_precision, column_copy, column_target, columns, deliver, field, for_each,
     row_copy, row_target, shape, sizes_of,
@@ -198,18 +198,43 @@ fn product_run(v: &Tensor, tau: &Tensor, outs: &[Tensor]) -> Result<()> {
     deliver(&outs[0], &target)
 }
 
-/// The product of the reflectors (or its conjugate transpose) times `c`, one after the other, for derivatives.
-fn reflected(v: &Tensor, tau: &Tensor, c: &Tensor, adjoint: bool) -> Result<Tensor> {
-    let (m, k) = (shape(v).0, tau.size(-1)?);
+/// The gradients of reflectors, their factors and `c` from that of the reflectors' product (or its conjugate transpose)
+/// times `c`, which is the identity's first columns if not given. The product is `I - V T V^H` with `T = diag(tau) M^-1`; M has
+/// ones on the diagonal and `V^H V diag(tau)` above it (T. Joffrain et al., "Accumulating Householder transformations,
+/// revisited", 2006), so that no factor is divided by.
+fn reflected_backward(g: &Tensor, v: &Tensor, tau: &Tensor, c: Option<&Tensor>, adjoint: bool) -> Result<[Tensor; 3]> {
+    let ((m, n), k) = (shape(v), tau.size(-1)?);
     let v = v.narrow(-1, 0, k)?.tril(-1)?.add(&Tensor::eye(m, k, (v.dtype(), v.device()))?)?;
-    let mut c = c.clone();
-    for step in 0..k {
-        let i = if adjoint { step } else { k - 1 - step };
-        let (v, tau) = (v.narrow(-1, i, 1)?, tau.narrow(-1, i, 1)?.unsqueeze(-1)?);
-        let tau = if adjoint { tau.conj()? } else { tau };
-        c = c.sub(&v.mul(&tau)?.matmul(&v.mh()?.matmul(&c)?)?)?;
-    }
-    Ok(c)
+    let (vh, rows, conj) = (v.mh()?, tau.unsqueeze(-1)?, tau.conj()?);
+    let products = vh.matmul(&v)?.triu(1)?;
+    let above = products.mul(&tau.unsqueeze(-2)?)?;
+    // What is computed is C - V X, where X is T (or T^H) times this.
+    let found = match c {
+        Some(c) => vh.matmul(c)?,
+        None => vh.narrow(-1, 0, g.size(-1)?)?,
+    };
+    // From here on, names are of gradients with the sign turned.
+    let gx = vh.matmul(g)?;
+    let (x, g_found, g_above, g_tau) = if adjoint {
+        let x = above.mh()?.solve_triangular(&found.mul(&conj.unsqueeze(-1)?)?, false, true, true)?;
+        let gy = above.solve_triangular(&gx, true, true, true)?;
+        (x.clone(), gy.mul(&rows)?, x.matmul(&gy.mh()?)?, found.mul(&gy.conj()?)?.sum_dim(&[-1], false)?)
+    } else {
+        let y = above.solve_triangular(&found, true, true, true)?;
+        let g_found = above.mh()?.solve_triangular(&gx.mul(&conj.unsqueeze(-1)?)?, false, true, true)?;
+        let g_above = g_found.matmul(&y.mh()?)?;
+        (y.mul(&rows)?, g_found, g_above, gx.mul(&y.conj()?)?.sum_dim(&[-1], false)?)
+    };
+    // These two have their own sign: M's inverse turns it once more.
+    let g_above = g_above.triu(1)?;
+    let g_products = g_above.mul(&conj.unsqueeze(-2)?)?;
+    let g_tau = products.conj()?.mul(&g_above)?.sum_dim(&[-2], false)?.sub(&g_tau)?;
+    let of_found = match c {
+        Some(c) => c.matmul(&g_found.mh()?)?,
+        None => padded(&g_found.mh()?, m, k)?,
+    };
+    let gv = v.matmul(&g_products.add(&g_products.mh()?)?)?.sub(&of_found)?.sub(&g.matmul(&x.mh()?)?)?;
+    Ok([padded(&gv.tril(-1)?, m, n)?, g_tau, g.sub(&v.matmul(&g_found)?)?])
 }
 
 op! {
@@ -218,12 +243,10 @@ op! {
         Out OUT: "linalg_householder_product.out(Tensor input, Tensor tau, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(product_plan; v, tau), run: run!(product_run; v, tau) };
     derivative: backward! {
-        (input, tau)([grads], input: Tensor, tau: Tensor) => grads.differentiate(&[Some(&input), Some(&tau)], |xs| {
-            let [Some(v), Some(tau)] = xs else { return Ok(vec![]) };
-            let (m, n) = shape(v);
-            let unit = Tensor::eye(m, n, (v.dtype(), v.device()))?.expand(v.sizes())?;
-            Ok(vec![reflected(v, tau, &unit, false)?])
-        })?
+        (input, tau)(g, input: Tensor, tau: Tensor) => {
+            let [gv, g_tau, _] = reflected_backward(g, &input, &tau, None, false)?;
+            [Some(gv), Some(g_tau)]
+        }
     };
     samples: |m| [&[3i64, 2][..], &[2, 3, 3]].into_iter().flat_map(|s| regular(m, s)).collect::<Vec<_>>().into_iter().map(|x| {
         let tau = m.uniform(&sizes_of(batch(&x), &[2]), 0.2, 1.0);
@@ -277,12 +300,17 @@ op! {
         Out OUT: "ormqr.out(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(ormqr_plan; v, tau, c, left, transpose), run: run!(ormqr_run; v, tau, c, left, transpose) };
     derivative: backward! {
-        (self_, input2, input3)([grads], self_: Tensor, input2: Tensor, input3: Tensor, left: bool, transpose: bool) =>
-            grads.differentiate(&[Some(&self_), Some(&input2), Some(&input3)], |xs| {
-                let [Some(v), Some(tau), Some(c)] = xs else { return Ok(vec![]) };
+        (self_, input2, input3)(g, self_: Tensor, input2: Tensor, input3: Tensor, left: bool, transpose: bool) => {
+            let [gv, g_tau, gc] = match left {
+                true => reflected_backward(g, &self_, &input2, Some(&input3), transpose)?,
                 // c Q is the adjoint of Q^H c^H.
-                Ok(vec![if left { reflected(v, tau, c, transpose)? } else { reflected(v, tau, &c.mh()?, !transpose)?.mh()? }])
-            })?
+                false => {
+                    let [gv, g_tau, gc] = reflected_backward(&g.mh()?, &self_, &input2, Some(&input3.mh()?), !transpose)?;
+                    [gv, g_tau, gc.mh()?]
+                }
+            };
+            [Some(gv), Some(g_tau), Some(gc)]
+        }
     };
     samples: |m| regular(m, &[2, 3, 2]).into_iter().flat_map(|v| {
         let tau = m.uniform(&[2, 2], 0.2, 1.0);

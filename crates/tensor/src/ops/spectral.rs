@@ -116,6 +116,10 @@ fn svd_backward(grads: &GradContext<'_>, u: &Tensor, s: &Tensor, vh: &Tensor) ->
          backward. Please use torch.svd(compute_uv=True)"
     );
     let (u, vh) = (u.narrow(-1, 0, k)?, vh.narrow(-2, 0, k)?);
+    if let (None, Some(gs), None) = (grads.grad(0), grads.grad(1), grads.grad(2)) {
+        let rows = gs.to_dtype(u.dtype())?.unsqueeze(-2)?;
+        return Ok(Some(u.mul(&rows)?.matmul(&vh)?));
+    }
     let gu = grads.grad(0).map(|g| g.narrow(-1, 0, k)).transpose()?;
     let gv = grads.grad(2).map(|g| g.narrow(-2, 0, k)?.mh()).transpose()?;
     let (m, n) = (shape(&u).0, shape(&vh).1);
