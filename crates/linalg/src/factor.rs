@@ -1,6 +1,6 @@
 //! Cholesky, LU and triangular solves: faer's, with LAPACK's pivots and `info`.
 
-use crate::{Number, Triangle};
+use crate::{Number, Triangle, small};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
@@ -10,6 +10,9 @@ use num_traits::{Float, One, Zero};
 
 /// Below this order a plain loop is faster than the blocked algorithm's set-up.
 const PLAIN: usize = 16;
+
+/// From this order on whole columns as vectors are faster than a plain loop.
+const VECTORS: usize = 8;
 
 pub fn cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
     if n == 0 {
@@ -65,6 +68,9 @@ fn plain_cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
 
 pub fn lu<T: Number>(m: usize, n: usize, a: &mut [T], pivots: &mut [i32]) -> i32 {
     let k = m.min(n);
+    if k >= VECTORS && small::is_small(m, n) {
+        return small::lu(m, n, a, pivots);
+    }
     if k <= PLAIN {
         return plain_lu(m, n, a, pivots);
     }

@@ -3,7 +3,7 @@
 //! `I - V T V^H` (Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder
 //! transformations"), so that nearly all work is in matrix products.
 
-use crate::Number;
+use crate::{Number, small};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use flambeau_base::parallel::parallel_for;
@@ -278,6 +278,9 @@ fn one<T: Number>() -> T {
 }
 
 pub fn qr<T: Number>(m: usize, n: usize, a: &mut [T], tau: &mut [T]) {
+    if small::is_small(m, n) {
+        return small::qr(m, n, a, tau);
+    }
     let k = m.min(n);
     for start in (0..k).step_by(BLOCK) {
         let end = (start + BLOCK).min(k);
@@ -311,6 +314,9 @@ pub fn reflectors_to_matrix<T: Number>(m: usize, n: usize, a: &mut [T], tau: &[T
     let k = tau.len();
     if m == 0 || n == 0 {
         return;
+    }
+    if small::is_small(m, n) {
+        return small::reflectors_to_matrix(m, a, tau);
     }
     let v = a[..k * m].to_vec();
     a.fill(T::zero());

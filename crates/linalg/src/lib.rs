@@ -3,16 +3,19 @@
 //! Matrices are slices in column-major order without gaps; sizes come first, then what is read, then what is written.
 //! Cholesky, LU, triangular solves, singular values and general eigenvalues are faer's algorithms; what faer does not have in
 //! the form that LAPACK (and so PyTorch) shows (reflectors with real diagonals, symmetric pivoting) is in `householder` and
-//! `symmetric`. Hermitian matrices become tridiagonal in `reduction`; eigenvalues alone, and singular values, come from there
-//! by `tridiagonal`, eigenvectors by `conquer`. [`Field`] has one method per factorization; each is compiled here, once for each
+//! `symmetric`. Hermitian matrices become tridiagonal in `reduction`; eigenvalues alone come from there by `tridiagonal`,
+//! eigenvectors by `conquer`. So do singular values and vectors of narrow numbers, by `bidiagonal`. Small matrices, which come
+//! in large batches, have loops of their own in `small`. [`Field`] has one method per factorization; each is compiled here, once for each
 //! of four dtypes, so that nothing that uses this crate compiles faer's generic code again.
 
+mod bidiagonal;
 mod conquer;
 mod factor;
 mod householder;
 mod number;
 mod reduction;
 mod secular;
+mod small;
 mod spectral;
 mod symmetric;
 mod tridiagonal;

@@ -1,11 +1,11 @@
 //! Singular values and eigenvalues: faer's algorithms, with LAPACK's lengths and phases of eigenvectors.
 
 use crate::number::convert;
-use crate::{Number, conquer, reduction, tridiagonal};
+use crate::{Number, bidiagonal, conquer, reduction, tridiagonal};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
-use faer::linalg::svd::{self, ComputeSvdVectors, bidiag};
+use faer::linalg::svd::{self, ComputeSvdVectors};
 use faer::{MatMut, MatRef, Par};
 use num_complex::Complex;
 use num_traits::{Float, NumCast, One, Zero};
@@ -46,8 +46,15 @@ pub fn svd<T: Number, W: Number>(
         return 0;
     }
     let wide: Vec<W> = a.iter().map(|&x| convert(x)).collect();
-    if vectors.is_none() && size_of::<T>() < size_of::<W>() && singular_values(m, n, &wide, s) {
-        return 0;
+    let mut vectors = vectors;
+    if size_of::<T>() < size_of::<W>() {
+        let found = match &mut vectors {
+            None => bidiagonal::values(m, n, &wide, s),
+            Some((u, vh)) => bidiagonal::vectors(m, n, &wide, s, u, vh),
+        };
+        if found {
+            return 0;
+        }
     }
     let mut values = zeros::<W>(k);
     let (u_columns, v_rows) = vectors.as_ref().map_or((0, 0), |(u, vh)| (u.len() / m, vh.len() / n));
@@ -81,35 +88,6 @@ pub fn svd<T: Number, W: Number>(
         }
     }
     if done.is_ok() { 0 } else { FAILED }
-}
-
-/// The singular values of a matrix that came from narrower numbers, as the roots of the eigenvalues of a square: what that
-/// loses of the small ones, the narrower numbers do not have. `false` if they were not found.
-fn singular_values<W: Number, R: Number<Part = R>>(m: usize, n: usize, a: &[W], s: &mut [R]) -> bool {
-    let given = MatRef::from_column_major_slice(a, m, n);
-    let mut bidiagonal = if m < n { given.transpose().to_owned() } else { given.to_owned() };
-    let (m, n) = (m.max(n), m.min(n));
-    let mut reflectors = zeros::<W>(2 * n);
-    let (left, right) = reflectors.split_at_mut(n);
-    let scratch = bidiag::bidiag_in_place_scratch::<W>(m, n, Par::Seq, Default::default());
-    bidiag::bidiag_in_place(
-        bidiagonal.as_mut(),
-        MatMut::from_column_major_slice_mut(left, 1, n),
-        MatMut::from_column_major_slice_mut(&mut right[1..], 1, n - 1),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
-    let square = |i: usize, j: usize| -> f64 { convert(bidiagonal[(i, j)].size_squared()) };
-    let above = |i: usize| if i + 1 < n { square(i, i + 1) } else { 0.0 };
-    let mut diagonal: Vec<f64> = (0..n).map(|i| square(i, i) + if i > 0 { above(i - 1) } else { 0.0 }).collect();
-    let mut beside: Vec<f64> = (1..n).map(|i| (square(i - 1, i - 1) * above(i - 1)).sqrt()).collect();
-    // Roots want all the digits that there are.
-    let found = tridiagonal::eigenvalues(&mut diagonal, &mut beside, 0.0);
-    for (s, value) in s.iter_mut().zip(diagonal.iter().rev()) {
-        *s = convert(value.max(0.0).sqrt());
-    }
-    found
 }
 
 /// What to divide a matrix by so that squares of its elements are in range: 1 unless they are far out.

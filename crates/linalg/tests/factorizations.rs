@@ -123,6 +123,10 @@ fn of_order<T: Field>(n: usize) {
         assert_eq!(T::ldl(n, hermitian, &mut ld, &mut pivots), 0);
         T::ldl_solve(n, 3, &ld, &pivots, hermitian, &mut x);
         close("LDL", &b, &product(n, n, 3, &symmetric, false, &x, false));
+        let b = numbers::<T>(n * 9, 98);
+        let mut x = b.clone();
+        T::ldl_solve(n, 9, &ld, &pivots, hermitian, &mut x);
+        close("LDL by blocks", &b, &product(n, n, 9, &symmetric, false, &x, false));
         if hermitian {
             let (mut values, mut vectors) = (vec![T::Part::default(); n], vec![T::default(); n * n]);
             assert_eq!(T::eigh(n, &symmetric, &mut values, Some(&mut vectors)), 0);
@@ -155,7 +159,9 @@ fn everything<T: Field>()
 where
     Complex<T::Part>: Field<Part = T::Part>,
 {
-    for (m, n) in [(1, 1), (5, 3), (3, 5), (17, 17), (40, 33), (33, 70), (100, 100), (130, 40)] {
+    for (m, n) in
+        [(1, 1), (5, 3), (3, 5), (8, 8), (12, 16), (16, 9), (17, 17), (40, 33), (33, 70), (100, 100), (130, 40)]
+    {
         of_size::<T>(m, n);
     }
     for n in [1, 2, 5, 16, 17, 33, 90] {
@@ -184,7 +190,7 @@ fn double_complex() {
 /// LAPACK goes on after a zero pivot and says where it was.
 #[test]
 fn singular() {
-    for n in [3, 40] {
+    for n in [3, 12, 40] {
         let mut a = numbers::<f64>(n * n, 1);
         a[n..2 * n].fill(0.0);
         let (mut lu, mut pivots) = (a.clone(), vec![0; n]);
