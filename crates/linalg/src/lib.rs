@@ -5,12 +5,13 @@
 //! the form that LAPACK (and so PyTorch) shows (reflectors with real diagonals, symmetric pivoting) is in `householder` and
 //! `symmetric`. Hermitian matrices become tridiagonal in `reduction`; eigenvalues alone come from there by `tridiagonal`,
 //! eigenvectors by `conquer`. So do singular values and vectors of narrow numbers, by `bidiagonal`. Small matrices, which come
-//! in large batches, have loops of their own in `small`. [`Field`] has one method per factorization; each is compiled here, once for each
+//! in large batches, have loops of their own: LU and QR in `small`, general eigenvalues in `general`. [`Field`] has one method per factorization; each is compiled here, once for each
 //! of four dtypes, so that nothing that uses this crate compiles faer's generic code again.
 
 mod bidiagonal;
 mod conquer;
 mod factor;
+mod general;
 mod householder;
 mod number;
 mod reduction;

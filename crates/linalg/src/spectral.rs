@@ -1,7 +1,7 @@
 //! Singular values and eigenvalues: faer's algorithms, with LAPACK's lengths and phases of eigenvectors.
 
 use crate::number::convert;
-use crate::{Number, bidiagonal, conquer, reduction, tridiagonal};
+use crate::{Number, bidiagonal, conquer, general, reduction, tridiagonal};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
@@ -163,23 +163,32 @@ pub fn eig_real<T: Number<Part = T>>(
     if n == 0 {
         return 0;
     }
-    let wide: Vec<f64> = a.iter().map(|&x| convert(x)).collect();
+    let mut wide: Vec<f64> = a.iter().map(|&x| convert(x)).collect();
+    let scale = scale_of(&wide);
+    if scale != 1.0 {
+        wide.iter_mut().for_each(|x| *x /= scale);
+    }
     let (mut re, mut im) = (vec![0.0; n], vec![0.0; n]);
     let mut u = vec![0.0; if vectors.is_some() { n * n } else { 0 }];
     let wanted = if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
-    let scratch = evd::evd_scratch::<f64>(n, ComputeEigenvectors::No, wanted, Par::Seq, Default::default());
-    let done = evd::evd_real(
-        MatRef::from_column_major_slice(&wide, n, n),
-        DiagMut::from_slice_mut(&mut re),
-        DiagMut::from_slice_mut(&mut im),
-        None,
-        vectors.is_some().then(|| MatMut::from_column_major_slice_mut(&mut u, n, n)),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
+    let found = if n <= general::MOST[vectors.is_some() as usize] {
+        general::eigen(n, &wide, &mut re, &mut im, vectors.is_some().then_some(&mut u[..]))
+    } else {
+        let scratch = evd::evd_scratch::<f64>(n, ComputeEigenvectors::No, wanted, Par::Seq, Default::default());
+        let done = evd::evd_real(
+            MatRef::from_column_major_slice(&wide, n, n),
+            DiagMut::from_slice_mut(&mut re),
+            DiagMut::from_slice_mut(&mut im),
+            None,
+            vectors.is_some().then(|| MatMut::from_column_major_slice_mut(&mut u, n, n)),
+            Par::Seq,
+            MemStack::new(&mut MemBuffer::new(scratch)),
+            Default::default(),
+        );
+        done.is_ok()
+    };
     for i in 0..n {
-        values[i] = part(Complex::new(re[i], im[i]));
+        values[i] = part(Complex::new(re[i] * scale, im[i] * scale));
     }
     if let Some(vectors) = vectors {
         let mut j = 0;
@@ -189,13 +198,13 @@ pub fn eig_real<T: Number<Part = T>>(
             let column =
                 |i: usize, sign: f64| Complex::new(u[j * n + i], if pair { sign * u[(j + 1) * n + i] } else { 0.0 });
             for (k, sign) in [1.0, -1.0].into_iter().take(1 + pair as usize).enumerate() {
-                let found: Vec<_> = (0..n).map(|i| column(i, sign)).collect();
-                normalised(n, &found, &mut vectors[(j + k) * n..(j + k + 1) * n], pair);
+                let whole: Vec<_> = (0..n).map(|i| column(i, sign)).collect();
+                normalised(n, &whole, &mut vectors[(j + k) * n..(j + k + 1) * n], pair);
             }
             j += 1 + pair as usize;
         }
     }
-    if done.is_ok() { 0 } else { FAILED }
+    if found { 0 } else { FAILED }
 }
 
 pub fn eig_complex<T: Number>(
