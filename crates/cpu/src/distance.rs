@@ -1,7 +1,8 @@
 //! Distances between rows by a p-norm, and their gradients.
 
 use crate::copy::Shared;
-use crate::math::{Float, Isa, Kernel, run};
+use crate::copy::transpose::turn;
+use crate::math::{Float, Isa, Kernel, run, select};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, iter::GRAIN};
 use std::marker::PhantomData;
@@ -205,10 +206,14 @@ fn joined<T: Float, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T)
     lanes[0]
 }
 
-/// Rows whose gradients are one piece: pairs with earlier rows are then read by cache lines.
-const ROWS: usize = 16;
-/// Sums beside each other, each of every so manieth row.
-const SUMS: usize = 32;
+/// Rows whose gradients are found beside each other: with so many a loop over them vectorises before it is unrolled.
+const ROWS: usize = 64;
+/// The same where there are fewer rows.
+const FEW_ROWS: usize = 16;
+/// Others that go through a loop at a time: their weights stay in the first-level cache.
+const OTHERS: usize = 64;
+/// Terms of a sum between loading and storing it.
+const AT_ONCE: usize = 4;
 
 /// The gradient of [`distances`] by `x`, for the gradients `g` of the distances `dist`.
 pub fn distances_backward<T: Float + Element>(
@@ -236,54 +241,73 @@ pub fn distances_backward<T: Float + Element>(
             run::<Weights<T>>((p, &g[range.clone()], &dist[range], to));
         }
     });
-    let lanes = others.next_multiple_of(SUMS);
-    let turned = turned_and_padded(y, others, width, lanes);
+    match rows {
+        0..ROWS => add_up::<T, FEW_ROWS>(pairs, (batches, rows, others), width, p, (x, y, &weights), out),
+        _ => add_up::<T, ROWS>(pairs, (batches, rows, others), width, p, (x, y, &weights), out),
+    }
+}
+
+/// [`distances_backward`] given the weights of all pairs, by blocks of `R` rows.
+fn add_up<T: Float + Element, const R: usize>(
+    pairs: Pairs,
+    (batches, rows, others): (usize, usize, usize),
+    width: usize,
+    p: f64,
+    (x, y, weights): (&[T], &[T], &[T]),
+    out: &mut [T],
+) {
     let out = Shared(out.as_mut_ptr());
-    let blocks = rows.div_ceil(ROWS);
-    parallel_for(batches * blocks, GRAIN / (ROWS * lanes * width) + 1, &|range| {
-        let mut gathered = vec![T::ZERO; ROWS * lanes];
+    let blocks = rows.div_ceil(R);
+    parallel_for(batches * blocks, GRAIN / (R * others * width) + 1, &|range| {
+        let mut beside = vec![[T::ZERO; R]; others];
+        let (mut columns, mut sums) = (vec![[T::ZERO; R]; width], vec![[T::ZERO; R]; width]);
         for unit in range {
-            let (batch, first) = (unit / blocks, unit % blocks * ROWS);
-            let block = first..rows.min(first + ROWS);
+            let (batch, first) = (unit / blocks, unit % blocks * R);
+            let block = first..rows.min(first + R);
             match pairs {
-                Pairs::All(..) => block.clone().zip(gathered.chunks_exact_mut(lanes)).for_each(|(i, to)| {
-                    to[..others].copy_from_slice(&weights[(batch * rows + i) * others..][..others]);
-                }),
-                Pairs::Upper(n) => gather(n, block.clone(), &weights, lanes, &mut gathered),
+                Pairs::All(..) => {
+                    turn_rows(others, &weights[(batch * rows + first) * others..][..block.len() * others], &mut beside)
+                }
+                Pairs::Upper(n) => gather(n, block.clone(), weights, &mut beside),
             }
             let (at, count) = ((batch * rows + first) * width, block.len());
-            let turned = &turned[batch * width * lanes..][..width * lanes];
+            turn_rows(width, &x[at..at + count * width], &mut columns);
+            sums.fill([T::ZERO; R]);
+            let y = &y[batch * others * width..][..others * width];
             // SAFETY: every row of the output is one piece of work's; slices.
             unsafe {
+                run::<Slopes<T, R>>((p, &columns[..], y, &beside[..], &mut sums[..]));
                 let to = std::slice::from_raw_parts_mut(out.get().add(at), count * width);
-                run::<Slopes<T>>((p, lanes, &x[at..at + count * width], turned, &gathered[..count * lanes], to));
+                for (i, row) in to.chunks_exact_mut(width).enumerate() {
+                    row.iter_mut().zip(&sums).for_each(|(to, sums)| *to = sums[i]);
+                }
             }
         }
     });
 }
 
-/// [`turned`], the last row again and again until there are `lanes`: with weights of zero they change no sum, unless what
-/// they are added to is not finite either.
-fn turned_and_padded<T: Float>(y: &[T], rows: usize, width: usize, lanes: usize) -> Vec<T> {
-    let mut all = Vec::with_capacity(y.len() / rows * lanes);
-    for row in turned(y, rows, width).chunks_exact(rows) {
-        all.extend_from_slice(row);
-        all.extend((rows..lanes).map(|_| row[rows - 1]));
-    }
-    all
+/// Up to `R` rows of `len` elements, as the elements beside each other of all of them.
+fn turn_rows<T: Copy, const R: usize>(len: usize, rows: &[T], to: &mut [[T; R]]) {
+    let count = rows.len() / len;
+    assert!(count <= R && len <= to.len());
+    // SAFETY: `count` rows, and room for each as a column.
+    unsafe { turn(rows.as_ptr(), len, to.as_mut_ptr().cast(), R, (count, len)) }
 }
 
-/// The weights of pairs of a matrix's rows `block` with all `n`, none with themselves, `lanes` apart.
-fn gather<T: Float>(n: usize, block: Range<usize>, weights: &[T], lanes: usize, to: &mut [T]) {
-    for j in 0..block.end {
-        for i in block.start.max(j + 1)..block.end {
-            to[(i - block.start) * lanes + j] = weights[place(n, j, i)];
+/// The weights of pairs of a matrix's rows `block` with all `n`, none with themselves.
+fn gather<T: Float, const R: usize>(n: usize, block: Range<usize>, weights: &[T], to: &mut [[T; R]]) {
+    for (j, to) in to[..block.end].iter_mut().enumerate() {
+        let from = block.start.max(j + 1);
+        if from < block.end {
+            to[from - block.start..block.len()].copy_from_slice(&weights[place(n, j, from)..][..block.end - from]);
         }
     }
-    for (i, row) in block.zip(to.chunks_exact_mut(lanes)) {
-        row[i] = T::ZERO;
+    for i in block.clone() {
+        let at = i - block.start;
+        to[i][at] = T::ZERO;
         if i + 1 < n {
-            row[i + 1..n].copy_from_slice(&weights[place(n, i, i + 1)..][..n - i - 1]);
+            let later = &weights[place(n, i, i + 1)..][..n - i - 1];
+            to[i + 1..].iter_mut().zip(later).for_each(|(to, w)| to[at] = *w);
         }
     }
 }
@@ -313,93 +337,87 @@ impl<T: Float + Element> Kernel for Weights<T> {
     }
 }
 
-/// The gradient by a few rows.
-struct Slopes<T>(PhantomData<T>);
+/// The gradients by a few rows.
+struct Slopes<T, const R: usize>(PhantomData<T>);
 
-impl<T: Float + Element> Kernel for Slopes<T> {
-    /// The norm, how many the others are, the rows, the others turned, the weights of each row, and the gradient.
-    type Args = (f64, usize, *const [T], *const [T], *const [T], *mut [T]);
+impl<T: Float + Element, const R: usize> Kernel for Slopes<T, R> {
+    /// The norm, the elements of the rows, the others, their weights for each row, and what the gradients are added to.
+    type Args = (f64, *const [[T; R]], *const [T], *const [[T; R]], *mut [[T; R]]);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((p, lanes, x, turned, weights, to): Self::Args) {
+    #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+    unsafe fn run<I: Isa>((p, x, y, weights, to): Self::Args) {
         // SAFETY: slices of `distances_backward`.
-        let (x, turned, weights, to) = unsafe { (&*x, &*turned, &*weights, &mut *to) };
+        let (x, y, weights, to) = unsafe { (&*x, &*y, &*weights, &mut *to) };
         let sign = |d: T, w: T| Float::sign::<I>(d) * w;
         if p == 2.0 {
-            sum_slopes(lanes, x, turned, weights, weights, to, |d, w, _| d * w);
+            add_slopes(x, y, (weights, weights), to, |s, d, w, _| d.mul_add::<I>(w, s));
         } else if p == 1.0 {
-            // An infinite row has no difference from itself.
-            sum_slopes(lanes, x, turned, weights, weights, to, |d, w, _| if w == T::ZERO { w } else { sign(d, w) });
+            add_slopes(x, y, (weights, weights), to, |s, d, w, _| Float::sign::<I>(d).mul_add::<I>(w, s));
         } else if p == f64::INFINITY {
             // The distances are rounded where the rows are of lower precision.
-            let mut most = vec![T::ZERO; weights.len()];
-            let larger = |s: T, d: T| if Float::abs::<I>(d) > s { Float::abs::<I>(d) } else { s };
-            for (a, most) in x.chunks_exact(turned.len() / lanes).zip(most.chunks_exact_mut(lanes)) {
-                beside(a, turned, lanes, 0, most, larger, |s| s);
+            let mut most = vec![[T::ZERO; R]; weights.len()];
+            let larger = |s: T, d: T| select(Float::abs::<I>(d) > s, Float::abs::<I>(d), s);
+            for (y, most) in y.chunks_exact(x.len()).zip(&mut most) {
+                let ((x, rest), (y, rest_y)) = (x.as_chunks::<AT_ONCE>(), y.as_chunks::<AT_ONCE>());
+                for (x, y) in x.iter().zip(y) {
+                    for l in 0..R {
+                        for k in 0..AT_ONCE {
+                            most[l] = larger(most[l], x[k][l] - y[k]);
+                        }
+                    }
+                }
+                for (x, y) in rest.iter().zip(rest_y) {
+                    most.iter_mut().zip(x).for_each(|(most, x)| *most = larger(*most, *x - *y));
+                }
             }
             let attains = |d: T, m: T| Float::abs::<I>(d) == m;
-            sum_slopes(
-                lanes,
-                x,
-                turned,
-                weights,
-                &most,
-                to,
-                |d, w, m| if attains(d, m) { sign(d, w) } else { T::ZERO },
-            );
+            let slope = |s: T, d: T, w: T, m: T| s + select(attains(d, m), sign(d, w), T::ZERO);
+            add_slopes(x, y, (weights, &most), to, slope);
         } else {
             let q = T::from_f64(p - 1.0);
             let slope = |d: T, w: T| Float::pow::<I>(Float::abs::<I>(d), q) * sign(d, w);
-            sum_slopes(
-                lanes,
-                x,
-                turned,
-                weights,
-                weights,
-                to,
-                |d, w, _| if d == T::ZERO { T::ZERO } else { slope(d, w) },
-            );
+            let add = |s: T, d: T, w: T, _: T| s + if d == T::ZERO { T::ZERO } else { slope(d, w) };
+            add_slopes(x, y, (weights, weights), to, add);
         }
     }
 }
 
-/// Row `row` of those `lanes` wide, by whole chunks.
+/// Adds, for every element of a few rows, the slopes by its differences from those of the others, given a weight and
+/// another number of each. `add` gives a sum with the slope of a difference.
 #[inline(always)]
-fn chunks_of<T>(rows: &[T], row: usize, lanes: usize) -> &[[T; SUMS]] {
-    rows[row * lanes..(row + 1) * lanes].as_chunks().0
-}
-
-/// For every element of the rows `x`, the sum over others of the slope by their difference from it, given a weight and
-/// another number of each.
-#[inline(always)]
-fn sum_slopes<T: Float>(
-    lanes: usize,
-    x: &[T],
-    turned: &[T],
-    weights: &[T],
-    numbers: &[T],
-    to: &mut [T],
-    slope: impl Fn(T, T, T) -> T,
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+fn add_slopes<T: Float, const R: usize>(
+    x: &[[T; R]],
+    y: &[T],
+    (weights, numbers): (&[[T; R]], &[[T; R]]),
+    to: &mut [[T; R]],
+    add: impl Fn(T, T, T, T) -> T,
 ) {
-    let width = turned.len() / lanes;
-    let rows = x.len() / width;
-    // Two rows at a time, which read the others once; an odd one twice.
-    for first in (0..rows).step_by(2) {
-        let pair = [first, (first + 1).min(rows - 1)];
-        let (w, m) = (pair.map(|row| chunks_of(weights, row, lanes)), pair.map(|row| chunks_of(numbers, row, lanes)));
-        for k in 0..width {
-            let a = pair.map(|row| x[row * width + k]);
-            let mut sums = [[T::ZERO; SUMS]; 2];
-            for (c, b) in chunks_of(turned, k, lanes).iter().enumerate() {
-                let (w, m) = ([&w[0][c], &w[1][c]], [&m[0][c], &m[1][c]]);
-                for j in 0..SUMS {
-                    sums[0][j] += slope(a[0] - b[j], w[0][j], m[0][j]);
-                    sums[1][j] += slope(a[1] - b[j], w[1][j], m[1][j]);
+    let width = x.len();
+    let tiles = weights.chunks(OTHERS).zip(numbers.chunks(OTHERS));
+    for (y, (weights, numbers)) in y.chunks(OTHERS * width).zip(tiles) {
+        for (k, (x, to)) in x.iter().zip(to.iter_mut()).enumerate() {
+            let mut sums = [T::ZERO; R];
+            let (weights, rest) = weights.as_chunks::<AT_ONCE>();
+            let (numbers, rest_numbers) = numbers.as_chunks::<AT_ONCE>();
+            for (q, (w, m)) in weights.iter().zip(numbers).enumerate() {
+                let b: [T; AT_ONCE] = std::array::from_fn(|j| y[(q * AT_ONCE + j) * width + k]);
+                for l in 0..R {
+                    for j in 0..AT_ONCE {
+                        sums[l] = add(sums[l], x[l] - b[j], w[j][l], m[j][l]);
+                    }
                 }
             }
-            for (row, sums) in pair.into_iter().zip(sums) {
-                to[row * width + k] = joined(sums, |a, b| a + b);
+            for (j, (w, m)) in rest.iter().zip(rest_numbers).enumerate() {
+                let b = y[(weights.len() * AT_ONCE + j) * width + k];
+                for l in 0..R {
+                    sums[l] = add(sums[l], x[l] - b, w[l], m[l]);
+                }
+            }
+            for l in 0..R {
+                to[l] += sums[l];
             }
         }
     }

@@ -41,6 +41,30 @@ pub(crate) unsafe fn transpose(size: usize, m: Matrix) {
     }
 }
 
+/// Turns rows of contiguous elements, as many as `size` says and each of its second number, into columns. Strides are those
+/// of either side's rows.
+///
+/// # Safety
+/// Both sides must be valid for the sizes and strides, and must not overlap.
+pub(crate) unsafe fn turn<T: Copy>(
+    from: *const T,
+    from_stride: usize,
+    to: *mut T,
+    to_stride: usize,
+    size: (usize, usize),
+) {
+    let bytes = size_of::<T>() as isize;
+    let matrix = Matrix {
+        dst: to.cast(),
+        src: from.cast(),
+        size,
+        dst_stride: (bytes, to_stride as isize * bytes),
+        src_stride: (from_stride as isize * bytes, bytes),
+    };
+    // SAFETY: the caller's contract.
+    unsafe { transpose(size_of::<T>(), matrix) }
+}
+
 unsafe fn blocks<T: Copy>(m: Matrix) {
     let size = size_of::<T>() as isize;
     let side = block_side(size_of::<T>());

@@ -4,7 +4,7 @@
 use super::{Adjacent, BLOCK, CORNERS, Corners, Images, Interpolation, Sampled, Sampler};
 use crate::buffer::Buffer;
 use crate::copy::Shared;
-use crate::copy::transpose::{Matrix, transpose};
+use crate::copy::transpose::turn;
 use crate::math::{Isa, Kernel, Number, run, select};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -57,23 +57,6 @@ impl<W: Adjacent> Images<'_, W> {
         });
         pixels.get()
     }
-}
-
-/// Turns `rows` rows of `columns` elements, both sides' rows at their strides.
-///
-/// # Safety
-/// Both sides are valid, and apart.
-unsafe fn turn<W>(from: *const W, from_stride: usize, to: *mut W, to_stride: usize, size: (usize, usize)) {
-    let bytes = size_of::<W>() as isize;
-    let matrix = Matrix {
-        dst: to.cast(),
-        src: from.cast(),
-        size,
-        dst_stride: (bytes, to_stride as isize * bytes),
-        src_stride: (from_stride as isize * bytes, bytes),
-    };
-    // SAFETY: the caller's.
-    unsafe { transpose(size_of::<W>(), matrix) }
 }
 
 /// Which pixel each corner of a block's places is; those outside are the one after the last.
