@@ -2,7 +2,7 @@
 //! matrix: what that loses of small values and of the angles between their vectors, the narrower numbers do not have.
 
 use crate::number::convert;
-use crate::{Number, conquer, householder, tridiagonal};
+use crate::{Number, conquer, householder, plain, tridiagonal};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::matmul::matmul;
 use faer::linalg::svd::bidiag;
@@ -84,12 +84,17 @@ fn factors<W: Number, T: Number>(given: &[W]) -> Vec<T> {
 
 /// The singular values of an `m * n` matrix, descending. `false` if they were not found.
 pub fn values<W: Number, R: Number<Part = R>>(m: usize, n: usize, a: &[W], s: &mut [R]) -> bool {
-    let reduced = Reduced::new(m, n, a);
-    let n = reduced.order;
-    let diagonal = |i: usize| -> f64 { convert(reduced.diagonal(i).size_squared()) };
-    let above = |i: usize| -> f64 { convert(reduced.above(i).size_squared()) };
-    let mut squares: Vec<f64> = (0..n).map(|i| diagonal(i) + if i > 0 { above(i - 1) } else { 0.0 }).collect();
-    let mut beside: Vec<f64> = (1..n).map(|i| (diagonal(i - 1) * above(i - 1)).sqrt()).collect();
+    // The squares of the bidiagonal matrix's elements.
+    let (diagonal, above): (Vec<f64>, Vec<f64>) = if m.min(n) <= plain::MOST {
+        plain::squares(m, n, a).into_iter().unzip()
+    } else {
+        let reduced = Reduced::new(m, n, a);
+        let square = |x: W| -> f64 { convert(x.size_squared()) };
+        (0..reduced.order).map(|i| (square(reduced.diagonal(i)), square(reduced.above(i)))).unzip()
+    };
+    let n = diagonal.len();
+    let mut squares: Vec<f64> = (0..n).map(|i| diagonal[i] + if i > 0 { above[i - 1] } else { 0.0 }).collect();
+    let mut beside: Vec<f64> = (1..n).map(|i| (diagonal[i - 1] * above[i - 1]).sqrt()).collect();
     // Roots want all the digits that there are.
     let found = tridiagonal::eigenvalues(&mut squares, &mut beside, 0.0);
     for (s, value) in s.iter_mut().zip(squares.iter().rev()) {

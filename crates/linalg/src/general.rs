@@ -285,10 +285,10 @@ fn step(
     // The shifts are the eigenvalues of [a b; c d].
     let (mut a, mut d) = (h.at(i, i), h.at(j, j));
     let mut bc = h.at(i, j) * h.at(j, i);
-    if steps % 10 == 0 {
+    if steps.is_multiple_of(10) {
         // Others, where these go in circles.
         let size = h.at(j, i).abs() + if i > start { h.at(i, i - 1).abs() } else { 0.0 };
-        a = 0.75 * size + if steps % 20 == 0 { h.at(start, start) } else { d };
+        a = 0.75 * size + if steps.is_multiple_of(20) { h.at(start, start) } else { d };
         (d, bc) = (a, -0.4375 * size * size);
     }
     // The first place where the step may begin: two small elements in a row hide what is before.

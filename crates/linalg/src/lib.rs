@@ -14,6 +14,7 @@ mod factor;
 mod general;
 mod householder;
 mod number;
+mod plain;
 mod reduction;
 mod secular;
 mod small;

@@ -13,7 +13,7 @@ use pulp::{Arch, NullaryFnOnce};
 /// Up to this order loops over whole columns are faster.
 const PLAIN: usize = 24;
 /// Columns of small matrices are filled up to a multiple of this length, so that no loop has a remainder.
-const LANES: usize = 8;
+pub const LANES: usize = 8;
 
 /// A real tridiagonal matrix, and how to come back from it: the given matrix's eigenvectors are `H1 H2 ... P` times this
 /// one's, with reflectors H and a diagonal P.
@@ -155,7 +155,7 @@ impl<W: Number> NullaryFnOnce for Plain<'_, W> {
 
 /// Adds a multiple of a column to another; they have whole groups of lanes.
 #[inline(always)]
-fn add<W: Number>(to: &mut [W], column: &[W], by: W) {
+pub fn add<W: Number>(to: &mut [W], column: &[W], by: W) {
     for (to, column) in to.as_chunks_mut::<LANES>().0.iter_mut().zip(column.as_chunks::<LANES>().0) {
         for (x, &c) in to.iter_mut().zip(column) {
             *x += c * by;
