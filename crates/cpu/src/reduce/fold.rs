@@ -318,6 +318,34 @@ impl Fold for SumBf16 {
     }
 }
 
+/// How many bytes are not zero.
+#[derive(Clone, Copy)]
+pub(super) struct CountBytes;
+
+impl Fold for CountBytes {
+    type In = u8;
+    type State = i64;
+    type Param = ();
+    const IDENTITY: i64 = 0;
+    #[inline(always)]
+    fn neutral() -> Option<u8> {
+        Some(0)
+    }
+    #[inline(always)]
+    fn one<I: Isa>(self, x: u8, _: ()) -> i64 {
+        i64::from(x != 0)
+    }
+    #[inline(always)]
+    fn merge(self, a: i64, b: i64) -> i64 {
+        a + b
+    }
+    #[inline(always)]
+    fn four<I: Isa>(self, x: [u8; 4], _: ()) -> i64 {
+        let [a, b, c, d] = x.map(|x| u8::from(x != 0));
+        i64::from((a + b) + (c + d))
+    }
+}
+
 /// The sum of magnitudes to a power.
 #[derive(Clone, Copy)]
 pub(super) struct SumPowers<T> {

@@ -19,7 +19,8 @@ mod tests;
 use extreme::Extreme;
 use flambeau_base::{DType, Element};
 use fold::{
-    ComplexProduct, Count, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumBf16, SumPowers, SumSquares,
+    ComplexProduct, Count, CountBytes, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumBf16, SumPowers,
+    SumSquares,
 };
 use moments::{ComplexLogSumExp, LogSumExp, Variance};
 use plan::{Load, Plan};
@@ -192,7 +193,15 @@ pub unsafe fn reduce(op: Reduction, shape: ReduceShape, input: Operand, outputs:
     let mut reduced: SmallVec<[ReducedDim; 6]> = shape.reduced.iter().copied().collect();
     let mut outs: SmallVec<[Operand; 2]> = outputs.iter().copied().collect();
     let mut source = input.dtype;
+    let mut op = op;
 
+    if source == DType::Bool && op == Reduction::Sum && outs[0].dtype.is_integral(false) {
+        op = Reduction::CountNonzero;
+    }
+    // Whether a byte is zero does not depend on what it stands for.
+    if source.size() == 1 && op.is_truth(outs[0].dtype) {
+        source = DType::U8;
+    }
     if source.is_complex() {
         // Most complex reductions are real ones of the parts, which lie side by side.
         let real = source.to_real();
@@ -228,6 +237,15 @@ pub unsafe fn reduce(op: Reduction, shape: ReduceShape, input: Operand, outputs:
 }
 
 impl Reduction {
+    /// Whether the result depends on nothing but which elements are zero.
+    fn is_truth(self, out: DType) -> bool {
+        use Reduction::{All, Any, CountNonzero, NanSum, Product, Sum};
+        match self {
+            Any | All | CountNonzero => true,
+            Sum | NanSum | Product => out == DType::Bool,
+            _ => false,
+        }
+    }
     fn needs_index(self) -> bool {
         use Reduction::{ArgMax, ArgMin, MaxWithIndex, MinWithIndex};
         matches!(self, ArgMax | ArgMin | MaxWithIndex | MinWithIndex)
@@ -294,6 +312,15 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
     let (order_load, restore): (Load, fn(i64) -> i64) =
         if source == DType::U64 { (Load::Unsigned, unbias) } else { (Load::Cast, identity) };
     let (truth, truth_load) = if source.is_complex() { (DType::I64, Load::Truth) } else { (natural, Load::Cast) };
+    // By how many elements are not zero.
+    macro_rules! counted {
+        ($finish:expr) => {
+            match source {
+                DType::U8 => (Box::new(Simple::new(CountBytes, $finish)), Load::Cast),
+                _ => (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, $finish))), truth_load),
+            }
+        };
+    }
     let n = count as f64;
     match op {
         Reduction::Sum | Reduction::NanSum if out == DType::Bool => reducer(Reduction::Any, source, out, count),
@@ -334,16 +361,12 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::MinWithIndex | Reduction::ArgMin => {
             (float_domain!(natural, T => Box::new(Extreme::new(Min::<T>::NEW, identity::<T>))), Load::Cast)
         }
-        Reduction::Any => {
-            (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, |c: i64| (c != 0) as i64))), truth_load)
-        }
+        Reduction::Any => counted!(|c: i64| (c != 0) as i64),
         Reduction::All => {
             let all = count as i64;
-            (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, move |c: i64| (c == all) as i64))), truth_load)
+            counted!(move |c: i64| (c == all) as i64)
         }
-        Reduction::CountNonzero => {
-            (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, identity::<i64>))), truth_load)
-        }
+        Reduction::CountNonzero => counted!(identity::<i64>),
         Reduction::Variance { correction } => {
             (float_domain!(float, T => Box::new(Variance::<T>::new(correction, false))), Load::Cast)
         }

@@ -7,6 +7,7 @@
 //!
 //! As in PyTorch, sums and products of `f32` (here also of halves) accumulate in `f64`, those of complex64 in complex128.
 
+mod exponential;
 mod extreme;
 
 pub use extreme::cumulative_extreme;
@@ -387,8 +388,13 @@ fn kernels(op: ScanOp, dtype: DType) -> Kernels {
     match op {
         ScanOp::Sum => dispatch!(dtype, T => kernels_of::<T, Sum>()),
         ScanOp::Prod => dispatch!(dtype, T => kernels_of::<T, Prod>()),
-        ScanOp::LogSumExp => dispatch!(dtype, T in [floats, complexes] => kernels_of::<T, LogSumExp>();
-            else unreachable!("logcumsumexp of integers")),
+        ScanOp::LogSumExp => dispatch!(dtype, T in [floats] => Kernels {
+                line: exponential::line::<T>,
+                row: exponential::row::<T>,
+                ..kernels_of::<T, LogSumExp>()
+            };
+            else dispatch!(dtype, T in [complexes] => kernels_of::<T, LogSumExp>();
+                else unreachable!("logcumsumexp of integers"))),
     }
 }
 
