@@ -8,7 +8,7 @@ mod pairs;
 mod turned;
 
 use crate::copy::{CastStrip, cast_strip, stream};
-use crate::math::{Isa, Kernel, Level, entry};
+use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::iter::{Iter, Rows};
 use flambeau_base::{DType, Element, Scalar};
 use std::marker::PhantomData;
@@ -56,6 +56,18 @@ pub struct Strip {
     pub rows: bool,
     /// The loop over contiguous `bfloat16`, where there is one.
     bf16: Option<StripFn>,
+    /// What it does to a half's sign, if it does nothing else.
+    sign: Option<Sign>,
+}
+
+/// The bits of a half that are kept, and those that are then flipped.
+pub type Sign = [u16; 2];
+
+impl Strip {
+    /// Says that the strip, of one operand, changes nothing but signs: halves need no conversion for it.
+    pub fn of_sign(self, sign: Sign) -> Strip {
+        Strip { sign: Some(sign), ..self }
+    }
 }
 
 /// A function from `N` elements of type `T` to one of type `Out`.
@@ -87,6 +99,7 @@ pub fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Strip {
         out: M::Out::DTYPE,
         rows: MapStrip::<M, T, N>::ROWS,
         bf16: pairs::strip::<M, T, N>(level),
+        sign: None,
     }
 }
 
@@ -172,9 +185,13 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         let (n, out) = (a.n, at[0] as *mut M::Out);
         let streams = a.streams && out.addr().is_multiple_of(64);
         let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
-        // Where each input is, and which bits of an element's index count there: none for a number.
-        let mut inputs: [(*const T, usize); N] =
-            std::array::from_fn(|k| (at[k + 1] as *const T, if fixed[k] { 0 } else { usize::MAX }));
+        // Where each input is, and which bits of an element's index count there: none for a number. (In loops, because what
+        // takes a closure need not be inlined, and then nobody knows what is fixed.)
+        let mut inputs = [(std::ptr::null::<T>(), 0); N];
+        for k in 0..N {
+            inputs[k] = (at[k + 1] as *const T, if fixed[k] { 0 } else { usize::MAX });
+        }
+        let mut numbers = [None; N];
         // SAFETY: each address is valid for the elements its stride reaches, and a number's chunk for as many as are read
         // at once.
         unsafe {
@@ -183,7 +200,11 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                     inputs[k] = (chunks[k].write([inputs[k].0.read_unaligned(); CHUNK]).as_ptr(), 0);
                 }
             }
-            let numbers = std::array::from_fn(|k| fixed[k].then(|| inputs[k].0.read_unaligned()));
+            for k in 0..N {
+                if fixed[k] {
+                    numbers[k] = Some(inputs[k].0.read_unaligned());
+                }
+            }
             let from =
                 |start: usize| -> [*const T; N] { std::array::from_fn(|k| inputs[k].0.add(start & inputs[k].1)) };
             let mut start = 0;
@@ -259,6 +280,15 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let list: smallvec::SmallVec<[(*mut u8, &[isize]); MAX_OPERANDS]> =
         operands.iter().map(|o| (o.data, o.strides)).collect();
     let iter = Iter::new(sizes, &list);
+    if let (Some(sign), [out, x]) = (strip.sign, operands)
+        && out.dtype == x.dtype
+        && matches!(x.dtype, DType::F16 | DType::BF16)
+    {
+        let strip = entry::<SignStrip>(level());
+        // SAFETY: the iterator hands out elements within the operands, which are halves.
+        return iter
+            .for_each(&|data, strides, n| unsafe { strip(([data[0], data[1]], [strides[0], strides[1]], n, sign)) });
+    }
     let mut converts: [Option<CastStrip>; MAX_OPERANDS] = [None; MAX_OPERANDS];
     let mut sizes_of = [0isize; MAX_OPERANDS];
     for (k, o) in operands.iter().enumerate() {
@@ -325,6 +355,36 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
             one_row(&at, inner, count);
         }
     });
+}
+
+/// [`Strip::of_sign`], over halves.
+struct SignStrip;
+
+impl Kernel for SignStrip {
+    /// The output and the input, their strides in bytes, and the number of elements.
+    type Args = ([*mut u8; 2], [isize; 2], usize, Sign);
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>(([out, x], strides, n, [kept, flipped]): Self::Args) {
+        let size = size_of::<u16>() as isize;
+        let whole = if strides == [size; 2] { n / CHUNK * CHUNK } else { 0 };
+        // SAFETY: the caller's elements; the output may be the input, so that a chunk is read before it is written.
+        unsafe {
+            for start in (0..whole).step_by(CHUNK) {
+                let (out, x) = (out.cast::<u16>().add(start), x.cast::<u16>().add(start));
+                let mut chunk = x.cast::<[u16; CHUNK]>().read_unaligned();
+                for x in &mut chunk {
+                    *x = (*x & kept) ^ flipped;
+                }
+                out.cast::<[u16; CHUNK]>().write_unaligned(chunk);
+            }
+            for i in whole as isize..n as isize {
+                let x = x.offset(i * strides[1]).cast::<u16>().read_unaligned();
+                out.offset(i * strides[0]).cast::<u16>().write_unaligned((x & kept) ^ flipped);
+            }
+        }
+    }
 }
 
 #[inline(always)]

@@ -346,6 +346,7 @@ macro_rules! unary {
         $(#[doc = $doc:expr])*
         fn $name:ident, $inplace:ident, $out:ident(x): $promotion:expr;
         { $($strips:tt)* }
+        $(sign: $sign:expr;)?
         $(derivative: $derivative:expr;)?
         $(forward: $forward:expr;)?
         $(samples: $samples:expr;)?
@@ -359,7 +360,11 @@ macro_rules! unary {
             $crate::Body::Pointwise(&$crate::pointwise::Pointwise {
                 arity: 1,
                 promotion: $promotion,
-                strips: $crate::strips! { $($strips)* },
+                strips: |dtype, level| {
+                    let found = ($crate::strips! { $($strips)* })(dtype, level);
+                    $(let found = found.map(|strip| strip.of_sign($sign));)?
+                    found
+                },
                 params: $crate::pointwise::scalar_params,
                 text: $crate::strip_text! { $($strips)* },
                 cpu_name: "",

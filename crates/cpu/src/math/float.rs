@@ -98,6 +98,8 @@ pub trait Float:
     fn minimum<I: Isa>(self, other: Self) -> Self;
     /// The larger; NaN if either is.
     fn maximum<I: Isa>(self, other: Self) -> Self;
+    /// The smaller of `high` and the larger of `self` and `low`; NaN if any is.
+    fn between<I: Isa>(self, low: Self, high: Self) -> Self;
     /// The smaller; a NaN gives way to a number.
     fn fmin<I: Isa>(self, other: Self) -> Self;
     /// The larger; a NaN gives way to a number.
@@ -543,6 +545,13 @@ macro_rules! float {
                 if (other > self) | Float::is_nan(other) { other } else { self }
             }
             #[inline(always)]
+            fn between<I: Isa>(self, low: Self, high: Self) -> Self {
+                // Written as instructions have it, which choose the second operand where there is a NaN.
+                let raised = if low > self { low } else { self };
+                let lowered = if high < raised { high } else { raised };
+                if Float::is_nan(low) | Float::is_nan(high) { low + high } else { lowered }
+            }
+            #[inline(always)]
             fn fmin<I: Isa>(self, other: Self) -> Self {
                 if (other < self) | Float::is_nan(self) { other } else { self }
             }
@@ -693,7 +702,7 @@ macro_rules! of_single {
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
     {
-        of_single! { erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr sinc logit entr lgamma_common digamma_common trigamma_common }
+        of_single! { erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr sinc entr lgamma_common digamma_common trigamma_common }
         #[inline(always)]
         fn is_common_gamma(self) -> bool {
             special::single::is_common_gamma(self)
@@ -767,7 +776,7 @@ float! {
             super::single::exp_common::<I>(self)
         }
     }
-    [exp exp_not_positive exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
+    [exp exp_not_positive exp2 expm1 log logit log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }
 float! {

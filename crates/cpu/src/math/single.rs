@@ -143,6 +143,24 @@ pub fn log<I: Isa>(x: f32) -> f32 {
     log_special(x, fma::<I, _>(e, LN2_HI, f + tail))
 }
 
+/// `log(x / (1 - x))`.
+#[inline(always)]
+pub fn logit<I: Isa>(x: f32) -> f32 {
+    const ROOT_HALF: u32 = 0x3f35_04f3;
+    let q = x / (1.0 - x);
+    let (rounded, e) = log_parts(q);
+    // The quotient's mantissa less one without the quotient's error, where that matters: exactly from the numerator, times
+    // `1 / (1 - x) = 1 + q`. The products with 2^-e, whose exponent's field is q's mirrored, are exact, and so are the
+    // differences near one half.
+    let field = q.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(127 << 23) >> 23;
+    let s = f32::from_bits(254u32.wrapping_sub(field) << 23);
+    let numerator = select(x < 0.5, (x * s - 1.0) + x, x * s + (x - 1.0));
+    let numerator = select(e == 0.0, (x + x) - 1.0, numerator);
+    let f = select(e.abs() <= 8.0, numerator * (1.0 + q), rounded);
+    let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
+    log_special(q, fma::<I, _>(e, LN2_HI, f + tail))
+}
+
 /// The binary logarithm.
 #[inline(always)]
 pub fn log2<I: Isa>(x: f32) -> f32 {

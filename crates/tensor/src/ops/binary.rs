@@ -172,6 +172,7 @@ unary! {
     /// The negative.
     fn neg, neg_, neg_out(x): Promotion::Custom(neg_dtype);
     { numbers |x| x.neg(); }
+    sign: [0xffff, 0x8000];
     derivative: backward! { self_(g) => g.neg()? };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 3])]];

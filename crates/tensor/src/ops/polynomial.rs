@@ -49,16 +49,16 @@ polynomials! {
         |x, n| { => chebyshev_low::<I, T>(Kind::W, x, n), if is_low(n), else chebyshev(Kind::W, x, n) };
     /// Hermite's polynomial, as physicists define it.
     fn special_hermite_polynomial_h, special_hermite_polynomial_h_out, "hermite_polynomial_h_cpu" =
-        |x, n| { polynomial::hermite_h(x, n) };
+        |x, n| { => polynomial::hermite_h_low::<I, T>(x, n), if is_low(n), else polynomial::hermite_h(x, n) };
     /// Hermite's polynomial, as probabilists define it.
     fn special_hermite_polynomial_he, special_hermite_polynomial_he_out, "hermite_polynomial_he_cpu" =
-        |x, n| { polynomial::hermite_he(x, n) };
+        |x, n| { => polynomial::hermite_he_low::<I, T>(x, n), if is_low(n), else polynomial::hermite_he(x, n) };
     /// Laguerre's polynomial.
     fn special_laguerre_polynomial_l, special_laguerre_polynomial_l_out, "laguerre_polynomial_l_cpu" =
-        |x, n| { polynomial::laguerre(x, n) };
+        |x, n| { => polynomial::laguerre_low::<I, T>(x, n), if is_low(n), else polynomial::laguerre(x, n) };
     /// Legendre's polynomial.
     fn special_legendre_polynomial_p, special_legendre_polynomial_p_out, "legendre_polynomial_p_cpu" =
-        |x, n| { polynomial::legendre(x, n) };
+        |x, n| { => polynomial::legendre_low::<I, T>(x, n), if is_low(n), else polynomial::legendre(x, n) };
     /// Chebyshev's polynomial of the first kind of `2 x - 1`.
     fn special_shifted_chebyshev_polynomial_t, special_shifted_chebyshev_polynomial_t_out, "shifted_chebyshev_polynomial_t_cpu" =
         |x, n| { => chebyshev_low::<I, T>(Kind::T, shifted(x), n), if is_low(n), else chebyshev(Kind::T, shifted(x), n) };

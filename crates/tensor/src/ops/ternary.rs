@@ -214,7 +214,7 @@ op! {
         Out OUT: "clamp_between.out(Tensor self, Tensor min, Tensor max, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::Custom(clamp_dtype), scalar_params, "clamp_cpu";
         ints |x, a, b| x.maximum(a).minimum(b);
-        floats |x, a, b| x.maximum::<I>(a).minimum::<I>(b);
+        floats |x, a, b| x.between::<I>(a, b);
     );
     derivative: backward! {
         self_(g, self_: Tensor, min: OwnedOperand, max: OwnedOperand) => {

@@ -49,6 +49,7 @@ unary! {
     /// The absolute value; of a complex number, its distance from zero.
     fn abs, abs_, abs_out(x): Promotion::Common;
     { ints |x| x.abs(); floats |x| x.abs::<I>(); complexes -> R |x| complex::abs::<I, R>(x); }
+    sign: [0x7fff, 0];
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sgn()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
@@ -544,6 +545,16 @@ fn logit_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     params[1] = format_of(dtype);
     Ok(params)
 }
+
+/// `x` clamped to `[low, 1 - low]`, unless `low` is negative.
+#[inline(always)]
+fn within<T: flambeau_cpu::math::Float>(x: T, low: T) -> T {
+    let high = T::ONE - low;
+    let raised = if x < low { low } else { x };
+    let clamped = if raised > high { high } else { raised };
+    if low < T::ZERO { x } else { clamped }
+}
+
 op! {
     /// `log(self / (1 - self))`; with `eps`, of `self` clamped to `[eps, 1 - eps]`.
     logit: "logit(Tensor self, float? eps=None) -> Tensor",
@@ -552,15 +563,9 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 1,
         promotion: Promotion::Float,
-        strips: strips! { floats |x; p| {
-            let (low, high) = (p[0], T::ONE - p[0]);
-            let raised = if x < low { low } else { x };
-            let clamped = if raised > high { high } else { raised };
-            let x = if low < T::ZERO { x } else { clamped };
-            match p[1] == T::ZERO {
-                true => x.logit::<I>(),
-                false => rounded_to(x / rounded_to(T::ONE - x, p[1]), p[1]).log::<I>(),
-            }
+        strips: strips! { floats |x; p| => within(x, p[0]).logit::<I>(), if p[1] == T::ZERO, else {
+            let x = within(x, p[0]);
+            rounded_to(x / rounded_to(T::ONE - x, p[1]), p[1]).log::<I>()
         }; },
         params: logit_params,
         text: &[],

@@ -113,25 +113,30 @@ pub fn chebyshev<T: Float>(kind: Kind, x: T, n: T) -> T {
     recurrence(n, kind.first(x), |_, here, before| (x + x) * here - before)
 }
 
-/// Whether [`chebyshev_low`] takes the order.
+/// Whether the forms for low orders take the order.
 #[inline(always)]
 pub fn is_low<T: Float>(n: T) -> bool {
     (n > -T::ONE) & (n < T::from_f64(9.0))
 }
 
-/// [`chebyshev`] where [`is_low`] holds: the recurrence as far as any of these orders needs it, so that loops over it
-/// vectorise.
+/// [`recurrence`] where [`is_low`] holds: as far as any of these orders needs it, so that loops over it vectorise.
 #[inline(always)]
-pub fn chebyshev_low<L: Isa, T: Float>(kind: Kind, x: T, n: T) -> T {
+fn low_recurrence<L: Isa, T: Float>(n: T, first: T, next: impl Fn(T, T, T) -> T) -> T {
     let n = n.trunc::<L>();
-    let (mut before, mut here, mut k) = (T::ONE, kind.first(x), T::ONE);
+    let (mut before, mut here, mut k) = (T::ONE, first, T::ONE);
     let mut value = select(n == T::ZERO, before, here);
     for _ in 1..8 {
-        (before, here) = (here, (x + x) * here - before);
+        (before, here) = (here, next(k, here, before));
         k += T::ONE;
         value = select(n == k, here, value);
     }
     value
+}
+
+/// [`chebyshev`] where [`is_low`] holds.
+#[inline(always)]
+pub fn chebyshev_low<L: Isa, T: Float>(kind: Kind, x: T, n: T) -> T {
+    low_recurrence::<L, T>(n, kind.first(x), |_, here, before| (x + x) * here - before)
 }
 
 /// The point of [-1, 1] that a point of [0, 1] is moved to for the shifted polynomials.
@@ -144,9 +149,26 @@ pub fn hermite_h<T: Float>(x: T, n: T) -> T {
     hermite(x + x, n, T::TWO)
 }
 
+/// [`hermite_h`] where [`is_low`] holds.
+#[inline(always)]
+pub fn hermite_h_low<L: Isa, T: Float>(x: T, n: T) -> T {
+    low_recurrence::<L, T>(n, x + x, hermite_step(x + x, T::TWO))
+}
+
 /// Hermite's polynomial of the probabilists.
 pub fn hermite_he<T: Float>(x: T, n: T) -> T {
     hermite(x, n, T::ONE)
+}
+
+/// [`hermite_he`] where [`is_low`] holds.
+#[inline(always)]
+pub fn hermite_he_low<L: Isa, T: Float>(x: T, n: T) -> T {
+    low_recurrence::<L, T>(n, x, hermite_step(x, T::ONE))
+}
+
+#[inline(always)]
+fn hermite_step<T: Float>(x: T, scale: T) -> impl Fn(T, T, T) -> T {
+    move |k, here, before| x * here - scale * k * before
 }
 
 fn hermite<T: Float>(x: T, n: T, scale: T) -> T {
@@ -157,7 +179,7 @@ fn hermite<T: Float>(x: T, n: T, scale: T) -> T {
     if n > if T::DTYPE == flambeau_base::DType::F64 { 512 } else { 128 } {
         return T::NAN;
     }
-    recurrence(n, x, |k, here, before| x * here - scale * k * before)
+    recurrence(n, x, hermite_step(x, scale))
 }
 
 /// Laguerre's polynomial.
@@ -169,8 +191,19 @@ pub fn laguerre<T: Float>(x: T, n: T) -> T {
     if x == T::ZERO {
         return T::ONE;
     }
+    recurrence(n, T::ONE - x, laguerre_step(x))
+}
+
+/// [`laguerre`] where [`is_low`] holds.
+#[inline(always)]
+pub fn laguerre_low<L: Isa, T: Float>(x: T, n: T) -> T {
+    low_recurrence::<L, T>(n, T::ONE - x, laguerre_step(x))
+}
+
+#[inline(always)]
+fn laguerre_step<T: Float>(x: T) -> impl Fn(T, T, T) -> T {
     let first = T::ONE - x;
-    recurrence(n, first, |k, here, before| ((k + k + first) * here - k * before) / (k + T::ONE))
+    move |k, here, before| ((k + k + first) * here - k * before) / (k + T::ONE)
 }
 
 /// Legendre's polynomial.
@@ -182,5 +215,16 @@ pub fn legendre<T: Float>(x: T, n: T) -> T {
     if x == T::ONE || x == -T::ONE {
         return if x > T::ZERO || n % 2 == 0 { T::ONE } else { -T::ONE };
     }
-    recurrence(n, x, |k, here, before| ((k + k + T::ONE) * x * here - k * before) / (k + T::ONE))
+    recurrence(n, x, legendre_step(x))
+}
+
+/// [`legendre`] where [`is_low`] holds.
+#[inline(always)]
+pub fn legendre_low<L: Isa, T: Float>(x: T, n: T) -> T {
+    low_recurrence::<L, T>(n, x, legendre_step(x))
+}
+
+#[inline(always)]
+fn legendre_step<T: Float>(x: T) -> impl Fn(T, T, T) -> T {
+    move |k, here, before| ((k + k + T::ONE) * x * here - k * before) / (k + T::ONE)
 }

@@ -13,16 +13,50 @@ pub fn is_common_bessel(x: f32) -> bool {
     Float::is_common_angle(x as f64)
 }
 
-/// The first `N` terms of a Chebyshev series.
-#[inline(always)]
-fn series<I: Isa, const N: usize>(c: &[f64], t: f64) -> f64 {
-    let (mut b1, mut b2) = (0.0, 0.0);
-    let twice = t + t;
-    for k in (1..N).rev() {
-        (b1, b2) = (fma::<I, _>(twice, b1, c[k] - b2), b1);
+/// The coefficients of the powers of the variable in the first `N` terms of a Chebyshev series: in powers it takes half the
+/// operations, and these series lose no digits by it.
+const fn powers<const N: usize>(c: &[f64]) -> [f64; N] {
+    // The polynomials of this order and the one before: the next is `2 t T[k] - T[k - 1]`.
+    let (mut before, mut here, mut sum) = ([0.0; N], [0.0; N], [0.0; N]);
+    here[0] = 1.0;
+    let mut k = 0;
+    while k < N {
+        let mut next = [0.0; N];
+        let mut i = 0;
+        while i < N {
+            sum[i] += c[k] * here[i];
+            let twice = if k == 0 { 1.0 } else { 2.0 };
+            next[i] = (if i == 0 { 0.0 } else { twice * here[i - 1] }) - before[i];
+            i += 1;
+        }
+        (before, here) = (here, next);
+        k += 1;
     }
-    fma::<I, _>(t, b1, c[0] - b2)
+    sum
 }
+
+/// A polynomial.
+#[inline(always)]
+fn series<I: Isa, const N: usize>(c: &[f64; N], t: f64) -> f64 {
+    let mut sum = c[N - 1];
+    for k in (0..N - 1).rev() {
+        sum = fma::<I, _>(sum, t, c[k]);
+    }
+    sum
+}
+
+const J0_POWERS: [f64; 17] = powers(&J0);
+const J1_POWERS: [f64; 16] = powers(&J1);
+const Y0_POWERS: [f64; 17] = powers(&Y0);
+const Y1_POWERS: [f64; 17] = powers(&Y1);
+const P0_POWERS: [f64; 9] = powers(&P0);
+const Q0_POWERS: [f64; 10] = powers(&Q0);
+const P1_POWERS: [f64; 9] = powers(&P1);
+const Q1_POWERS: [f64; 10] = powers(&Q1);
+const K0_POWERS: [f64; 10] = powers(&K0);
+const K1_POWERS: [f64; 11] = powers(&K1);
+const K0_LARGE_POWERS: [f64; 14] = powers(&K0_LARGE);
+const K1_LARGE_POWERS: [f64; 14] = powers(&K1_LARGE);
 
 /// The sine and cosine of `x` less a quarter or three quarters of pi.
 #[inline(always)]
@@ -34,11 +68,18 @@ fn shifted<I: Isa>(x: f64, three: bool) -> (f64, f64) {
 
 /// The functions of the first and second kind for large `x`, and what PyTorch's have beyond theirs between 5 and 8.
 #[inline(always)]
-fn hankel<I: Isa>(x: f64, p: &[f64], q: &[f64], first: [f64; 2], rest: &[f64; 7], three: bool) -> [(f64, f64); 2] {
+fn hankel<I: Isa>(
+    x: f64,
+    p: &[f64; 9],
+    q: &[f64; 10],
+    first: [f64; 2],
+    rest: &[f64; 7],
+    three: bool,
+) -> [(f64, f64); 2] {
     let r = 1.0 / x;
     let z = r * r;
     let t = fma::<I, _>(128.0, z, -1.0);
-    let (p, q) = (series::<I, 9>(p, t), series::<I, 10>(q, t) * r);
+    let (p, q) = (series::<I, _>(p, t), series::<I, _>(q, t) * r);
     let (s, c) = shifted::<I>(x, three);
     let scale = (FRAC_2_PI * r).sqrt();
     // See Note [Leading terms].
@@ -52,12 +93,12 @@ fn hankel<I: Isa>(x: f64, p: &[f64], q: &[f64], first: [f64; 2], rest: &[f64; 7]
 
 #[inline(always)]
 fn of_order_0<I: Isa>(x: f64) -> [(f64, f64); 2] {
-    hankel::<I>(x, &P0, &Q0, [-1.0 / 8.0, 75.0 / 1024.0], &REST_0, false)
+    hankel::<I>(x, &P0_POWERS, &Q0_POWERS, [-1.0 / 8.0, 75.0 / 1024.0], &REST_0, false)
 }
 
 #[inline(always)]
 fn of_order_1<I: Isa>(x: f64) -> [(f64, f64); 2] {
-    hankel::<I>(x, &P1, &Q1, [3.0 / 8.0, -105.0 / 1024.0], &REST_1, true)
+    hankel::<I>(x, &P1_POWERS, &Q1_POWERS, [3.0 / 8.0, -105.0 / 1024.0], &REST_1, true)
 }
 
 /// The Bessel function of the first kind, order 0.
@@ -65,7 +106,7 @@ fn of_order_1<I: Isa>(x: f64) -> [(f64, f64); 2] {
 pub fn j0<I: Isa>(x: f32) -> f32 {
     let x = (x as f64).abs();
     let [far, beyond] = of_order_0::<I>(x);
-    let near = series::<I, 17>(&J0, fma::<I, _>(x, x / 32.0, -1.0)) + beyond.0;
+    let near = series::<I, _>(&J0_POWERS, fma::<I, _>(x, x / 32.0, -1.0)) + beyond.0;
     select(x <= 8.0, near, far.0) as f32
 }
 
@@ -74,7 +115,7 @@ pub fn j0<I: Isa>(x: f32) -> f32 {
 pub fn j1<I: Isa>(x: f32) -> f32 {
     let a = (x as f64).abs();
     let [far, beyond] = of_order_1::<I>(a);
-    let near = a * series::<I, 16>(&J1, fma::<I, _>(a, a / 32.0, -1.0)) + beyond.0;
+    let near = a * series::<I, _>(&J1_POWERS, fma::<I, _>(a, a / 32.0, -1.0)) + beyond.0;
     let y = select(a <= 8.0, near, far.0) as f32;
     select(x.is_sign_negative(), -y, y)
 }
@@ -85,7 +126,8 @@ pub fn y0<I: Isa>(x: f32) -> f32 {
     let x = x as f64;
     let [far, beyond] = of_order_0::<I>(x);
     let t = fma::<I, _>(x, x / 32.0, -1.0);
-    let near = FRAC_2_PI * double::log::<I>(x) * series::<I, 17>(&J0, t) + series::<I, 17>(&Y0, t) + beyond.1;
+    let near =
+        FRAC_2_PI * double::log::<I>(x) * series::<I, _>(&J0_POWERS, t) + series::<I, _>(&Y0_POWERS, t) + beyond.1;
     select(x <= 8.0, near, far.1) as f32
 }
 
@@ -95,8 +137,8 @@ pub fn y1<I: Isa>(x: f32) -> f32 {
     let x = x as f64;
     let [far, beyond] = of_order_1::<I>(x);
     let t = fma::<I, _>(x, x / 32.0, -1.0);
-    let first = double::log::<I>(x) * x * series::<I, 16>(&J1, t) - 1.0 / x;
-    let near = FRAC_2_PI * first + x * series::<I, 17>(&Y1, t) + beyond.1;
+    let first = double::log::<I>(x) * x * series::<I, _>(&J1_POWERS, t) - 1.0 / x;
+    let near = FRAC_2_PI * first + x * series::<I, _>(&Y1_POWERS, t) + beyond.1;
     select(x <= 8.0, near, far.1) as f32
 }
 
@@ -116,12 +158,12 @@ pub fn k<I: Isa>(x: f32, order_1: bool, scaled: bool) -> f32 {
         let i1 = 0.5
             * x
             * horner!(I, w; 1.0, 1.0 / 2.0, 1.0 / 12.0, 1.0 / 144.0, 1.0 / 2880.0, 1.0 / 86400.0, 1.0 / 3628800.0, 1.0 / 203212800.0, 1.0 / 14631321600.0);
-        series::<I, 11>(&K1, t) / x + log * i1
+        series::<I, _>(&K1_POWERS, t) / x + log * i1
     } else {
         let i0 = horner!(I, w; 1.0, 1.0, 1.0 / 4.0, 1.0 / 36.0, 1.0 / 576.0, 1.0 / 14400.0, 1.0 / 518400.0, 1.0 / 25401600.0, 1.0 / 1625702400.0, 1.0 / 131681894400.0);
-        series::<I, 10>(&K0, t) - log * i0
+        series::<I, _>(&K0_POWERS, t) - log * i0
     };
-    let large = series::<I, 14>(if order_1 { &K1_LARGE } else { &K0_LARGE }, 4.0 / x - 1.0) / x.sqrt();
+    let large = series::<I, _>(if order_1 { &K1_LARGE_POWERS } else { &K0_LARGE_POWERS }, 4.0 / x - 1.0) / x.sqrt();
     let near = x <= 2.0;
     let factor = double::exp::<I>(select(near == scaled, x.copysign(if scaled { 1.0 } else { -1.0 }), 0.0));
     (select(near, small, large) * factor) as f32
