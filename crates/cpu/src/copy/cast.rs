@@ -7,7 +7,7 @@
 use super::{LONG_ROW, fill, move_bytes};
 use crate::math::{Isa, Kernel, Level, entry, level, run};
 use flambeau_base::dtype::cast;
-use flambeau_base::{DType, Element, bf16, dispatch, f16};
+use flambeau_base::{Bool, DType, Element, bf16, dispatch, f16};
 use std::marker::PhantomData;
 
 /// Converts `n` elements: `(source, its stride in bytes, destination, its stride in bytes, n)`.
@@ -27,8 +27,8 @@ pub fn cast_strip(from: DType, to: DType) -> CastStrip {
     }
 }
 
-/// The strips that convert in one step: the same dtype, halves with `f32`, to and from `bool`, and the pairs that are
-/// common or serve as halves of a two-step conversion.
+/// The strips that convert in one step: the same dtype, integers, halves with `f32`, to and from `bool`, and the pairs that
+/// are common or serve as halves of a two-step conversion.
 fn direct(from: DType, to: DType) -> Option<CastStrip> {
     if from == to {
         return Some(match from.size() {
@@ -39,16 +39,33 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
             _ => move_strip::<[u64; 2]>,
         });
     }
+    if let Some(strip) = resized(from, to) {
+        return Some(strip);
+    }
+    // Those that programs make, at every level.
+    macro_rules! at_levels {
+        ($($from:ident $S:ty => $($to:ident $D:ty),+;)*) => {
+            match (from, to) {
+                $($((DType::$from, DType::$to) => return Some(at_level::<Cast<$S, $D>, $S, $D>),)+)*
+                _ => {}
+            }
+        };
+    }
+    at_levels! {
+        F32 f32 => F64 f64, I64 i64, I32 i32, I16 i16, I8 i8, U8 u8, Bool Bool;
+        F64 f64 => F32 f32, I64 i64, I32 i32, I16 i16, I8 i8, U8 u8, Bool Bool;
+        I64 i64 => F32 f32, F64 f64, Bool Bool;
+        I32 i32 => F32 f32, F64 f64, Bool Bool;
+        I16 i16 => F32 f32, F64 f64;
+        I8 i8 => F32 f32, F64 f64;
+        U8 u8 => F32 f32, F64 f64;
+        Bool Bool => F32 f32, F64 f64, I64 i64, I32 i32;
+    }
     match (from, to) {
         (DType::F16, DType::F32) => return Some(f16_to_f32),
         (DType::F32, DType::F16) => return Some(f32_to_f16),
         (DType::BF16, DType::F32) => return Some(bf16_to_f32),
         (DType::F32, DType::BF16) => return Some(f32_to_bf16),
-        (DType::F32, DType::I64) => return Some(at_level::<Cast<f32, i64>, f32, i64>),
-        (DType::F64, DType::I64) => return Some(at_level::<Cast<f64, i64>, f64, i64>),
-        (DType::I64, DType::F32) => return Some(at_level::<Cast<i64, f32>, i64, f32>),
-        (DType::I64, DType::F64) => return Some(at_level::<Cast<i64, f64>, i64, f64>),
-        (DType::U8, DType::F32) => return Some(at_level::<Cast<u8, f32>, u8, f32>),
         // Every other conversion of a half goes through f32, which is how `cast` defines it too.
         (DType::F16 | DType::BF16, _) | (_, DType::F16 | DType::BF16) => return None,
         _ => {}
@@ -59,8 +76,8 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
         };
     }
     match from {
-        DType::Bool => from!(flambeau_base::Bool, [ints, reals, complexes]),
-        DType::I64 => from!(i64, [bool, ints, reals, complexes]),
+        DType::Bool => from!(Bool, [ints, reals, complexes]),
+        DType::I64 => from!(i64, [bool, reals, complexes]),
         DType::F64 => from!(f64, [bool, ints, reals, complexes]),
         DType::F32 => from!(f32, [bool, ints, reals, complexes]),
         _ => {}
@@ -71,19 +88,51 @@ fn direct(from: DType, to: DType) -> Option<CastStrip> {
         };
     }
     match to {
-        DType::Bool => to!(flambeau_base::Bool, [ints, complexes]),
-        DType::I64 => to!(i64, [ints]),
+        DType::Bool => to!(Bool, [ints, complexes]),
         DType::F64 => to!(f64, [ints, complexes]),
         DType::F32 => to!(f32, [ints, complexes]),
         _ => {}
     }
     match (from, to) {
-        (DType::U8, DType::I32) => Some(convert::<u8, i32>),
-        (DType::I32, DType::U8) => Some(convert::<i32, u8>),
         (DType::Complex64, DType::Complex128) => Some(convert::<num_complex::Complex<f32>, num_complex::Complex<f64>>),
         (DType::Complex128, DType::Complex64) => Some(convert::<num_complex::Complex<f64>, num_complex::Complex<f32>>),
         _ => None,
     }
+}
+
+/// The conversions between integers: their bits are cut off, or extended as the source's sign says.
+fn resized(from: DType, to: DType) -> Option<CastStrip> {
+    if !from.is_integral(false) || !to.is_integral(false) {
+        return None;
+    }
+    macro_rules! sizes {
+        ($($from:literal $to:literal: $S:ty => $D:ty, $T:ty => $E:ty;)*) => {
+            match (from.size(), to.size(), matches!(from, DType::I8 | DType::I16 | DType::I32 | DType::I64)) {
+                $(
+                    ($from, $to, false) => at_level::<Cast<$S, $D>, $S, $D>,
+                    ($from, $to, true) => at_level::<Cast<$T, $E>, $T, $E>,
+                )*
+                (1, ..) => move_strip::<u8>,
+                (2, ..) => move_strip::<u16>,
+                (4, ..) => move_strip::<u32>,
+                _ => move_strip::<u64>,
+            }
+        };
+    }
+    Some(sizes! {
+        1 2: u8 => u16, i8 => i16;
+        1 4: u8 => u32, i8 => i32;
+        1 8: u8 => u64, i8 => i64;
+        2 4: u16 => u32, i16 => i32;
+        2 8: u16 => u64, i16 => i64;
+        4 8: u32 => u64, i32 => i64;
+        2 1: u16 => u8, u16 => u8;
+        4 1: u32 => u8, u32 => u8;
+        8 1: u64 => u8, u64 => u8;
+        4 2: u32 => u16, u32 => u16;
+        8 2: u64 => u16, u64 => u16;
+        8 4: u64 => u32, u64 => u32;
+    })
 }
 
 /// The intermediate dtype through which `from` converts to `to` exactly as `cast` does it.
@@ -229,7 +278,7 @@ trait Conversion: 'static {
     fn convert(x: Self::From) -> Self::To;
 }
 
-/// What [`cast`] does, for pairs that have an instruction in larger sets only.
+/// What [`cast`] does.
 struct Cast<S, D>(std::marker::PhantomData<(S, D)>);
 impl<S: Element, D: Element> Conversion for Cast<S, D> {
     type From = S;

@@ -300,10 +300,12 @@ fn multilabel_margin_forward_any(x: &Tensor, target: &Tensor, reduction: i64) ->
         true => classes,
         false => named.sum_dim(&[1], false)?.max()?.item()?.to_i64(),
     };
-    let (index, named) = (index.narrow(1, 0, most)?, named.narrow(1, 0, most)?);
-    let over = rows.unsqueeze(1)?.sub(&rows.gather(1, &index)?.unsqueeze(2)?)?.add(1)?.relu()?;
-    let counted = named.unsqueeze(2)?.gt(0)?.logical_and(&is_target.logical_not()?.unsqueeze(1)?)?;
-    let loss = over.mul(&counted)?.sum_dim(&[1, 2], false)?.div(classes)?;
+    // `1 - x[named] + x[other]`, and minus infinity for what is not counted.
+    let (index, unnamed) = (index.narrow(1, 0, most)?, named.narrow(1, 0, most)?.eq(0)?);
+    let margins = rows.gather(1, &index)?.neg()?.add(1)?.masked_fill(&unnamed, f64::NEG_INFINITY)?;
+    let others = rows.masked_fill(&is_target, f64::NEG_INFINITY)?;
+    let over = margins.unsqueeze(2)?.add(&others.unsqueeze(1)?)?.relu()?;
+    let loss = over.sum_dim(&[1, 2], false)?.div(classes)?;
     let loss = match reduction {
         0 if target.dim() <= 1 => loss.reshape(&[])?,
         r => reduce(loss, r)?,
