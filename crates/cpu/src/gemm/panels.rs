@@ -64,7 +64,7 @@ impl<T: Operand> Panels<T> {
         (c, c_row): (*mut T, usize),
     ) {
         let (width, lanes, most) = (self.kernels.width(), self.kernels.lanes, self.kernels.direct.len());
-        debug_assert!(columns.start % width == 0 && columns.end <= self.n);
+        debug_assert!(columns.start.is_multiple_of(width) && columns.end <= self.n);
         let (first, panels) = (columns.start / width, self.n.div_ceil(width));
         let parts = rows.div_ceil(most);
         for panel in first..columns.end.div_ceil(width) {

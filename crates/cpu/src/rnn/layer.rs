@@ -15,9 +15,7 @@ use std::ops::Range;
 
 /// Multiply-adds worth a piece of parallel work.
 const PIECE: usize = 1 << 18;
-/// Bytes of weights that rows going their own way may each read at every time: some two second-level caches.
-const SHARED_WEIGHTS: usize = 2 << 20;
-/// Bytes of weights that leave room in a second-level cache.
+/// Bytes of weights that rows going their own way may each read at every time: they leave room in a second-level cache.
 const SMALL_WEIGHTS: usize = 1 << 19;
 
 /// A kind of cell.
@@ -165,15 +163,16 @@ impl<T: Float + Operand> Layer<'_, T> {
         let (batch, chunks) = (self.steps.most, self.hidden.div_ceil(CHUNK));
         let bytes = size_of_val(self.weight);
         let work = batch * self.weight.len();
-        if bytes > SHARED_WEIGHTS && work >= PIECE || batch < ROWS && work >= 4 * PIECE {
+        // Threads meet after every time for weights that are better read once, and for few rows.
+        let together = if bytes > 4 * SMALL_WEIGHTS { 1 } else { 8 };
+        if bytes > SMALL_WEIGHTS && work >= together * PIECE || batch < ROWS && work >= 4 * PIECE {
             let grain = (PIECE * chunks).div_ceil(work.max(1));
             (0..steps).for_each(|step| parallel_for(chunks, grain, &|units| unit(step, 0..batch, units)));
             return;
         }
         // An even number of pieces, none of few rows: kernels of few rows wait for weights.
-        let rows = if bytes > SMALL_WEIGHTS { 2 * ROWS } else { ROWS };
         let alone = batch < ROWS || work.saturating_mul(steps) < 2 * PIECE;
-        let pieces = if alone { 1 } else { (batch / rows).max(1).next_multiple_of(2) };
+        let pieces = if alone { 1 } else { (batch / ROWS).next_multiple_of(2) };
         parallel_for(pieces, 1, &|range| {
             for piece in range {
                 let rows = piece * batch / pieces..(piece + 1) * batch / pieces;
