@@ -12,6 +12,7 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("native_layer_norm_backward", layer_norm_backward),
     ("native_group_norm_backward", group_norm_backward),
     ("native_batch_norm_backward", batch_norm_backward),
+    ("_weight_norm_interface_backward", weight_norm_backward),
     ("_scaled_dot_product_flash_attention_for_cpu", attention),
 ];
 
@@ -221,6 +222,23 @@ fn batch_norm_backward(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
     let (g, data) = (Array::<f64>::read(g)?.data, Array::<f64>::read(x)?.data);
     let (dx, dw, db) = parts.gradients([&g, &data, &mean, &rstd], &read(take(op, args, 2)?)?, !training);
     masked(&like(x, &[x.sizes()[1]])?, take(op, args, 9)?, [&dx, &dw, &db])
+}
+
+fn weight_norm_backward(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let (x, dim): (&Tensor, i64) = (take(op, args, 1)?, take(op, args, 4)?);
+    let kept = dim.rem_euclid(x.dim() as i64) as usize;
+    let (size, inner) = (x.sizes()[kept] as usize, x.sizes()[kept + 1..].iter().product::<i64>() as usize);
+    let numbers =
+        [take(op, args, 0)?, x, take(op, args, 2)?, take(op, args, 3)?].map(|t| Array::<f64>::read(t).map(|a| a.data));
+    let [w, v, g, norm] = numbers;
+    let (w, v, g, norm) = (w?, v?, g?, norm?);
+    let part = |i: usize| i / inner % size;
+    let mut by_g = vec![0.0; size];
+    w.iter().zip(&v).enumerate().for_each(|(i, (w, v))| by_g[part(i)] += w * v / norm[part(i)]);
+    let slope =
+        |(i, (w, v)): (usize, (&f64, &f64))| (w - v * by_g[part(i)] / norm[part(i)]) * g[part(i)] / norm[part(i)];
+    let by_v: Vec<f64> = w.iter().zip(&v).enumerate().map(slope).collect();
+    results(outline(op, args)?, [&by_v, &by_g, &[]])
 }
 
 /// `softmax(query key' scale + mask) value`, and the logarithms of the sums.

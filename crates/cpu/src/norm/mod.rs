@@ -1,4 +1,4 @@
-//! Normalisation with its gradients: layer norm, RMS norm, group norm, batch norm.
+//! Normalisation with its gradients: layer norm, RMS norm, group norm, batch norm, weight norm.
 //!
 //! Data, parameters and statistics may each have any float dtype; halves are computed in `f32`. A row is read from
 //! memory once: its statistics and its results come from cache. Gradients of parameters are summed over pieces of a fixed
@@ -10,10 +10,12 @@ mod layer;
 pub(crate) mod rows;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 pub use batch::{BatchNormShape, batch_norm, batch_norm_backward, batch_norm_invstd, batch_norm_statistics};
 pub use group::{GroupNormShape, group_norm, group_norm_backward};
 pub use layer::{NormGradients, layer_norm, layer_norm_backward, rms_norm, rms_norm_backward};
+pub use weight::{Parts, weight_norm_backward};
 
 use crate::math::Float;
 

@@ -1,7 +1,9 @@
 //! Weights as a direction times a magnitude (Salimans & Kingma 2016, "Weight normalization").
 
+use super::norm::{locks, operand};
 use crate::dims::{Dims, wrap_dim};
-use crate::{Body, DType, Op, Result, Tensor, backward, sample};
+use crate::{Body, DType, Op, Result, Tensor, backward, ensure, sample};
+use flambeau_cpu::norm::{self, Parts};
 
 /// Reduces a tensor over all dims but `dim`, which are kept, or over all for -1: `reduce` takes it, the dims, and whether to
 /// keep them.
@@ -102,8 +104,13 @@ op! {
     _weight_norm_interface: "_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)";
     Body::Explicit(kernel!(interface_any; v, g, dim));
     derivative: backward! {
-        (v, g)([c], v: Tensor, g: Tensor, dim: i64, result1: Tensor) =>
-            interface_backward((&c.grad_or_zeros(0)?, c.grad(1)), &v, &g, &result1, dim)?
+        (v, g)([c], v: Tensor, g: Tensor, dim: i64, result1: Tensor) => match c.grad(0) {
+            Some(gw) if c.grad(1).is_none() && has_kernel(gw, &v, &g, &result1, dim)? => {
+                let args = [gw.into(), (&v).into(), (&g).into(), (&result1).into(), dim.into()];
+                _weight_norm_interface_backward::OP.call(&args)?.array()?.map(Some)
+            }
+            _ => interface_backward((&c.grad_or_zeros(0)?, c.grad(1)), &v, &g, &result1, dim)?,
+        }
     };
     samples: |m| match m.dtype.is_differentiable() {
         true => vec![sample![m.uniform(&[2, 3], 0.5, 2.0), m.any(&[2, 1]), 0], sample![m.uniform(&[3], 0.5, 2.0), m.any(&[3]), 0]],
@@ -112,5 +119,76 @@ op! {
     ulp: 16.0;
 }
 
+/// Whether gradients that nobody differentiates again have a kernel: of parts along the first or the last dim.
+fn has_kernel(gw: &Tensor, v: &Tensor, g: &Tensor, norms: &Tensor, dim: i64) -> Result<bool> {
+    let here = v.device().is_cpu() || v.device().is_meta();
+    let outer = dim != -1 && v.dim() > 0 && [0, v.dim() - 1].contains(&wrap_dim(dim, v.dim())?);
+    let alike = [gw, g, norms].iter().all(|t| t.dtype() == v.dtype()) && v.dtype().is_floating_point();
+    let fits = gw.sizes() == v.sizes() && g.sizes() == norms.sizes();
+    Ok(here && outer && alike && fits && !crate::autograd::is_grad_enabled())
+}
+
+fn kernel_sizes(gw: &Tensor, v: &Tensor, g: &Tensor, norms: &Tensor, dim: i64) -> Result<(Parts, usize, usize)> {
+    let op = "_weight_norm_interface_backward";
+    let (n, kept) = (v.dim(), if v.dim() > 0 { wrap_dim(dim, v.dim())? } else { 0 });
+    ensure!(n > 0 && (kept == 0 || kept == n - 1), "{op}: only the first or the last dim can be kept");
+    let size = v.sizes()[kept];
+    let fits = gw.sizes() == v.sizes() && g.numel() == size && norms.numel() == size;
+    ensure!(fits, "{op}: a gradient of {:?} and {} norms do not fit {:?}", gw.sizes(), norms.numel(), v.sizes());
+    let alike = [gw, g, norms].iter().all(|t| t.dtype() == v.dtype()) && v.dtype().is_floating_point();
+    ensure!(alike, "{op}: all tensors must have the same floating-point dtype");
+    let (size, others) = (size as usize, if size > 0 { (v.numel() / size) as usize } else { 0 });
+    Ok(if kept == 0 { (Parts::Rows, size, others) } else { (Parts::Columns, others, size) })
+}
+
+fn backward_cpu(gw: &Tensor, v: &Tensor, g: &Tensor, norms: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    let (parts, rows, columns) = kernel_sizes(gw, v, g, norms, dim)?;
+    let (gw, v, g, norms) = (gw.contiguous()?, v.contiguous()?, g.contiguous()?, norms.contiguous()?);
+    let by_v = Tensor::empty(v.sizes(), (v.dtype(), v.device()))?;
+    let by_g = Tensor::empty(g.sizes(), (g.dtype(), g.device()))?;
+    if rows * columns == 0 {
+        return Ok((by_v, by_g.zero_()?));
+    }
+    let _read = locks([&gw, &v, &g, &norms])?;
+    let inputs = (operand(&g), operand(&norms));
+    // SAFETY: all are row-major with the parts' elements; inputs are locked, outputs fresh.
+    unsafe {
+        let outputs = (operand(&by_v), operand(&by_g));
+        norm::weight_norm_backward(parts, (rows, columns), operand(&gw), operand(&v), inputs, outputs);
+    }
+    Ok((by_v, by_g))
+}
+
+fn backward_meta(gw: &Tensor, v: &Tensor, g: &Tensor, norms: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    kernel_sizes(gw, v, g, norms, dim)?;
+    let like = |t: &Tensor| Tensor::empty(t.sizes(), (t.dtype(), crate::Device::META));
+    Ok((like(v)?, like(g)?))
+}
+
+op! {
+    /// The gradients of weights `g v / |v|` with respect to `v` and `g`, of parts along the first or the last dim.
+    _weight_norm_interface_backward: "_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)";
+    Body::Kernels {
+        cpu: kernel!(backward_cpu; gw, v, g, norms, dim),
+        meta: kernel!(backward_meta; gw, v, g, norms, dim),
+    };
+    derivative: backward! {
+        (grad_w, saved_v, saved_g, saved_norms)([c], grad_w: Tensor, saved_v: Tensor, saved_g: Tensor, saved_norms: Tensor, dim: i64) =>
+            c.differentiate(&[Some(&grad_w), Some(&saved_v), Some(&saved_g), Some(&saved_norms)], |leaves| {
+                let [Some(gw), Some(v), Some(g), Some(norms)] = leaves else { return Ok(vec![]) };
+                Ok(interface_backward((gw, None), v, g, norms, dim)?.into_iter().flatten().collect())
+            })?
+    };
+    samples: |m| match m.dtype.is_floating_point() {
+        true => vec![
+            sample![m.any(&[2, 3, 2]), m.any(&[2, 3, 2]), m.any(&[2, 1, 1]), m.uniform(&[2, 1, 1], 1.0, 2.0), 0],
+            sample![m.any(&[4, 3]), m.any(&[4, 3]), m.any(&[1, 3]), m.uniform(&[1, 3], 1.0, 2.0), 1],
+        ],
+        false => vec![],
+    };
+    ulp: 256.0;
+}
+
 /// All entries of this file.
-pub static OPS: &[&[&Op]] = &[_weight_norm::ALL, _weight_norm_interface::ALL, norm_except_dim::ALL];
+pub static OPS: &[&[&Op]] =
+    &[_weight_norm::ALL, _weight_norm_interface::ALL, _weight_norm_interface_backward::ALL, norm_except_dim::ALL];
