@@ -90,8 +90,13 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
     unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
         // SAFETY: `n` aligned states by the contract.
         let states = unsafe { std::slice::from_raw_parts(states.cast::<F::State>(), n) };
+        let finish = |start: usize, block: &mut [V]| {
+            for (value, &state) in block.iter_mut().zip(&states[start..]) {
+                *value = (self.finish)(state);
+            }
+        };
         // SAFETY: the contract.
-        unsafe { write(&outputs[0], n, |i| (self.finish)(states[i])) }
+        unsafe { write_blocks(&outputs[0], n, finish) }
     }
 }
 
@@ -100,15 +105,27 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
 /// # Safety
 /// The output must be valid for `n` elements.
 pub(super) unsafe fn write<V: Element>(output: &Output, n: usize, value: impl Fn(usize) -> V) {
-    const BLOCK: usize = 64;
+    let fill = |start: usize, block: &mut [V]| {
+        for (i, slot) in block.iter_mut().enumerate() {
+            *slot = value(start + i);
+        }
+    };
+    // SAFETY: the caller's contract.
+    unsafe { write_blocks(output, n, fill) }
+}
+
+/// As [`write`], where `fill` computes the values from an index on.
+///
+/// # Safety
+/// As there.
+unsafe fn write_blocks<V: Element>(output: &Output, n: usize, fill: impl Fn(usize, &mut [V])) {
+    const BLOCK: usize = 128;
     let strip = cast_strip(V::DTYPE, output.dtype);
     let mut block = [V::default(); BLOCK];
     let mut at = 0;
     while at < n {
         let count = BLOCK.min(n - at);
-        for (i, slot) in block[..count].iter_mut().enumerate() {
-            *slot = value(at + i);
-        }
+        fill(at, &mut block[..count]);
         // SAFETY: the block holds `count` values; the output is valid by the contract.
         unsafe {
             let to = output.data.offset(at as isize * output.stride);
