@@ -250,7 +250,7 @@ unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32)
     // SAFETY: the caller's lines; only processors with these instructions multiply pairs.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if width % 16 == 0 {
+        if width.is_multiple_of(16) {
             use std::arch::x86_64::*;
             #[target_feature(enable = "avx512f")]
             unsafe fn zip_vectors(low: *const u16, high: *const u16, width: usize, to: *mut u32) {
