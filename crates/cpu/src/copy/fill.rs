@@ -4,6 +4,9 @@ use super::{PIECE_BYTES, cast_strip_of_size, stream};
 use crate::math::{Isa, Kernel, run};
 use flambeau_base::iter::Iter;
 
+/// Bytes that the C library fills.
+const SHORT: usize = 2048;
+
 /// Writes one value to every element: `size` is the element's size, `value` starts with its bytes.
 ///
 /// # Safety
@@ -36,7 +39,9 @@ pub(super) fn repeated(value: &[u8]) -> [u8; 16] {
 pub(super) unsafe fn fill_dense(dst: *mut u8, bytes: usize, value: [u8; 16], streams: bool) {
     // SAFETY: the caller's memory.
     unsafe {
-        if !streams && value == [value[0]; 16] {
+        // The C library's loop is as good while it is short; later it may turn to string instructions, which some machines
+        // have slow ones of.
+        if bytes <= SHORT && value == [value[0]; 16] {
             std::ptr::write_bytes(dst, value[0], bytes);
         } else {
             run::<Fill>((dst, bytes, value, streams));
@@ -66,7 +71,8 @@ impl Kernel for Fill {
             }
             dst.cast::<Line>().write_unaligned(line(0));
             let mut at = dst.addr().wrapping_neg() % size_of::<Line>();
-            let whole = line(at);
+            // Kept in memory, or the compiler takes it apart and stores eight bytes at a time.
+            let whole = std::hint::black_box(line(at));
             while at + size_of::<Line>() <= bytes {
                 match streams {
                     true => stream::store::<I, _, 4>(dst.add(at).cast(), &whole),

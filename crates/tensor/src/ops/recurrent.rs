@@ -242,7 +242,7 @@ op! {
 
 fn layer_gradients(c: &crate::autograd::GradContext<'_>, call: Call<'_>, mut saved: [Tensor; 3]) -> Result<Vec<Option<Tensor>>> {
     let mask = ["data", "hx", "cx", "w_ih", "w_hh", "b_ih", "b_hh"].map(|name| c.needs(name));
-    let by = [0, 1, 2].map(|i| c.grad(i));
+    let by = [c.grad(0), c.grad(1), c.grad(2).filter(|_| call.cx.is_some())];
     if by.iter().all(Option::is_none) {
         return Ok(vec![None; mask.len()]);
     }
