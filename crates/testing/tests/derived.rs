@@ -36,7 +36,7 @@ const STEPS: &str = "computed in steps that each round to the dtype: the error o
 const DRAWN: &str = "random numbers have no derivative, whatever their distribution's parameters";
 
 /// Means, deviations and logarithms of sums that PyTorch, too, gives out for the backward pass alone: it ignores their
-/// gradients.
+/// gradients. (Of a recurrent layer the last states have gradients too: `tensor/tests/recurrent.rs` checks those.)
 const FIRST_RESULT_ONLY: &[&str] = &[
     "_batch_norm_with_update",
     "_batch_norm_with_update_functional",

@@ -18,8 +18,8 @@
 //! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
 //! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without packing
-//! ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves are computed in `f32`; integers in `i64`, which wraps
-//! to the same bits; complex numbers as twice as many real channels.
+//! ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves are
+//! computed in `f32`; integers in `i64`, which wraps to the same bits; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;

@@ -12,8 +12,8 @@ use std::ops::Range;
 /// Elements worth a piece of laying out.
 const PIECE: usize = 1 << 15;
 
-/// Several matrices of `k` by `n` of a plain type, cut into panels of neighbouring columns that a kernel reads in order. A row of a product
-/// has the same bits whatever other rows it is computed with.
+/// Several matrices of `k` by `n` of a plain type, cut into panels of neighbouring columns that a kernel reads in order. A
+/// row of a product has the same bits whatever other rows it is computed with.
 pub struct Panels<T: Operand> {
     start: Shared<T::Lane>,
     k: usize,
