@@ -1,6 +1,7 @@
 //! Element types: the fifteen dtypes, their properties, PyTorch's promotion lattice, and element conversion.
 
 use crate::Scalar;
+use crate::halves::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32};
 use num_complex::Complex;
 use std::fmt;
 
@@ -510,8 +511,8 @@ macro_rules! float_element {
 }
 // A double narrows to a half through f32, rounding twice, as PyTorch's constructors do.
 float_element! {
-    f16, F16, f32, |x| x.to_f32(), |x| x.to_f32() as f64, |x| f16::from_f32(x), |x| f16::from_f32(x as f32);
-    bf16, BF16, f32, |x| x.to_f32(), |x| x.to_f32() as f64, |x| bf16::from_f32(x), |x| bf16::from_f32(x as f32);
+    f16, F16, f32, |x| f16_to_f32(x), |x| f16_to_f32(x) as f64, |x| f16_from_f32(x), |x| f16_from_f32(x as f32);
+    bf16, BF16, f32, |x| bf16_to_f32(x), |x| bf16_to_f32(x) as f64, |x| bf16_from_f32(x), |x| bf16_from_f32(x as f32);
     f32, F32, f32, |x| x, |x| x as f64, |x| x, |x| x as f32;
     f64, F64, f64, |x| x as f32, |x| x, |x| x as f64, |x| x;
 }

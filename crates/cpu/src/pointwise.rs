@@ -108,6 +108,9 @@ struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
 /// Elements computed into a local buffer before they are stored: it lets the compiler vectorise without knowing
 /// whether the output is one of the inputs.
 const CHUNK: usize = 64;
+/// The same for what is left of a row after its chunks. (A plain loop over it would be compiled into vectors, further ones
+/// and single elements again, which was a third of all strips.)
+const STEP: usize = 8;
 
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     type Args = StripArgs;
@@ -123,7 +126,10 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
         ];
         let rows = if Self::ROWS { a.rows } else { 1 };
         for row in 0..rows as isize {
-            let at = std::array::from_fn(|k| a.data[k].wrapping_offset(a.row_strides[k] * row));
+            let mut at = a.data;
+            for (k, at) in at.iter_mut().enumerate().take(N + 1) {
+                *at = at.wrapping_offset(a.row_strides[k] * row);
+            }
             // SAFETY: the caller's.
             unsafe { Self::row::<I>(&a, at, &p) };
         }
@@ -141,6 +147,13 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// by row.
     const ROWS: bool = Self::COMMON && N == 2;
 
+    /// Which operand is a number: operand `k`.
+    const fn only(k: usize) -> [bool; N] {
+        let mut fixed = [false; N];
+        fixed[k] = true;
+        fixed
+    }
+
     #[inline(always)]
     fn one<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> M::Out {
         if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
@@ -153,35 +166,44 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     #[inline(always)]
     unsafe fn row<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS]) {
         let (input, output) = (size_of::<T>() as isize, size_of::<M::Out>() as isize);
-        let dense = a.strides[0] == output && (0..N).all(|k| a.strides[k + 1] == input || a.strides[k + 1] == 0);
+        let mut dense = a.strides[0] == output;
+        for k in 1..=N {
+            dense &= a.strides[k] == input || a.strides[k] == 0;
+        }
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
-            if dense && a.n > 1 {
-                if Self::COMMON && a.strides[N] == 0 {
-                    return Self::dense::<I>(a, at, p, std::array::from_fn(|k| k == N - 1));
+            let done = if !dense || a.n < STEP {
+                0
+            } else if Self::COMMON && a.strides[N] == 0 {
+                Self::dense::<I>(a, at, p, Self::only(N - 1))
+            } else if Self::COMMON && N == 2 && a.strides[1] == 0 {
+                Self::dense::<I>(a, at, p, Self::only(0))
+            } else {
+                Self::dense::<I>(a, at, p, [false; N])
+            };
+            for i in done as isize..a.n as isize {
+                let mut x = [T::default(); N];
+                for k in 0..N {
+                    x[k] = (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned();
                 }
-                if Self::COMMON && N == 2 && a.strides[1] == 0 {
-                    return Self::dense::<I>(a, at, p, std::array::from_fn(|k| k == 0));
-                }
-                return Self::dense::<I>(a, at, p, [false; N]);
-            }
-            for i in 0..a.n as isize {
-                let x: [T; N] = std::array::from_fn(|k| {
-                    (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned()
-                });
                 (at[0].wrapping_offset(a.strides[0] * i) as *mut M::Out).write_unaligned(Self::one::<I>(x, p));
             }
         }
     }
 
-    /// Contiguous output, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
-    /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
-    /// serves every pattern of broadcasting.
+    /// Contiguous output, each input contiguous or one number: all but the last few elements, of which it gives the first.
+    /// Of a number that is not known to be one (`fixed`, a constant at each call), a chunk is laid out that is read again
+    /// for every chunk of the others, so that one loop serves every pattern of broadcasting.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
-    unsafe fn dense<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS], fixed: [bool; N]) {
+    unsafe fn dense<I: Isa>(
+        a: &StripArgs,
+        at: [*mut u8; MAX_OPERANDS],
+        p: &[T; MAX_PARAMS],
+        fixed: [bool; N],
+    ) -> usize {
         let (n, out) = (a.n, at[0] as *mut M::Out);
         let streams = a.streams && out.addr().is_multiple_of(64);
         let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
@@ -205,11 +227,9 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                     numbers[k] = Some(inputs[k].0.read_unaligned());
                 }
             }
-            let from =
-                |start: usize| -> [*const T; N] { std::array::from_fn(|k| inputs[k].0.add(start & inputs[k].1)) };
             let mut start = 0;
             while start + CHUNK <= n {
-                let results = Self::chunk::<I>(from(start), numbers, p);
+                let results = Self::chunk::<I, CHUNK>(Self::from(&inputs, start), numbers, p);
                 if streams {
                     stream::store::<I, _, CHUNK>(out.add(start), &results);
                 } else {
@@ -217,12 +237,27 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
                 start += CHUNK;
             }
-            let from = from(start);
-            for i in 0..n - start {
-                let x = Self::load(from, numbers, i);
-                out.add(start + i).write_unaligned(Self::one::<I>(x, p));
+            while start + STEP <= n {
+                let results = Self::chunk::<I, STEP>(Self::from(&inputs, start), numbers, p);
+                (out.add(start) as *mut [M::Out; STEP]).write_unaligned(results);
+                start += STEP;
             }
+            start
         }
+    }
+
+    /// The addresses from element `start` on.
+    ///
+    /// # Safety
+    /// The inputs, of which a number's index counts no bits, have that many.
+    #[inline(always)]
+    unsafe fn from(inputs: &[(*const T, usize); N], start: usize) -> [*const T; N] {
+        let mut from = [std::ptr::null(); N];
+        for k in 0..N {
+            // SAFETY: the caller's.
+            from[k] = unsafe { inputs[k].0.add(start & inputs[k].1) };
+        }
+        from
     }
 
     /// Element `i` from each address, or the number that stands for all of an operand.
@@ -231,8 +266,15 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// The elements are readable.
     #[inline(always)]
     unsafe fn load(from: [*const T; N], numbers: [Option<T>; N], i: usize) -> [T; N] {
-        // SAFETY: the caller's.
-        std::array::from_fn(|k| numbers[k].unwrap_or_else(|| unsafe { from[k].add(i).read_unaligned() }))
+        let mut x = [T::default(); N];
+        for k in 0..N {
+            x[k] = match numbers[k] {
+                Some(number) => number,
+                // SAFETY: the caller's.
+                None => unsafe { from[k].add(i).read_unaligned() },
+            };
+        }
+        x
     }
 
     /// The results of a chunk, read as [`MapStrip::load`] reads them.
@@ -240,18 +282,29 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// # Safety
     /// They are readable.
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(from: [*const T; N], numbers: [Option<T>; N], p: &[T; MAX_PARAMS]) -> [M::Out; CHUNK] {
+    unsafe fn chunk<I: Isa, const C: usize>(
+        from: [*const T; N],
+        numbers: [Option<T>; N],
+        p: &[T; MAX_PARAMS],
+    ) -> [M::Out; C] {
+        let mut results = [M::Out::default(); C];
         // SAFETY: the caller's.
-        let load = |i: usize| unsafe { Self::load(from, numbers, i) };
-        let mut results = [M::Out::default(); CHUNK];
-        // Counted in an integer, and without stopping early, so that the check vectorises.
-        if M::CHOICE && (0..CHUNK).fold(0u32, |rare, i| rare | !M::chosen(load(i), p) as u32) == 0 {
-            for (i, r) in results.iter_mut().enumerate() {
-                *r = M::map_chosen::<I>(load(i), p);
+        unsafe {
+            // Counted in an integer, and without stopping early, so that the check vectorises.
+            let mut rare = 0u32;
+            if M::CHOICE {
+                for i in 0..C {
+                    rare |= !M::chosen(Self::load(from, numbers, i), p) as u32;
+                }
             }
-        } else {
-            for (i, r) in results.iter_mut().enumerate() {
-                *r = M::map::<I>(load(i), p);
+            if M::CHOICE && rare == 0 {
+                for i in 0..C {
+                    results[i] = M::map_chosen::<I>(Self::load(from, numbers, i), p);
+                }
+            } else {
+                for i in 0..C {
+                    results[i] = M::map::<I>(Self::load(from, numbers, i), p);
+                }
             }
         }
         results

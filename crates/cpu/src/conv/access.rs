@@ -68,11 +68,11 @@ macro_rules! stored_half {
             type Number = f32;
             #[inline(always)]
             fn widen(self) -> f32 {
-                self.to_f32()
+                Element::to_f32(self)
             }
             #[inline(always)]
             fn narrow(x: f32) -> $t {
-                <$t>::from_f32(x)
+                Element::from_f32(x)
             }
             fn widen_run(source: &[$t], target: &mut [f32]) {
                 let (n, strip) = (source.len().min(target.len()), cast_strip(<$t>::DTYPE, DType::F32));

@@ -6,7 +6,7 @@
 
 use super::simd::{Array, Lane, LoadFrom, StoreAs, Vector};
 use crate::math::Level;
-use flambeau_base::dtype::{bf16, f16};
+use flambeau_base::dtype::{Element, bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
@@ -317,13 +317,13 @@ impl<L: Lane> FromElement<L> for L {
 impl FromElement<f16> for f32 {
     #[inline(always)]
     fn from_element(x: f16) -> f32 {
-        x.to_f32()
+        Element::to_f32(x)
     }
 }
 impl FromElement<bf16> for f32 {
     #[inline(always)]
     fn from_element(x: bf16) -> f32 {
-        x.to_f32()
+        Element::to_f32(x)
     }
 }
 

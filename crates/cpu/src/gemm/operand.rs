@@ -269,7 +269,7 @@ macro_rules! half_operand {
                         std::slice::from_raw_parts(source, len).convert_to_f32_slice(to);
                     } else {
                         for i in 0..len {
-                            *destination.add(i) = (*source.offset(i as isize * stride)).to_f32();
+                            *destination.add(i) = Element::to_f32(*source.offset(i as isize * stride));
                         }
                     }
                 }

@@ -194,7 +194,7 @@ macro_rules! array_load_half {
                 let halves = unsafe { p.cast::<[$t; N]>().read_unaligned() };
                 let mut lanes = [0.0; N];
                 for i in 0..N {
-                    lanes[i] = halves[i].to_f32();
+                    lanes[i] = Element::to_f32(halves[i]);
                 }
                 Array(lanes)
             }

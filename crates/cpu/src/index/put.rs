@@ -408,14 +408,19 @@ macro_rules! combine {
         }
     )* };
 }
+/// Of halves, by way of `f32`.
+#[inline(always)]
+fn halved<T: Element>(a: T, b: T, of: impl Fn(f32, f32) -> f32) -> T {
+    T::from_f32(of(a.to_f32(), b.to_f32()))
+}
 macro_rules! combine_integers {
     ($($t:ty),*) => { combine! { $($t: |a, b| a.wrapping_add(b), a.wrapping_mul(b);)* } };
 }
 combine_integers!(u8, u16, u32, u64, i8, i16, i32, i64);
 combine! {
     Bool: |a, b| (a.get() | b.get()).into(), (a.get() & b.get()).into();
-    f16: |a, b| f16::from_f32(a.to_f32() + b.to_f32()), f16::from_f32(a.to_f32() * b.to_f32());
-    bf16: |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), bf16::from_f32(a.to_f32() * b.to_f32());
+    f16: |a, b| halved(a, b, |a, b| a + b), halved(a, b, |a, b| a * b);
+    bf16: |a, b| halved(a, b, |a, b| a + b), halved(a, b, |a, b| a * b);
     f32: |a, b| a + b, a * b;
     f64: |a, b| a + b, a * b;
     Complex<f32>: |a, b| a + b, a * b;

@@ -39,11 +39,14 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
     unsafe fn chunk<I: Isa>(words: [*const u32; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u32; WORDS] {
         let mut results = [0; WORDS];
         for (i, result) in results.iter_mut().enumerate() {
-            // SAFETY: the caller's.
-            let pairs: [u32; N] = std::array::from_fn(|k| unsafe { words[k].add(i).read_unaligned() });
-            let element = |bits: u32| T::from_f32(f32::from_bits(bits));
-            let first = M::map::<I>(std::array::from_fn(|k| element((pairs[k] << 16) | numbers[k])), p);
-            let second = M::map::<I>(std::array::from_fn(|k| element((pairs[k] & UPPER) | numbers[k])), p);
+            let (mut first, mut second) = ([T::default(); N], [T::default(); N]);
+            for k in 0..N {
+                // SAFETY: the caller's.
+                let pair = unsafe { words[k].add(i).read_unaligned() };
+                first[k] = T::from_f32(f32::from_bits((pair << 16) | numbers[k]));
+                second[k] = T::from_f32(f32::from_bits((pair & UPPER) | numbers[k]));
+            }
+            let (first, second) = (M::map::<I>(first, p), M::map::<I>(second, p));
             *result = if Self::ROUNDS {
                 (rounded(first.to_f32()) >> 16) | (rounded(second.to_f32()) & UPPER)
             } else {
@@ -83,23 +86,29 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
         if cfg!(target_arch = "x86_64") && I::LEVEL == Level::Baseline {
             return;
         }
-        let p: [T; MAX_PARAMS] = std::array::from_fn(|i| T::from_scalar(a.params[i]));
+        let mut p = [T::default(); MAX_PARAMS];
+        for (p, &param) in p.iter_mut().zip(&a.params) {
+            *p = T::from_scalar(param);
+        }
         let streams = a.streams && a.data[0].addr().is_multiple_of(64);
         // A number is read from memory as nothing, always in the same place, and added as bits.
         let zeros = [0u32; WORDS];
-        let inputs: [(*const u32, usize); N] = std::array::from_fn(|k| match a.strides[k + 1] {
-            0 => (zeros.as_ptr(), 0),
-            _ => (a.data[k + 1] as *const u32, usize::MAX),
-        });
-        let numbers: [u32; N] = std::array::from_fn(|k| match a.strides[k + 1] {
-            // SAFETY: the caller's number.
-            0 => unsafe { (a.data[k + 1] as *const u32).read_unaligned() },
-            _ => 0,
-        });
+        let (mut inputs, mut numbers) = ([(zeros.as_ptr(), 0); N], [0u32; N]);
+        for k in 0..N {
+            let at = a.data[k + 1] as *const u32;
+            match a.strides[k + 1] {
+                // SAFETY: the caller's number.
+                0 => numbers[k] = unsafe { at.read_unaligned() },
+                _ => inputs[k] = (at, usize::MAX),
+            }
+        }
         for start in (0..a.n / 2).step_by(WORDS) {
             // SAFETY: a chunk of the caller's elements.
             unsafe {
-                let words = std::array::from_fn(|k| inputs[k].0.wrapping_add(start & inputs[k].1));
+                let mut words = [zeros.as_ptr(); N];
+                for k in 0..N {
+                    words[k] = inputs[k].0.wrapping_add(start & inputs[k].1);
+                }
                 let results = Self::chunk::<I>(words, numbers, &p);
                 if Self::ROUNDS {
                     store::<I, _>((a.data[0] as *mut u32).add(start), results, streams);

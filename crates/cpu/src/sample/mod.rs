@@ -85,8 +85,8 @@ macro_rules! sampled {
 sampled! {
     f32, f32: |x| x;
     f64, f64: |x| x;
-    f16, f32: |x| f16::from_f32(x).to_f32();
-    bf16, f32: |x| bf16::from_f32(x).to_f32();
+    f16, f32: |x| Element::to_f32(<f16 as Element>::from_f32(x));
+    bf16, f32: |x| Element::to_f32(<bf16 as Element>::from_f32(x));
 }
 
 /// What images are computed in.
