@@ -8,7 +8,7 @@ mod pairs;
 mod turned;
 
 use crate::copy::{CastStrip, cast_strip, stream};
-use crate::math::{Isa, Kernel, Level, entry, level};
+use crate::math::{Isa, Kernel, Level, entry, highest, level};
 use flambeau_base::iter::{Iter, Rows};
 use flambeau_base::{DType, Element, Scalar};
 use std::marker::PhantomData;
@@ -115,6 +115,7 @@ const STEP: usize = 8;
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     type Args = StripArgs;
     type Output = ();
+    const HIGHEST: Level = highest::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {

@@ -29,6 +29,7 @@
 //! The level is a type, and not a `cfg`, because one binary must run everywhere; it is a parameter of the mathematical
 //! functions because `a * b + c` must be fused exactly where the hardware fuses (a software `fma` is 50 times slower).
 
+use flambeau_base::{DType, Element};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One instruction set, as a type.
@@ -166,6 +167,9 @@ pub trait Kernel {
     type Args;
     /// What it gives back.
     type Output;
+    /// The highest level that it is compiled for; above, it runs as there. Code that wider vectors hardly make faster is
+    /// not worth its size.
+    const HIGHEST: Level = Level::Avx512;
     /// The computation. Mark it, and all it calls, `#[inline(always)]`: what is not inlined is compiled for
     /// [`Baseline`], whatever `I` says.
     ///
@@ -179,14 +183,26 @@ pub trait Kernel {
 /// Calling it is safe only where the machine has `level` (at most [`level()`]) and the kernel's own conditions hold.
 #[inline]
 pub fn entry<K: Kernel>(level: Level) -> unsafe fn(K::Args) -> K::Output {
-    match level {
-        Level::Baseline => K::run::<Baseline>,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => run_avx2::<K>,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => run_avx512::<K>,
-        #[cfg(not(target_arch = "x86_64"))]
-        _ => K::run::<Baseline>,
+    #[cfg(target_arch = "x86_64")]
+    {
+        // Constants are asked first, so that what they rule out is not compiled.
+        if const { K::HIGHEST as u8 == Level::Avx512 as u8 } && level == Level::Avx512 {
+            return run_avx512::<K>;
+        }
+        if const { K::HIGHEST as u8 >= Level::Avx2 as u8 } && level >= Level::Avx2 {
+            return run_avx2::<K>;
+        }
+    }
+    let _ = level;
+    K::run::<Baseline>
+}
+
+/// The highest level that loops over elements of a type, other than products of matrices, are compiled for: AVX-512 for
+/// those that programs are made of. For other integers and complex numbers AVX2 is as fast, within what memory allows.
+pub const fn highest<T: Element>() -> Level {
+    match T::DTYPE {
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::I64 => Level::Avx512,
+        _ => Level::Avx2,
     }
 }
 

@@ -20,7 +20,7 @@ pub mod special;
 mod trig;
 
 pub use float::Float;
-pub use isa::{Avx2, Avx512, Baseline, Isa, Kernel, Level, entry, level, run};
+pub use isa::{Avx2, Avx512, Baseline, Isa, Kernel, Level, entry, highest, level, run};
 pub use number::{Integer, Number};
 pub(crate) use poly::select;
 

@@ -13,8 +13,8 @@
 //!
 //! Windows are lists of positions per axis ([`window`]), so fixed and adaptive pooling are one code. Contiguous planes
 //! are pooled a row of outputs at a time ([`planes`]), channels-last images a pixel of channels at a time ([`pixels`]):
-//! both loops vectorise. Halves are pooled in `f32`, averages of integers in 64
-//! bits.
+//! both loops vectorise. They exist for the few types that are computed in; other dtypes are converted a plane or a pixel
+//! at a time.
 
 mod pixels;
 mod planes;
@@ -25,10 +25,10 @@ mod tests;
 
 pub use window::{PoolShape, pool_output_size, pool_windows};
 
-use crate::math::{self, Isa, Number};
-use flambeau_base::dtype::cast;
+use crate::copy::{CastStrip, cast_strip};
+use crate::math::{self, Isa, Level, Number, highest};
 use flambeau_base::parallel::parallel_for;
-use flambeau_base::{DType, Element, bf16, dispatch, f16};
+use flambeau_base::{DType, Element};
 use window::Windows;
 
 /// Elements below which work is not split.
@@ -50,6 +50,10 @@ enum Operation {
 /// One pooling, without types.
 struct Plan<'a> {
     shape: &'a PoolShape,
+    dtype: DType,
+    /// From the dtype to the one that is computed in, and back.
+    widen: CastStrip,
+    narrow: CastStrip,
     windows: Windows,
     operation: Operation,
     /// The input, or the output gradient.
@@ -62,22 +66,9 @@ struct Plan<'a> {
 // SAFETY: the source is only read; every piece of work writes its own planes.
 unsafe impl Sync for Plan<'_> {}
 
-/// Real numbers that can be pooled.
-trait Pooled: Element<Compute: Number + PartialOrd> {
-    /// The type of sums: `f32` for halves, 64 bits for integers.
-    type Sum: Number + PartialOrd;
-}
-
-macro_rules! pooled {
-    ($($t:ty: $sum:ty),*) => { $( impl Pooled for $t { type Sum = $sum; } )* };
-}
-pooled!(u8: i64, u16: i64, u32: i64, u64: u64, i8: i64, i16: i64, i32: i64, i64: i64);
-pooled!(f16: f32, bf16: f32, f32: f32, f64: f64);
-
-/// The least number: what an empty maximum is.
-#[inline(always)]
-fn lowest<C: Element>() -> C {
-    match C::DTYPE {
+/// The least number of a dtype, in the type it is computed in: what an empty maximum is.
+fn lowest<C: Element>(dtype: DType) -> C {
+    match dtype {
         d if d.is_floating_point() => C::from_f64(f64::NEG_INFINITY),
         d if d.is_signed() => C::from_i64(i64::MIN >> (64 - 8 * d.size())),
         _ => C::default(),
@@ -91,50 +82,68 @@ fn replaces<C: PartialOrd>(x: C, best: C) -> bool {
     (x > best) | (x != x)
 }
 
-/// Reads a run in the type it is computed in.
-///
-/// # Safety
-/// Both runs have `len` elements.
-#[inline(always)]
-unsafe fn widen<T: Element, C: Element>(source: *const T, target: *mut C, len: usize) {
-    // SAFETY: the caller's; of equal dtypes the types are equal.
-    unsafe {
-        if T::DTYPE == DType::F16 && C::DTYPE == DType::F32 {
-            let source = std::slice::from_raw_parts(source.cast::<f16>(), len);
-            let target = std::slice::from_raw_parts_mut(target.cast::<f32>(), len);
-            half::slice::HalfFloatSliceExt::convert_to_f32_slice(source, target);
-        } else {
-            for i in 0..len {
-                *target.add(i) = cast(*source.add(i));
+impl Plan<'_> {
+    /// The address of element `i` of the source.
+    fn source(&self, i: usize) -> *const u8 {
+        self.source.wrapping_add(i * self.dtype.size())
+    }
+
+    /// The address of element `i` of the result.
+    fn result(&self, i: usize) -> *mut u8 {
+        self.result.wrapping_add(i * self.dtype.size())
+    }
+
+    /// Whether elements are computed with as they are.
+    fn is_of<C: Element>(&self) -> bool {
+        self.dtype == C::DTYPE
+    }
+
+    /// Reads a run in the type it is computed in.
+    ///
+    /// # Safety
+    /// Both runs have `len` elements.
+    unsafe fn widen<C: Element>(&self, source: *const u8, target: *mut C, len: usize) {
+        let (from, to) = (self.dtype.size() as isize, size_of::<C>() as isize);
+        // SAFETY: the caller's.
+        unsafe { (self.widen)(source, from, target.cast(), to, len) }
+    }
+
+    /// Writes a run from the type it is computed in.
+    ///
+    /// # Safety
+    /// Both runs have `len` elements.
+    unsafe fn narrow<C: Element>(&self, source: *const C, target: *mut u8, len: usize) {
+        let (from, to) = (size_of::<C>() as isize, self.dtype.size() as isize);
+        // SAFETY: the caller's.
+        unsafe { (self.narrow)(source.cast(), from, target, to, len) }
+    }
+}
+
+/// Maxima and averages, computed in a type.
+struct Forward<C>(std::marker::PhantomData<C>);
+
+impl<C: Number + PartialOrd> math::Kernel for Forward<C> {
+    type Args = (*const Plan<'static>, usize, usize);
+    type Output = ();
+    const HIGHEST: Level = highest::<C>();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((plan, start, end): Self::Args) {
+        // SAFETY: the plan outlives the call; its arrays are valid.
+        unsafe {
+            let plan: &Plan<'_> = &*plan;
+            if plan.shape.channels_last {
+                pixels::pool::<C>(plan, start..end);
+            } else {
+                planes::pool::<C>(plan, start..end);
             }
         }
     }
 }
 
-/// Writes a run from the type it is computed in.
-///
-/// # Safety
-/// Both runs have `len` elements.
-#[inline(always)]
-unsafe fn narrow<T: Element, C: Element>(source: *const C, target: *mut T, len: usize) {
-    // SAFETY: the caller's; of equal dtypes the types are equal.
-    unsafe {
-        if T::DTYPE == DType::F16 && C::DTYPE == DType::F32 {
-            let source = std::slice::from_raw_parts(source.cast::<f32>(), len);
-            let target = std::slice::from_raw_parts_mut(target.cast::<f16>(), len);
-            half::slice::HalfFloatSliceExt::convert_from_f32_slice(target, source);
-        } else {
-            for i in 0..len {
-                *target.add(i) = cast(*source.add(i));
-            }
-        }
-    }
-}
+/// Gradients, computed in a type.
+struct Backward<C>(std::marker::PhantomData<C>);
 
-/// Maxima and averages.
-struct Forward<T>(std::marker::PhantomData<T>);
-
-impl<T: Pooled> math::Kernel for Forward<T> {
+impl<C: Number> math::Kernel for Backward<C> {
     type Args = (*const Plan<'static>, usize, usize);
     type Output = ();
     #[inline(always)]
@@ -143,29 +152,9 @@ impl<T: Pooled> math::Kernel for Forward<T> {
         unsafe {
             let plan: &Plan<'_> = &*plan;
             if plan.shape.channels_last {
-                pixels::pool::<T>(plan, start..end);
+                pixels::backward::<C>(plan, start..end);
             } else {
-                planes::pool::<T>(plan, start..end);
-            }
-        }
-    }
-}
-
-/// Gradients.
-struct Backward<T>(std::marker::PhantomData<T>);
-
-impl<T: Pooled> math::Kernel for Backward<T> {
-    type Args = (*const Plan<'static>, usize, usize);
-    type Output = ();
-    #[inline(always)]
-    unsafe fn run<I: Isa>((plan, start, end): Self::Args) {
-        // SAFETY: the plan outlives the call; its arrays are valid.
-        unsafe {
-            let plan: &Plan<'_> = &*plan;
-            if plan.shape.channels_last {
-                pixels::backward::<T>(plan, start..end);
-            } else {
-                planes::backward::<T>(plan, start..end);
+                planes::backward::<C>(plan, start..end);
             }
         }
     }
@@ -186,12 +175,48 @@ fn pool<K: math::Kernel<Args = (*const Plan<'static>, usize, usize), Output = ()
     });
 }
 
-fn forward(dtype: DType, plan: &Plan<'_>) {
-    dispatch!(dtype, T in [ints, floats] => pool::<Forward<T>>(plan); else unreachable!("pooling of {dtype}"))
+/// The dtype that poolings of a dtype are computed in: `f32` for halves, 64 bits for sums of integers, and for their
+/// maxima 32 where they fit.
+fn computed_in(dtype: DType, operation: Operation) -> DType {
+    match dtype {
+        DType::F64 | DType::U64 | DType::I64 => dtype,
+        d if d.is_floating_point() => DType::F32,
+        DType::U32 => DType::I64,
+        _ if operation == Operation::Max => DType::I32,
+        _ => DType::I64,
+    }
 }
 
-fn backward(dtype: DType, plan: &Plan<'_>) {
-    dispatch!(dtype, T in [floats] => pool::<Backward<T>>(plan); else unreachable!("gradient of a pooling of {dtype}"))
+/// The plan and the dtype it is computed in.
+fn plan<'a>(
+    dtype: DType,
+    shape: &'a PoolShape,
+    windows: Windows,
+    operation: Operation,
+    source: *const u8,
+    result: *mut u8,
+    indices: *mut i64,
+) -> (Plan<'a>, DType) {
+    let computed = computed_in(dtype, operation);
+    let (widen, narrow) = (cast_strip(dtype, computed), cast_strip(computed, dtype));
+    (Plan { shape, dtype, widen, narrow, windows, operation, source, result, indices }, computed)
+}
+
+fn forward((plan, computed): (Plan<'_>, DType)) {
+    match computed {
+        DType::F32 => pool::<Forward<f32>>(&plan),
+        DType::F64 => pool::<Forward<f64>>(&plan),
+        DType::I32 => pool::<Forward<i32>>(&plan),
+        DType::U64 => pool::<Forward<u64>>(&plan),
+        _ => pool::<Forward<i64>>(&plan),
+    }
+}
+
+fn backward((plan, computed): (Plan<'_>, DType)) {
+    match computed {
+        DType::F32 => pool::<Backward<f32>>(&plan),
+        _ => pool::<Backward<f64>>(&plan),
+    }
 }
 
 /// Whether pooling of this dtype exists: every real number.
@@ -209,7 +234,7 @@ pub fn supports(dtype: DType) -> bool {
 pub unsafe fn max_pool(dtype: DType, shape: &PoolShape, input: *const u8, output: *mut u8, indices: Option<*mut i64>) {
     let indices = indices.unwrap_or(std::ptr::null_mut());
     let windows = Windows::new(shape, false);
-    forward(dtype, &Plan { shape, windows, operation: Operation::Max, source: input, result: output, indices });
+    forward(plan(dtype, shape, windows, Operation::Max, input, output, indices));
 }
 
 /// Computes the gradient of [`max_pool`]: every output's gradient goes to where its maximum was.
@@ -225,15 +250,8 @@ pub unsafe fn max_pool_backward(
     indices: *const i64,
     grad_input: *mut u8,
 ) {
-    let plan = Plan {
-        shape,
-        windows: Windows::none(),
-        operation: Operation::MaxBackward,
-        source: grad_output,
-        result: grad_input,
-        indices: indices.cast_mut(),
-    };
-    backward(dtype, &plan);
+    let operation = Operation::MaxBackward;
+    backward(plan(dtype, shape, Windows::none(), operation, grad_output, grad_input, indices.cast_mut()));
 }
 
 /// Computes averages. Windows that hang over the edge are divided by their size in the padded input if
@@ -249,15 +267,8 @@ pub unsafe fn avg_pool(
     input: *const u8,
     output: *mut u8,
 ) {
-    let plan = Plan {
-        shape,
-        windows: Windows::new(shape, count_include_pad),
-        operation: Operation::Average(divisor.unwrap_or(0)),
-        source: input,
-        result: output,
-        indices: std::ptr::null_mut(),
-    };
-    forward(dtype, &plan);
+    let (windows, operation) = (Windows::new(shape, count_include_pad), Operation::Average(divisor.unwrap_or(0)));
+    forward(plan(dtype, shape, windows, operation, input, output, std::ptr::null_mut()));
 }
 
 /// Computes the gradient of [`avg_pool`].
@@ -272,13 +283,7 @@ pub unsafe fn avg_pool_backward(
     grad_output: *const u8,
     grad_input: *mut u8,
 ) {
-    let plan = Plan {
-        shape,
-        windows: Windows::new(shape, count_include_pad),
-        operation: Operation::AverageBackward(divisor.unwrap_or(0)),
-        source: grad_output,
-        result: grad_input,
-        indices: std::ptr::null_mut(),
-    };
-    backward(dtype, &plan);
+    let windows = Windows::new(shape, count_include_pad);
+    let operation = Operation::AverageBackward(divisor.unwrap_or(0));
+    backward(plan(dtype, shape, windows, operation, grad_output, grad_input, std::ptr::null_mut()));
 }

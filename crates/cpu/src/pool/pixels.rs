@@ -1,9 +1,8 @@
 //! Pooling with channels last, a pixel of channels at a time.
 
 use super::planes::Index;
-use super::{Operation, Plan, Pooled, lowest, narrow, replaces, widen};
+use super::{Operation, Plan, lowest, replaces};
 use crate::math::Number;
-use flambeau_base::Element;
 use std::ops::Range;
 
 /// Channels handled together: their accumulators stay in the first-level cache.
@@ -35,29 +34,29 @@ pub(super) fn unit_len(plan: &Plan<'_>) -> usize {
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-pub(super) unsafe fn pool<T: Pooled>(plan: &Plan<'_>, units: Range<usize>) {
+pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, units: Range<usize>) {
     let input: usize = plan.shape.input.iter().product();
     // SAFETY: the caller's.
     unsafe {
-        match plan.operation {
-            Operation::Average(_) => forward::<T, T::Sum, i32, false>(plan, units),
-            _ if plan.indices.is_null() => forward::<T, T::Compute, i32, false>(plan, units),
-            _ if T::Compute::DTYPE.size() <= 4 && input <= i32::MAX as usize => {
-                forward::<T, T::Compute, i32, true>(plan, units);
-            }
-            _ => forward::<T, T::Compute, i64, true>(plan, units),
+        if plan.indices.is_null() {
+            forward::<C, i32, false>(plan, units);
+        } else if size_of::<C>() <= 4 && input <= i32::MAX as usize {
+            forward::<C, i32, true>(plan, units);
+        } else {
+            forward::<C, i64, true>(plan, units);
         }
     }
 }
 
 /// Maxima (with indices if `INDEX`) and averages.
 #[inline(always)]
-unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, rows: Range<usize>) {
+unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, rows: Range<usize>) {
     let shape = plan.shape;
     let channels = shape.channels;
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
-    let same = T::DTYPE == C::DTYPE;
+    let same = plan.is_of::<C>();
+    let zero = if plan.operation == Operation::Max { lowest(plan.dtype) } else { C::default() };
     let mut sums = [C::default(); CHANNELS];
     let mut pixel = [C::default(); CHANNELS];
     let mut at = [I::default(); CHANNELS];
@@ -68,7 +67,6 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
         for (w, ww) in plan.windows.axes[2].iter().enumerate() {
             for c in (0..channels).step_by(CHANNELS) {
                 let n = CHANNELS.min(channels - c);
-                let zero = if max { lowest() } else { C::default() };
                 let base = (wd.start * shape.input[1] + wh.start) * shape.input[2] + ww.start;
                 sums[..n].fill(zero);
                 if INDEX {
@@ -81,11 +79,11 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
                                 base + (i * wd.step * shape.input[1] + j * wh.step) * shape.input[2] + k * ww.step;
                             // SAFETY: windows are inside the image.
                             let x = unsafe {
-                                let from = plan.source.cast::<T>().add((image * input + position) * channels + c);
+                                let from = plan.source((image * input + position) * channels + c);
                                 if same {
                                     std::slice::from_raw_parts(from.cast::<C>(), n)
                                 } else {
-                                    widen::<T, C>(from, pixel.as_mut_ptr(), n);
+                                    plan.widen(from, pixel.as_mut_ptr(), n);
                                     &pixel[..n]
                                 }
                             };
@@ -118,7 +116,7 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
                 let place = (line * width + w) * channels + c;
                 // SAFETY: this output pixel is this unit's.
                 unsafe {
-                    narrow::<T, C>(sums.as_ptr(), plan.result.cast::<T>().add(place), n);
+                    plan.narrow(sums.as_ptr(), plan.result(place), n);
                     if INDEX {
                         for (i, at) in at[..n].iter().enumerate() {
                             *plan.indices.add(place + i) = at.to_i64();
@@ -135,30 +133,29 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, units: Range<usize>) {
+pub(super) unsafe fn backward<C: Number>(plan: &Plan<'_>, units: Range<usize>) {
     let shape = plan.shape;
     let channels = shape.channels;
     let blocks = channels.div_ceil(CHANNELS);
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
     let output = depth * height * width;
-    let same = T::DTYPE == T::Compute::DTYPE;
-    let mut image_memory = vec![T::Compute::default(); if same { 0 } else { input * channels.min(CHANNELS) }];
-    let mut pixel = [T::Compute::default(); CHANNELS];
+    let same = plan.is_of::<C>();
+    let mut image_memory = vec![C::default(); if same { 0 } else { input * channels.min(CHANNELS) }];
+    let mut pixel = [C::default(); CHANNELS];
     for unit in units {
         let (image, c) = (unit / blocks, unit % blocks * CHANNELS);
         let n = CHANNELS.min(channels - c);
         // SAFETY: the image and channels are inside the arrays; windows and indices are inside the image.
         unsafe {
-            let result = plan.result.cast::<T>().add(image * input * channels + c);
-            let (y, stride) =
-                if same { (result.cast::<T::Compute>(), channels) } else { (image_memory.as_mut_ptr(), n) };
+            let result = plan.result(image * input * channels + c);
+            let (y, stride) = if same { (result.cast::<C>(), channels) } else { (image_memory.as_mut_ptr(), n) };
             for position in 0..input {
-                std::slice::from_raw_parts_mut(y.add(position * stride), n).fill(T::Compute::default());
+                std::slice::from_raw_parts_mut(y.add(position * stride), n).fill(C::default());
             }
             for p in 0..output {
                 let place = (image * output + p) * channels + c;
-                widen::<T, T::Compute>(plan.source.cast::<T>().add(place), pixel.as_mut_ptr(), n);
+                plan.widen(plan.source(place), pixel.as_mut_ptr(), n);
                 let Operation::AverageBackward(divisor) = plan.operation else {
                     for (i, g) in pixel[..n].iter().enumerate() {
                         let to = y.add(*plan.indices.add(place + i) as usize * stride + i);
@@ -171,7 +168,7 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, units: Range<usize>) {
                 let own = wd.divisor * wh.divisor * ww.divisor;
                 let by = if divisor != 0 { divisor } else { own as i64 };
                 if by != 0 {
-                    let by = T::Compute::from_i64(by);
+                    let by = C::from_i64(by);
                     pixel[..n].iter_mut().for_each(|g| *g = g.div(by));
                 }
                 let base = (wd.start * shape.input[1] + wh.start) * shape.input[2] + ww.start;
@@ -187,7 +184,7 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, units: Range<usize>) {
             }
             if !same {
                 for position in 0..input {
-                    narrow::<T, T::Compute>(y.add(position * n), result.add(position * channels), n);
+                    plan.narrow(y.add(position * n), result.add(position * channels * plan.dtype.size()), n);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Pooling of contiguous planes, a row of outputs at a time.
 
 use super::window::Window;
-use super::{Operation, Plan, Pooled, lowest, narrow, replaces, widen};
+use super::{Operation, Plan, lowest, replaces};
 use crate::math::{Number, select};
 use flambeau_base::Element;
 use std::ops::Range;
@@ -47,32 +47,29 @@ impl Index for i64 {
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-pub(super) unsafe fn pool<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, planes: Range<usize>) {
     let input: usize = plan.shape.input.iter().product();
     // SAFETY: the caller's.
     unsafe {
-        match plan.operation {
-            Operation::Average(_) => forward::<T, T::Sum, i32, false>(plan, planes),
-            _ if plan.indices.is_null() => forward::<T, T::Compute, i32, false>(plan, planes),
-            _ if T::Compute::DTYPE.size() <= 4 && input <= i32::MAX as usize => {
-                forward::<T, T::Compute, i32, true>(plan, planes);
-            }
-            _ => forward::<T, T::Compute, i64, true>(plan, planes),
+        if plan.indices.is_null() {
+            forward::<C, i32, false>(plan, planes);
+        } else if size_of::<C>() <= 4 && input <= i32::MAX as usize {
+            forward::<C, i32, true>(plan, planes);
+        } else {
+            forward::<C, i64, true>(plan, planes);
         }
     }
 }
 
 /// Maxima (with indices if `INDEX`) and averages.
 #[inline(always)]
-unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool>(
-    plan: &Plan<'_>,
-    planes: Range<usize>,
-) {
+unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, planes: Range<usize>) {
     let shape = plan.shape;
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
     let output = depth * height * width;
-    let same = T::DTYPE == C::DTYPE;
+    let same = plan.is_of::<C>();
+    let zero = if plan.operation == Operation::Max { lowest(plan.dtype) } else { C::default() };
     let mut plane_memory = vec![C::default(); if same { 0 } else { input }];
     let mut row_memory = vec![C::default(); width];
     let mut index_memory = vec![I::default(); if INDEX { width } else { 0 }];
@@ -81,10 +78,10 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
     for plane in planes {
         // SAFETY: the plane is inside the arrays; windows are inside the plane.
         unsafe {
-            let source = plan.source.cast::<T>().add(plane * input);
+            let source = plan.source(plane * input);
             let mut x = source.cast::<C>();
             if !same {
-                widen::<T, C>(source, plane_memory.as_mut_ptr(), input);
+                plan.widen(source, plane_memory.as_mut_ptr(), input);
                 x = plane_memory.as_ptr();
             }
             for d in 0..depth {
@@ -94,7 +91,6 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
                     let row = row_memory.as_mut_ptr();
                     let at = index_memory.as_mut_ptr();
                     let base = (wd.start * shape.input[1] + wh.start) * shape.input[2];
-                    let zero = if max { lowest() } else { C::default() };
                     for (w, window) in windows.axes[2].iter().enumerate() {
                         *row.add(w) = zero;
                         if INDEX {
@@ -136,7 +132,7 @@ unsafe fn forward<T: Pooled, C: Number + PartialOrd, I: Index, const INDEX: bool
                             }
                         }
                     }
-                    narrow::<T, C>(row, plan.result.cast::<T>().add(place), width);
+                    plan.narrow(row, plan.result(place), width);
                     if INDEX {
                         let indices = plan.indices.add(place);
                         for w in 0..width {
@@ -234,35 +230,35 @@ unsafe fn uneven<C: Number + PartialOrd, I: Index, const INDEX: bool>(
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+pub(super) unsafe fn backward<C: Number>(plan: &Plan<'_>, planes: Range<usize>) {
     if plan.windows.part(plan.shape.input) {
         // SAFETY: the caller's.
-        return unsafe { backward_parted::<T>(plan, planes) };
+        return unsafe { backward_parted::<C>(plan, planes) };
     }
     let shape = plan.shape;
     let input: usize = shape.input.iter().product();
     let output: usize = shape.output.iter().product();
-    let same = T::DTYPE == T::Compute::DTYPE;
+    let same = plan.is_of::<C>();
     let max = plan.operation == Operation::MaxBackward;
-    let mut plane_memory = vec![T::Compute::default(); if same { 0 } else { input }];
+    let mut plane_memory = vec![C::default(); if same { 0 } else { input }];
     // Gradients in the type they are computed in: all of a plane, or a row of them and a line that they are spread over.
     let row_len = if max { output } else { shape.output[2] };
-    let mut row_memory = vec![T::Compute::default(); row_len];
-    let mut line_memory = vec![T::Compute::default(); if max { 0 } else { shape.input[2] }];
+    let mut row_memory = vec![C::default(); row_len];
+    let mut line_memory = vec![C::default(); if max { 0 } else { shape.input[2] }];
     for plane in planes {
         // SAFETY: the plane is inside the arrays; windows and indices are inside the plane.
         unsafe {
-            let source = plan.source.cast::<T>().add(plane * output);
-            let result = plan.result.cast::<T>().add(plane * input);
-            let y = if same { result.cast::<T::Compute>() } else { plane_memory.as_mut_ptr() };
+            let source = plan.source(plane * output);
+            let result = plan.result(plane * input);
+            let y = if same { result.cast::<C>() } else { plane_memory.as_mut_ptr() };
             for i in 0..input {
-                *y.add(i) = T::Compute::default();
+                *y.add(i) = C::default();
             }
             let row = row_memory.as_mut_ptr();
             if max {
-                let from = if same { source.cast::<T::Compute>() } else { row.cast_const() };
+                let from = if same { source.cast::<C>() } else { row.cast_const() };
                 if !same {
-                    widen::<T, T::Compute>(source, row, output);
+                    plan.widen(source, row, output);
                 }
                 let indices = plan.indices.add(plane * output);
                 for i in 0..output {
@@ -270,10 +266,10 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
                     *to = (*to).add(*from.add(i));
                 }
             } else {
-                spread_plane::<T>(plan, source, y, row, line_memory.as_mut_ptr());
+                spread_plane(plan, source, y, row, line_memory.as_mut_ptr());
             }
             if !same {
-                narrow::<T, T::Compute>(y, result, input);
+                plan.narrow(y, result, input);
             }
         }
     }
@@ -284,13 +280,7 @@ pub(super) unsafe fn backward<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) 
 /// # Safety
 /// The arrays are valid for a plane, a row and a line.
 #[inline(always)]
-unsafe fn spread_plane<T: Pooled>(
-    plan: &Plan<'_>,
-    source: *const T,
-    y: *mut T::Compute,
-    row: *mut T::Compute,
-    line: *mut T::Compute,
-) {
+unsafe fn spread_plane<C: Number>(plan: &Plan<'_>, source: *const u8, y: *mut C, row: *mut C, line: *mut C) {
     let Operation::AverageBackward(divisor) = plan.operation else { return };
     let (windows, [_, input_height, input_width]) = (&plan.windows, plan.shape.input);
     let [_, height, width] = plan.shape.output;
@@ -298,18 +288,18 @@ unsafe fn spread_plane<T: Pooled>(
         for (h, wh) in windows.axes[1].iter().enumerate() {
             // SAFETY: the caller's; windows are inside the plane.
             unsafe {
-                widen::<T, T::Compute>(source.add((d * height + h) * width), row, width);
+                plan.widen(source.add((d * height + h) * width * plan.dtype.size()), row, width);
                 for (w, window) in windows.axes[2].iter().enumerate() {
                     let own = wd.divisor * wh.divisor * window.divisor;
                     let by = if divisor != 0 { divisor } else { own as i64 };
                     if by != 0 {
-                        *row.add(w) = (*row.add(w)).div(T::Compute::from_i64(by));
+                        *row.add(w) = (*row.add(w)).div(C::from_i64(by));
                     }
                 }
                 let uneven = windows.taps.is_empty();
                 if uneven {
                     // All lines of a window get the same.
-                    std::slice::from_raw_parts_mut(line, input_width).fill(T::Compute::default());
+                    std::slice::from_raw_parts_mut(line, input_width).fill(C::default());
                     for (w, window) in windows.axes[2].iter().enumerate() {
                         let g = *row.add(w);
                         for k in 0..window.count {
@@ -346,32 +336,32 @@ unsafe fn spread_plane<T: Pooled>(
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-unsafe fn backward_parted<T: Pooled>(plan: &Plan<'_>, planes: Range<usize>) {
+unsafe fn backward_parted<C: Number>(plan: &Plan<'_>, planes: Range<usize>) {
     let Operation::AverageBackward(divisor) = plan.operation else { return };
     let [_, input_height, input_width] = plan.shape.input;
     let input: usize = plan.shape.input.iter().product();
     let [depths, heights, widths] = &plan.windows.axes;
-    let mut shares = vec![T::Compute::default(); widths.len()];
-    let mut wide = vec![T::Compute::default(); input_width];
-    let mut line = vec![T::default(); input_width];
+    let mut shares = vec![C::default(); widths.len()];
+    let mut wide = vec![C::default(); input_width];
+    let size = plan.dtype.size();
+    let mut line = vec![0u8; input_width * size];
     for plane in planes {
         for (d, wd) in depths.iter().enumerate() {
             for (h, wh) in heights.iter().enumerate() {
                 let row = ((plane * depths.len() + d) * heights.len() + h) * widths.len();
                 // SAFETY: a row of the output's gradient, and lines of the input's that are this window's alone.
                 unsafe {
-                    widen::<T, T::Compute>(plan.source.cast::<T>().add(row), shares.as_mut_ptr(), widths.len());
+                    plan.widen(plan.source(row), shares.as_mut_ptr(), widths.len());
                     for (share, window) in shares.iter().zip(widths) {
                         let own = (wd.divisor * wh.divisor * window.divisor) as i64;
-                        let share = share.div(T::Compute::from_i64(if divisor != 0 { divisor } else { own }));
+                        let share = share.div(C::from_i64(if divisor != 0 { divisor } else { own }));
                         wide[window.start..window.start + window.count].fill(share);
                     }
-                    narrow::<T, T::Compute>(wide.as_ptr(), line.as_mut_ptr(), input_width);
+                    plan.narrow(wide.as_ptr(), line.as_mut_ptr(), input_width);
                     for i in wd.start..wd.start + wd.count {
                         for j in wh.start..wh.start + wh.count {
                             let at = plane * input + (i * input_height + j) * input_width;
-                            let to = plan.result.cast::<T>().add(at);
-                            std::ptr::copy_nonoverlapping(line.as_ptr(), to, input_width);
+                            std::ptr::copy_nonoverlapping(line.as_ptr(), plan.result(at), line.len());
                         }
                     }
                 }

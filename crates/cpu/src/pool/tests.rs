@@ -40,7 +40,7 @@ fn at(s: &PoolShape, sizes: [usize; 3], plane: usize, p: usize) -> usize {
     }
 }
 
-fn check<T: Pooled>(s: &PoolShape, include_pad: bool, divisor: Option<i64>, numbers: &mut Numbers) {
+fn check<T: Element>(s: &PoolShape, include_pad: bool, divisor: Option<i64>, numbers: &mut Numbers) {
     let float = T::DTYPE.is_floating_point();
     let make = |numbers: &mut Numbers, nan: bool| match numbers.below(if float && nan { 12 } else { 10 }) {
         10 => T::from_f64(f64::NAN),
@@ -67,7 +67,7 @@ fn check<T: Pooled>(s: &PoolShape, include_pad: bool, divisor: Option<i64>, numb
                     window.extend(w[2].0.iter().map(|w| (d * s.input[1] + h) * s.input[2] + w));
                 }
             }
-            let mut best = (lowest::<T>().to_f64(), window.first().copied().unwrap_or(0));
+            let mut best = (lowest::<T>(T::DTYPE).to_f64(), window.first().copied().unwrap_or(0));
             let mut sum = 0.0;
             for &i in &window {
                 let v = x[at(s, s.input, plane, i)].to_f64();

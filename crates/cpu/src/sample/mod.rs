@@ -6,7 +6,7 @@
 mod pixels;
 
 use crate::copy::Shared;
-use crate::math::{Float, Isa, Kernel, Number, run, select};
+use crate::math::{Float, Isa, Kernel, Level, Number, run, select};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, bf16, f16};
@@ -87,6 +87,11 @@ sampled! {
     f64, f64: |x| x;
     f16, f32: |x| Element::to_f32(<f16 as Element>::from_f32(x));
     bf16, f32: |x| Element::to_f32(<bf16 as Element>::from_f32(x));
+}
+
+/// The level that sampling is compiled for: for halves, which are rounded all the time, AVX2 at most.
+const fn compiled_for<T: Sampled>() -> Level {
+    if size_of::<T>() == 2 { Level::Avx2 } else { Level::Avx512 }
 }
 
 /// What images are computed in.
@@ -320,6 +325,7 @@ impl<'a, T: Sampled> Kernel for Neighbours<'a, T> {
     /// With the axis' size, the block's numbers along it, and where the neighbours go.
     type Args = (Sampler, usize, &'a [T::Wide; BLOCK], &'a mut Axis<T::Wide>);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, size, at, axis): Self::Args) {
@@ -502,6 +508,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
     /// With the blocks, and where all samples go.
     type Args = (Sampler, &'a Images<'a, T::Wide>, Range<usize>, *mut T::Wide);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, blocks, out): Self::Args) {
@@ -573,6 +580,7 @@ impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     /// With the image, its channels, the samples' gradient and where that of all images goes.
     type Args = (Sampler, &'a Images<'a, T::Wide>, usize, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, image, channels, g, out): Self::Args) {
@@ -603,6 +611,7 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
     /// With the blocks, the samples' gradient and where that of all places goes.
     type Args = (Sampler, &'a Images<'a, T::Wide>, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, blocks, g, out): Self::Args) {

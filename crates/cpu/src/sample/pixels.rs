@@ -1,11 +1,11 @@
 //! Sampling with the pixels of several planes side by side: a corner of a place is then one vector, and not an element of
 //! each plane.
 
-use super::{Adjacent, BLOCK, CORNERS, Corners, Images, Interpolation, Sampled, Sampler};
+use super::{Adjacent, BLOCK, CORNERS, Corners, Images, Interpolation, Sampled, Sampler, compiled_for};
 use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::copy::transpose::turn;
-use crate::math::{Isa, Kernel, Number, run, select};
+use crate::math::{Isa, Kernel, Level, Number, run, select};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -120,6 +120,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
     /// With the pixels, the blocks, and where all samples go.
     type Args = (Sampler, &'a Images<'a, T::Wide>, *const Pixel<T::Wide>, Range<usize>, *mut T::Wide);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, pixels, blocks, out): Self::Args) {
@@ -190,6 +191,7 @@ impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     /// With an image and groups of it, the samples' gradient and where that of the groups' pixels goes.
     type Args = (Sampler, &'a Images<'a, T::Wide>, (usize, Range<usize>), &'a [T::Wide], *mut Pixel<T::Wide>);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
@@ -229,6 +231,7 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
     /// With the pixels, the blocks, the samples' gradient and where that of all places goes.
     type Args = (Sampler, &'a Images<'a, T::Wide>, *const Pixel<T::Wide>, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
+    const HIGHEST: Level = compiled_for::<T>();
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, pixels, blocks, g, out): Self::Args) {
