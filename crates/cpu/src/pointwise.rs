@@ -108,9 +108,11 @@ struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
 /// Elements computed into a local buffer before they are stored: it lets the compiler vectorise without knowing
 /// whether the output is one of the inputs.
 const CHUNK: usize = 64;
-/// The same for what is left of a row after its chunks. (A plain loop over it would be compiled into vectors, further ones
-/// and single elements again, which was a third of all strips.)
+/// The same for what is left of a row after its chunks. (A plain loop over it is compiled into vectors, further vectors
+/// and single elements.)
 const STEP: usize = 8;
+/// The fewest elements that a step is taken for.
+const FEW: usize = 3;
 
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     type Args = StripArgs;
@@ -173,7 +175,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
-            let done = if !dense || a.n < STEP {
+            let done = if !dense || a.n < FEW {
                 0
             } else if Self::COMMON && a.strides[N] == 0 {
                 Self::dense::<I>(a, at, p, Self::only(N - 1))
@@ -192,8 +194,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
     }
 
-    /// Contiguous output, each input contiguous or one number: all but the last few elements, of which it gives the first.
-    /// Of a number that is not known to be one (`fixed`, a constant at each call), a chunk is laid out that is read again
+    /// Contiguous output, each input contiguous or one number: all but the last few elements; gives where those start. Of a
+    /// number that is not known to be one (`fixed`, a constant at each call), a chunk is laid out that is read again
     /// for every chunk of the others, so that one loop serves every pattern of broadcasting.
     ///
     /// # Safety
@@ -206,7 +208,6 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         fixed: [bool; N],
     ) -> usize {
         let (n, out) = (a.n, at[0] as *mut M::Out);
-        let streams = a.streams && out.addr().is_multiple_of(64);
         let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
         // Where each input is, and which bits of an element's index count there: none for a number. (In loops, because what
         // takes a closure need not be inlined, and then nobody knows what is fixed.)
@@ -228,23 +229,83 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                     numbers[k] = Some(inputs[k].0.read_unaligned());
                 }
             }
-            let mut start = 0;
-            while start + CHUNK <= n {
-                let results = Self::chunk::<I, CHUNK>(Self::from(&inputs, start), numbers, p);
-                if streams {
-                    stream::store::<I, _, CHUNK>(out.add(start), &results);
-                } else {
-                    (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(results);
-                }
-                start += CHUNK;
-            }
-            while start + STEP <= n {
-                let results = Self::chunk::<I, STEP>(Self::from(&inputs, start), numbers, p);
-                (out.add(start) as *mut [M::Out; STEP]).write_unaligned(results);
-                start += STEP;
-            }
-            start
+            let streams = a.streams && out.addr().is_multiple_of(64);
+            let start = if size_of::<T>() >= 8 && size_of::<M::Out>() > 1 {
+                Self::chunks::<I, { CHUNK / 2 }>(out, &inputs, numbers, p, n, streams)
+            } else {
+                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
+            };
+            Self::steps::<I>(out, &inputs, numbers, p, n, start)
         }
+    }
+
+    /// All whole chunks of `C` elements; gives how many elements these are. `C` fills a cache line with results at least,
+    /// and more of large ones only makes more code.
+    ///
+    /// # Safety
+    /// As [`MapStrip::dense`], with results at `out`.
+    #[inline(always)]
+    unsafe fn chunks<I: Isa, const C: usize>(
+        out: *mut M::Out,
+        inputs: &[(*const T, usize); N],
+        numbers: [Option<T>; N],
+        p: &[T; MAX_PARAMS],
+        n: usize,
+        streams: bool,
+    ) -> usize {
+        let mut start = 0;
+        while start + C <= n {
+            // SAFETY: the caller's elements.
+            unsafe {
+                let results = Self::chunk::<I, C>(Self::from(inputs, start), numbers, p);
+                if streams {
+                    stream::store::<I, _, C>(out.add(start), &results);
+                } else {
+                    (out.add(start) as *mut [M::Out; C]).write_unaligned(results);
+                }
+            }
+            start += C;
+        }
+        start
+    }
+
+    /// The elements from `start` on, by steps, of which the last is filled up with copies; but for so few that single ones
+    /// are cheaper. Gives where those start.
+    ///
+    /// # Safety
+    /// As [`MapStrip::chunks`].
+    #[inline(always)]
+    unsafe fn steps<I: Isa>(
+        out: *mut M::Out,
+        inputs: &[(*const T, usize); N],
+        numbers: [Option<T>; N],
+        p: &[T; MAX_PARAMS],
+        n: usize,
+        mut start: usize,
+    ) -> usize {
+        while n - start >= FEW {
+            let len = if n - start < STEP { n - start } else { STEP };
+            let mut filled = [[T::default(); STEP]; N];
+            // SAFETY: the caller's elements, or copies of `len` of them.
+            unsafe {
+                let mut from = Self::from(inputs, start);
+                if len < STEP {
+                    for k in (0..N).filter(|&k| numbers[k].is_none()) {
+                        filled[k] = [from[k].read_unaligned(); STEP];
+                        std::ptr::copy_nonoverlapping(from[k], filled[k].as_mut_ptr(), len);
+                        from[k] = filled[k].as_ptr();
+                    }
+                }
+                let results = Self::chunk::<I, STEP>(from, numbers, p);
+                if len < STEP {
+                    std::ptr::copy_nonoverlapping(results.as_ptr(), out.add(start), len);
+                } else {
+                    (out.add(start) as *mut [M::Out; STEP]).write_unaligned(results);
+                }
+            }
+            start += len;
+        }
+        start
     }
 
     /// The addresses from element `start` on.
@@ -299,12 +360,12 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
             if M::CHOICE && rare == 0 {
-                for i in 0..C {
-                    results[i] = M::map_chosen::<I>(Self::load(from, numbers, i), p);
+                for (i, r) in results.iter_mut().enumerate() {
+                    *r = M::map_chosen::<I>(Self::load(from, numbers, i), p);
                 }
             } else {
-                for i in 0..C {
-                    results[i] = M::map::<I>(Self::load(from, numbers, i), p);
+                for (i, r) in results.iter_mut().enumerate() {
+                    *r = M::map::<I>(Self::load(from, numbers, i), p);
                 }
             }
         }
