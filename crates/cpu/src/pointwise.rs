@@ -230,22 +230,17 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
             let streams = a.streams && out.addr().is_multiple_of(64);
-            let start = if size_of::<T>() >= 8 && size_of::<M::Out>() > 1 {
-                Self::chunks::<I, { CHUNK / 2 }>(out, &inputs, numbers, p, n, streams)
-            } else {
-                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
-            };
+            let start = Self::chunks::<I>(out, &inputs, numbers, p, n, streams);
             Self::steps::<I>(out, &inputs, numbers, p, n, start)
         }
     }
 
-    /// All whole chunks of `C` elements; gives how many elements these are. `C` fills a cache line with results at least,
-    /// and more of large ones only makes more code.
+    /// All whole chunks; gives how many elements these are. (Shorter ones are unrolled as a whole, and so make more code.)
     ///
     /// # Safety
     /// As [`MapStrip::dense`], with results at `out`.
     #[inline(always)]
-    unsafe fn chunks<I: Isa, const C: usize>(
+    unsafe fn chunks<I: Isa>(
         out: *mut M::Out,
         inputs: &[(*const T, usize); N],
         numbers: [Option<T>; N],
@@ -254,17 +249,17 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         streams: bool,
     ) -> usize {
         let mut start = 0;
-        while start + C <= n {
+        while start + CHUNK <= n {
             // SAFETY: the caller's elements.
             unsafe {
-                let results = Self::chunk::<I, C>(Self::from(inputs, start), numbers, p);
+                let results = Self::chunk::<I, CHUNK>(Self::from(inputs, start), numbers, p);
                 if streams {
-                    stream::store::<I, _, C>(out.add(start), &results);
+                    stream::store::<I, _, CHUNK>(out.add(start), &results);
                 } else {
-                    (out.add(start) as *mut [M::Out; C]).write_unaligned(results);
+                    (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(results);
                 }
             }
-            start += C;
+            start += CHUNK;
         }
         start
     }
