@@ -285,6 +285,43 @@ impl Drop for LockSet<'_> {
     }
 }
 
+/// A [`LockSet`] of one or two storages that are read: what small calls hold.
+pub struct ReadLocks<'a>([Option<&'a Storage>; 2]);
+
+impl<'a> ReadLocks<'a> {
+    /// Takes the shared locks of both, which may be the same.
+    ///
+    /// # Errors
+    /// As [`LockSet::new`].
+    #[inline]
+    pub fn new(first: &'a Storage, second: Option<&'a Storage>) -> Result<ReadLocks<'a>> {
+        let (low, high) = match second {
+            Some(second) if second.address() < first.address() => (second, Some(first)),
+            Some(second) if second.address() > first.address() => (first, Some(second)),
+            _ => (first, None),
+        };
+        if HELD_COUNT.get() > 0 {
+            LockSet::check_own(&[(low, false)])?;
+            high.map_or(Ok(()), |high| LockSet::check_own(&[(high, false)]))?;
+        }
+        low.0.lock.lock_shared_recursive();
+        if let Some(high) = high {
+            high.0.lock.lock_shared_recursive();
+        }
+        Ok(ReadLocks([Some(low), high]))
+    }
+}
+
+impl Drop for ReadLocks<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        for storage in self.0.iter().rev().flatten() {
+            // SAFETY: taken in `new` in the same mode.
+            unsafe { storage.0.lock.unlock_shared() };
+        }
+    }
+}
+
 /// One storage's lock held by user code (an accessor) for as long as it likes. Operators called meanwhile on the same
 /// thread that would wait for it give an error instead.
 pub struct HeldLock {

@@ -108,11 +108,8 @@ struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
 /// Elements computed into a local buffer before they are stored: it lets the compiler vectorise without knowing
 /// whether the output is one of the inputs.
 const CHUNK: usize = 64;
-/// The same for what is left of a row after its chunks. (A plain loop over it is compiled into vectors, further vectors
-/// and single elements.)
-const STEP: usize = 8;
-/// The fewest elements that a step is taken for.
-const FEW: usize = 3;
+/// The same of elements larger than a byte: few enough vectors for the buffer to stay in registers.
+const SHORT: usize = 32;
 
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     type Args = StripArgs;
@@ -175,16 +172,16 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
-            let done = if !dense || a.n < FEW {
-                0
-            } else if Self::COMMON && a.strides[N] == 0 {
-                Self::dense::<I>(a, at, p, Self::only(N - 1))
-            } else if Self::COMMON && N == 2 && a.strides[1] == 0 {
-                Self::dense::<I>(a, at, p, Self::only(0))
-            } else {
-                Self::dense::<I>(a, at, p, [false; N])
-            };
-            for i in done as isize..a.n as isize {
+            if dense && a.n > 1 {
+                if Self::COMMON && a.strides[N] == 0 {
+                    return Self::dense::<I>(a, at, p, Self::only(N - 1));
+                }
+                if Self::COMMON && N == 2 && a.strides[1] == 0 {
+                    return Self::dense::<I>(a, at, p, Self::only(0));
+                }
+                return Self::dense::<I>(a, at, p, [false; N]);
+            }
+            for i in 0..a.n as isize {
                 let mut x = [T::default(); N];
                 for k in 0..N {
                     x[k] = (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned();
@@ -194,19 +191,14 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
     }
 
-    /// Contiguous output, each input contiguous or one number: all but the last few elements; gives where those start. Of a
-    /// number that is not known to be one (`fixed`, a constant at each call), a chunk is laid out that is read again
-    /// for every chunk of the others, so that one loop serves every pattern of broadcasting.
+    /// Contiguous output, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
+    /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
+    /// serves every pattern of broadcasting.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
-    unsafe fn dense<I: Isa>(
-        a: &StripArgs,
-        at: [*mut u8; MAX_OPERANDS],
-        p: &[T; MAX_PARAMS],
-        fixed: [bool; N],
-    ) -> usize {
+    unsafe fn dense<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS], fixed: [bool; N]) {
         let (n, out) = (a.n, at[0] as *mut M::Out);
         let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
         // Where each input is, and which bits of an element's index count there: none for a number. (In loops, because what
@@ -230,17 +222,25 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
             let streams = a.streams && out.addr().is_multiple_of(64);
-            let start = Self::chunks::<I>(out, &inputs, numbers, p, n, streams);
-            Self::steps::<I>(out, &inputs, numbers, p, n, start)
+            let start = if size_of::<T>() > 1 && size_of::<M::Out>() > 1 {
+                Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams)
+            } else {
+                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
+            };
+            let from = Self::from(&inputs, start);
+            for i in 0..n - start {
+                let x = Self::load(from, numbers, i);
+                out.add(start + i).write_unaligned(Self::one::<I>(x, p));
+            }
         }
     }
 
-    /// All whole chunks; gives how many elements these are. (Shorter ones are unrolled as a whole, and so make more code.)
+    /// All whole chunks of `C` elements, a cache line of results at least; gives how many elements these are.
     ///
     /// # Safety
-    /// As [`MapStrip::dense`], with results at `out`.
+    /// As [`MapStrip::dense`], with room for the results at `out`.
     #[inline(always)]
-    unsafe fn chunks<I: Isa>(
+    unsafe fn chunks<I: Isa, const C: usize>(
         out: *mut M::Out,
         inputs: &[(*const T, usize); N],
         numbers: [Option<T>; N],
@@ -249,56 +249,17 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         streams: bool,
     ) -> usize {
         let mut start = 0;
-        while start + CHUNK <= n {
+        while start + C <= n {
             // SAFETY: the caller's elements.
             unsafe {
-                let results = Self::chunk::<I, CHUNK>(Self::from(inputs, start), numbers, p);
+                let results = Self::chunk::<I, C>(Self::from(inputs, start), numbers, p);
                 if streams {
-                    stream::store::<I, _, CHUNK>(out.add(start), &results);
+                    stream::store::<I, _, C>(out.add(start), &results);
                 } else {
-                    (out.add(start) as *mut [M::Out; CHUNK]).write_unaligned(results);
+                    (out.add(start) as *mut [M::Out; C]).write_unaligned(results);
                 }
             }
-            start += CHUNK;
-        }
-        start
-    }
-
-    /// The elements from `start` on, by steps, of which the last is filled up with copies; but for so few that single ones
-    /// are cheaper. Gives where those start.
-    ///
-    /// # Safety
-    /// As [`MapStrip::chunks`].
-    #[inline(always)]
-    unsafe fn steps<I: Isa>(
-        out: *mut M::Out,
-        inputs: &[(*const T, usize); N],
-        numbers: [Option<T>; N],
-        p: &[T; MAX_PARAMS],
-        n: usize,
-        mut start: usize,
-    ) -> usize {
-        while n - start >= FEW {
-            let len = if n - start < STEP { n - start } else { STEP };
-            let mut filled = [[T::default(); STEP]; N];
-            // SAFETY: the caller's elements, or copies of `len` of them.
-            unsafe {
-                let mut from = Self::from(inputs, start);
-                if len < STEP {
-                    for k in (0..N).filter(|&k| numbers[k].is_none()) {
-                        filled[k] = [from[k].read_unaligned(); STEP];
-                        std::ptr::copy_nonoverlapping(from[k], filled[k].as_mut_ptr(), len);
-                        from[k] = filled[k].as_ptr();
-                    }
-                }
-                let results = Self::chunk::<I, STEP>(from, numbers, p);
-                if len < STEP {
-                    std::ptr::copy_nonoverlapping(results.as_ptr(), out.add(start), len);
-                } else {
-                    (out.add(start) as *mut [M::Out; STEP]).write_unaligned(results);
-                }
-            }
-            start += len;
+            start += C;
         }
         start
     }

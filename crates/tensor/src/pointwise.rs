@@ -8,7 +8,7 @@ use crate::op::{Body, Form, Op};
 use crate::promotion::{self, Promotion};
 use crate::value::{Operand, Outputs, OwnedOperand, Value};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
-use flambeau_base::storage::LockSet;
+use flambeau_base::storage::{LockSet, ReadLocks};
 use flambeau_cpu::math::Level;
 use flambeau_cpu::pointwise::{MAX_OPERANDS, MAX_PARAMS, Strip, StripArgs};
 use smallvec::SmallVec;
@@ -215,12 +215,19 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
     let params = (pointwise.params)(rest, dtype)?;
     let Some(strip) = (pointwise.strips)(dtype, flambeau_cpu::math::level()) else { return Ok(None) };
     let out = Tensor::fresh(Device::CPU, strip.out, dims::copy(&first.0.sizes))?;
-    let tensors = operands.iter().filter_map(|o| match o {
-        Value::Tensor(t) => Some((t.storage(), false)),
-        _ => None,
-    });
     // The output is nobody else's yet: it needs no lock.
-    let _locks = LockSet::new(tensors)?;
+    let (_two, _more);
+    match operands {
+        [_] => _two = ReadLocks::new(first.storage(), None)?,
+        [_, Value::Tensor(second)] => _two = ReadLocks::new(first.storage(), Some(second.storage()))?,
+        [_, _] => _two = ReadLocks::new(first.storage(), None)?,
+        _ => {
+            _more = LockSet::new(operands.iter().filter_map(|o| match o {
+                Value::Tensor(t) => Some((t.storage(), false)),
+                _ => None,
+            }))?
+        }
+    }
     let mut number = number.map(|s| slot(dtype, s));
     let mut strip_args = StripArgs {
         data: [out.data_ptr(); MAX_OPERANDS],

@@ -15,7 +15,7 @@ use crate::{
 #[inline]
 fn alpha(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     let alpha = match args {
-        [] | [Value::None] => Scalar::Int(1),
+        [] | [Value::None] | [Value::Scalar(Scalar::Int(1))] => Scalar::Int(1),
         [Value::Scalar(s)] => check_factor("alpha", *s, dtype)?.fit(dtype)?.rounded(dtype),
         args => return scalar_params(args, dtype),
     };
