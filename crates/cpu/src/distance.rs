@@ -38,7 +38,7 @@ fn place(n: usize, i: usize, j: usize) -> usize {
 }
 
 /// The distances between rows of `width` elements of `x` and `y` (the same for [`Pairs::Upper`]).
-pub fn distances<T: Float + Element>(pairs: Pairs, width: usize, p: f64, x: &[T], y: &[T], out: &mut [T]) {
+pub(crate) fn distances<T: Float + Element>(pairs: Pairs, width: usize, p: f64, x: &[T], y: &[T], out: &mut [T]) {
     if out.is_empty() {
         return;
     }
@@ -216,7 +216,7 @@ const OTHERS: usize = 64;
 const AT_ONCE: usize = 4;
 
 /// The gradient of [`distances`] by `x`, for the gradients `g` of the distances `dist`.
-pub fn distances_backward<T: Float + Element>(
+pub(crate) fn distances_backward<T: Float + Element>(
     pairs: Pairs,
     width: usize,
     p: f64,

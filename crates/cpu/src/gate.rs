@@ -11,7 +11,7 @@ const GRAIN: usize = 1 << 14;
 
 /// The gradient `out` of `value * sigmoid(gate)`, where `x` and `out` are rows of values and then gates, each `width` wide,
 /// and `g` has a row of gradients for each.
-pub fn glu_backward<T: Float>(width: usize, g: &[T], x: &[T], out: &mut [T]) {
+pub(crate) fn glu_backward<T: Float>(width: usize, g: &[T], x: &[T], out: &mut [T]) {
     assert!(x.len() == 2 * g.len() && out.len() == x.len(), "the gradient does not fit the gates");
     let out = Shared(out.as_mut_ptr());
     // SAFETY: arrays that fit each other; every range of gradients is one piece of work's.

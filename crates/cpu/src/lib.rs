@@ -5,6 +5,7 @@
 
 pub mod attention;
 mod buffer;
+mod compiled;
 pub mod conv;
 pub mod copy;
 pub mod ctc;
@@ -30,3 +31,5 @@ pub mod scan;
 pub mod segment;
 pub mod softmax;
 pub mod sort;
+
+pub use compiled::Real;

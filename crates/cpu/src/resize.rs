@@ -37,7 +37,7 @@ impl Taps<'_> {
 }
 
 /// Resizes the middle dim of a contiguous array of sizes `outer`, `from`, `inner` by `taps`, which must fit it.
-pub fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, usize), x: &[T], out: &mut [T]) {
+pub(crate) fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, usize), x: &[T], out: &mut [T]) {
     let to = taps.starts.len() - 1;
     if out.is_empty() {
         return;

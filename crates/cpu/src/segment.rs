@@ -28,7 +28,7 @@ pub enum Fold {
 ///
 /// # Panics
 /// When a segment reaches outside, or the arrays' sizes differ from these.
-pub fn fold<T: Float>(
+pub(crate) fn fold_segments<T: Float>(
     how: Fold,
     segments: &[Range<usize>],
     (outer, size, inner): (usize, usize, usize),
@@ -64,7 +64,7 @@ pub fn fold<T: Float>(
 /// Bytes that one piece of work spreads.
 const PIECE_BYTES: usize = 1 << 17;
 
-/// Writes every segment's element to all of its places, the way back of [`fold`]: the result's sizes are `outer`, `size`,
+/// Writes every segment's element to all of its places, the way back of [`fold_segments`]: the result's sizes are `outer`, `size`,
 /// `inner`, and an element has `bytes` bytes. Places of no segment become zero. The segments of a row lie in order.
 ///
 /// # Panics
@@ -246,7 +246,7 @@ mod tests {
                     segments.extend([0..3, 3..3, 1..size]);
                 }
                 let mut out = vec![0.0; segments.len() * inner];
-                fold(how, &segments, (outer, size, inner), start, &x, &mut out);
+                fold_segments(how, &segments, (outer, size, inner), start, &x, &mut out);
                 for (k, segment) in segments.iter().enumerate() {
                     for i in 0..inner {
                         let elements = segment.clone().map(|s| x[(k / 3 * size + s) * inner + i]);
@@ -285,7 +285,7 @@ mod tests {
     #[allow(clippy::single_range_in_vec_init)]
     fn nan_wins() {
         let mut out = [0f32];
-        fold(Fold::Max, &[0..3], (1, 3, 1), 9.0, &[1.0, f32::NAN, 2.0], &mut out);
+        fold_segments(Fold::Max, &[0..3], (1, 3, 1), 9.0, &[1.0, f32::NAN, 2.0], &mut out);
         assert!(out[0].is_nan());
     }
 }

@@ -15,12 +15,11 @@ const ROWS: usize = 128;
 /// Pieces wanted: with fewer heads than this, the keys are cut too.
 const PIECES: usize = 8;
 
-/// Writes the gradients of q, k and v, of their operands' sizes, from the gradient of the output (`d_out`), the output
-/// and the log-sum-exps that [`attention_forward`](super::attention_forward) wrote.
+/// See [`AttentionElement::backward`].
 ///
 /// # Safety
-/// As for [`attention_forward`](super::attention_forward); the results must overlap nothing.
-pub unsafe fn attention_backward<T: AttentionElement>(
+/// As there.
+pub(super) unsafe fn attention_backward<T: AttentionElement>(
     attention: &Attention<T>,
     out: Operand4<T>,
     logsumexp: *const T::Sum,

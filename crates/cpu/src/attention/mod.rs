@@ -13,7 +13,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use backward::attention_backward;
+use backward::attention_backward;
 
 use crate::gemm::{Matrix, MatrixMut, Operand, Sizes, gemm_typed, with_buffer};
 use crate::math::{Float, Number, level};
@@ -22,23 +22,53 @@ use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Bool, Element};
 use rows::{MaskRows, SoftmaxRows, softmax_rows};
 
-/// An element type that attention is defined for.
+/// An element type that attention is defined for. Its kernels are compiled here: see `compiled.rs`.
 pub trait AttentionElement: Operand<Lane = Self::Sum, Factor = Self::Sum> {
     /// The type of scores, sums and log-sum-exps.
     type Sum: Float + Operand<Lane = Self::Sum, Factor = Self::Sum>;
+    /// Attention: writes `out` (batch, heads, queries, value size) and, for the backward pass, each query's log-sum-exp,
+    /// contiguous (batch, heads, queries).
+    ///
+    /// # Safety
+    /// All operands must be valid for the sizes and strides, and `heads` must be a multiple of `key_heads`; `out` must not
+    /// overlap itself or an operand.
+    unsafe fn forward(attention: &Attention<Self>, out: Result4<Self>, logsumexp: *mut Self::Sum);
+    /// Writes the gradients of q, k and v, of their operands' sizes, from the gradient of the output (`d_out`), the output
+    /// and the log-sum-exps that [`AttentionElement::forward`] wrote.
+    ///
+    /// # Safety
+    /// As for [`AttentionElement::forward`]; the results must overlap nothing.
+    unsafe fn backward(
+        attention: &Attention<Self>,
+        out: Operand4<Self>,
+        logsumexp: *const Self::Sum,
+        d_out: Operand4<Self>,
+        results: [Result4<Self>; 3],
+    );
 }
-impl AttentionElement for f32 {
-    type Sum = f32;
+
+macro_rules! attention_elements {
+    ($($t:ty: $sum:ty),*) => { $(
+        impl AttentionElement for $t {
+            type Sum = $sum;
+            unsafe fn forward(attention: &Attention<$t>, out: Result4<$t>, logsumexp: *mut $sum) {
+                // SAFETY: the caller's.
+                unsafe { attention_forward(attention, out, logsumexp) }
+            }
+            unsafe fn backward(
+                attention: &Attention<$t>,
+                out: Operand4<$t>,
+                logsumexp: *const $sum,
+                d_out: Operand4<$t>,
+                [d_q, d_k, d_v]: [Result4<$t>; 3],
+            ) {
+                // SAFETY: the caller's.
+                unsafe { attention_backward(attention, out, logsumexp, d_out, d_q, d_k, d_v) }
+            }
+        }
+    )* };
 }
-impl AttentionElement for f64 {
-    type Sum = f64;
-}
-impl AttentionElement for f16 {
-    type Sum = f32;
-}
-impl AttentionElement for bf16 {
-    type Sum = f32;
-}
+attention_elements!(f32: f32, f64: f64, f16: f32, bf16: f32);
 
 /// The sizes of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,17 +281,11 @@ impl<S> Parts<S> {
     }
 }
 
-/// Attention: writes `out` (batch, heads, queries, value size) and, for the backward pass, each query's log-sum-exp,
-/// contiguous (batch, heads, queries).
+/// See [`AttentionElement::forward`].
 ///
 /// # Safety
-/// All operands must be valid for the sizes and strides, and `heads` must be a multiple of `key_heads`; `out` must not
-/// overlap itself or an operand.
-pub unsafe fn attention_forward<T: AttentionElement>(
-    attention: &Attention<T>,
-    out: Result4<T>,
-    logsumexp: *mut T::Sum,
-) {
+/// As there.
+unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: Result4<T>, logsumexp: *mut T::Sum) {
     let Attention { sizes, q, k, v, mask, causal, scale } = *attention;
     let AttentionSizes { batch, heads, key_heads, queries, keys, size, value_size } = sizes;
     if batch * heads * queries == 0 {

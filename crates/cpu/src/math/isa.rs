@@ -198,11 +198,12 @@ pub fn entry<K: Kernel>(level: Level) -> unsafe fn(K::Args) -> K::Output {
 }
 
 /// The highest level that loops over elements of a type, other than products of matrices, are compiled for: AVX-512 for
-/// those that programs are made of. For other integers and complex numbers AVX2 is as fast, within what memory allows.
+/// floats and 64-bit integers. For other integers AVX2 is as fast, within what memory allows.
 pub const fn highest<T: Element>() -> Level {
     match T::DTYPE {
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::I64 => Level::Avx512,
-        _ => Level::Avx2,
+        DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64 => Level::Avx2,
+        DType::I8 | DType::I16 | DType::I32 => Level::Avx2,
+        _ => Level::Avx512,
     }
 }
 

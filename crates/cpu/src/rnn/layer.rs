@@ -188,7 +188,7 @@ fn part_of<T>(array: Option<*mut T>, at: usize) -> *mut T {
 }
 
 /// Runs a layer.
-pub fn forward<T: Float + Operand>(layer: &Layer<'_, T>, results: Results<'_, T>) {
+pub(crate) fn layer_forward<T: Float + Operand>(layer: &Layer<'_, T>, results: Results<'_, T>) {
     layer.check();
     let (hidden, gates, steps) = (layer.hidden, layer.cell.gates(), &layer.steps.all);
     let total = layer.steps.total;
@@ -277,7 +277,7 @@ fn for_tiles(
 }
 
 /// The gradients of a layer by the input's shares of the gates and by the first state.
-pub fn backward<T: Float + Operand>(layer: &Layer<'_, T>, saved: &Saved<'_, T>, by: Gradients<'_, T>) {
+pub(crate) fn layer_backward<T: Float + Operand>(layer: &Layer<'_, T>, saved: &Saved<'_, T>, by: Gradients<'_, T>) {
     layer.check();
     let (hidden, gates, steps) = (layer.hidden, layer.cell.gates(), &layer.steps.all);
     let total = layer.steps.total;
@@ -427,7 +427,7 @@ mod tests {
                 cell: &mut cell,
                 kept: (!kept.is_empty()).then_some(&mut kept[..]),
             };
-            forward(&self.layer(&steps), results);
+            layer_forward(&self.layer(&steps), results);
             gates.truncate(kept.len() * self.cell.gates());
             ([output, last, cell], [gates, kept])
         }
@@ -508,7 +508,7 @@ mod tests {
             };
             let saved = Saved { gates: &gates, kept: &kept, output: &found[0] };
             let steps = example.steps();
-            backward(&example.layer(&steps), &saved, gradients);
+            layer_backward(&example.layer(&steps), &saved, gradients);
             let (mut worst, by, biases) = (0.0, 1e-6, example.bias.len());
             let mut check = |place: &dyn Fn(&mut Example) -> &mut f64, analytic: f64| {
                 let mut moved = |by: f64| {

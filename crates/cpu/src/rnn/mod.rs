@@ -3,7 +3,8 @@
 mod cells;
 mod layer;
 
-pub use layer::{Cell, Gradients, Layer, Results, Saved, Steps, backward, forward};
+pub use layer::{Cell, Gradients, Layer, Results, Saved, Steps};
+pub(crate) use layer::{layer_backward, layer_forward};
 
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, run};
@@ -19,7 +20,7 @@ const GRAIN: usize = 1 << 12;
 
 /// The new state, `width` numbers for each sample: from its row of gates (input, forget, new and output, each `width` wide,
 /// before their activations) and what the cell has kept.
-pub fn lstm<T: Float + Element>(width: usize, gates: &[T], cell: &[T], hidden: &mut [T], kept: &mut [T]) {
+pub(crate) fn lstm<T: Float + Element>(width: usize, gates: &[T], cell: &[T], hidden: &mut [T], kept: &mut [T]) {
     let n = cell.len();
     assert!(gates.len() == 4 * n && hidden.len() == n && kept.len() == n, "the gates do not fit the cell");
     let (hidden, kept) = (Shared(hidden.as_mut_ptr()), Shared(kept.as_mut_ptr()));
@@ -32,7 +33,7 @@ pub fn lstm<T: Float + Element>(width: usize, gates: &[T], cell: &[T], hidden: &
 }
 
 /// The gradients by the gates and by what the cell had kept, from those by the new state (none: zero).
-pub fn lstm_backward<T: Float + Element>(
+pub(crate) fn lstm_backward<T: Float + Element>(
     width: usize,
     [g_hidden, g_kept]: [Option<&[T]>; 2],
     gates: &[T],

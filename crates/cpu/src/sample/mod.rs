@@ -67,6 +67,12 @@ pub trait Sampled: Element {
     /// # Safety
     /// It is one of an `i32`.
     unsafe fn index(x: Self::Wide) -> i32;
+    /// The samples, for every image a plane of places for each channel.
+    fn sample(s: Sampler, images: &Images<'_, Self::Wide>, out: &mut [Self::Wide]);
+    /// The gradient with respect to the images, given that of the samples; `out` must hold zeros.
+    fn image_gradient(s: Sampler, images: &Images<'_, Self::Wide>, g: &[Self::Wide], out: &mut [Self::Wide]);
+    /// The gradient with respect to the places.
+    fn grid_gradient(s: Sampler, images: &Images<'_, Self::Wide>, g: &[Self::Wide], out: &mut [Self::Wide]);
 }
 macro_rules! sampled {
     ($($t:ty, $wide:ty: |$x:ident| $round:expr;)*) => { $(
@@ -78,6 +84,16 @@ macro_rules! sampled {
             unsafe fn index(x: $wide) -> i32 {
                 // SAFETY: the caller's.
                 unsafe { x.to_int_unchecked() }
+            }
+            // Generic for callers, and compiled here: see `compiled.rs`.
+            fn sample(s: Sampler, images: &Images<'_, $wide>, out: &mut [$wide]) {
+                sample::<$t>(s, images, out)
+            }
+            fn image_gradient(s: Sampler, images: &Images<'_, $wide>, g: &[$wide], out: &mut [$wide]) {
+                image_gradient::<$t>(s, images, g, out)
+            }
+            fn grid_gradient(s: Sampler, images: &Images<'_, $wide>, g: &[$wide], out: &mut [$wide]) {
+                grid_gradient::<$t>(s, images, g, out)
             }
         }
     )* };
@@ -157,7 +173,7 @@ impl<W> Images<'_, W> {
 }
 
 /// The samples (batch, channels, places).
-pub fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T::Wide]) {
+fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T::Wide]) {
     if pixels::pay(s, images) {
         return pixels::sample::<T>(s, images, out);
     }
@@ -169,7 +185,7 @@ pub fn sample<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, out: &mut [T
 }
 
 /// The gradient with respect to the images, given that of the samples; `out` must hold zeros.
-pub fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
+fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
     if pixels::pay(s, images) {
         return pixels::image_gradient::<T>(s, images, g, out);
     }
@@ -186,7 +202,7 @@ pub fn image_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &
 }
 
 /// The gradient with respect to the places.
-pub fn grid_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
+fn grid_gradient<T: Sampled>(s: Sampler, images: &Images<'_, T::Wide>, g: &[T::Wide], out: &mut [T::Wide]) {
     if pixels::pay(s, images) {
         return pixels::grid_gradient::<T>(s, images, g, out);
     }

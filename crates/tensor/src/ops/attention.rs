@@ -4,7 +4,7 @@ use crate::dims::{self, Dims};
 use crate::{Body, DType, Op, Result, Tensor, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::attention::{
-    Attention, AttentionElement, AttentionSizes, Mask, Operand4, Result4, attention_backward, attention_forward,
+    Attention, AttentionElement, AttentionSizes, Mask, Operand4, Result4,
 };
 
 /// The geometry of a call on (B, H, L, E) tensors.
@@ -117,7 +117,7 @@ fn flash_cpu(
             sizes, q: operand(q), k: operand(k), v: operand(v), mask: mask_operand(&mask), causal, scale: scale_of(scale, q),
         };
         // SAFETY: the sizes fit the operands, which are locked; the outputs are fresh.
-        unsafe { attention_forward(&attention, result(&out), lse.data_ptr() as *mut _) }
+        unsafe { AttentionElement::forward(&attention, result(&out), lse.data_ptr() as *mut _) }
     }; else {});
     Ok((out, lse))
 }
@@ -184,7 +184,7 @@ fn backward_cpu(
         };
         // SAFETY: the sizes fit the operands, which are locked; the outputs are fresh.
         unsafe {
-            attention_backward(&attention, operand(out), lse.data_ptr() as *const _, operand(g), result(&dq), result(&dk), result(&dv));
+            AttentionElement::backward(&attention, operand(out), lse.data_ptr() as *const _, operand(g), [result(&dq), result(&dk), result(&dv)]);
         }
     }; else {});
     Ok((dq, dk, dv))

@@ -6,7 +6,8 @@ use crate::dims::{self, Dims, wrap_dim};
 use crate::samples::{Maker, Sample};
 use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
-use flambeau_cpu::distance::{self, Pairs};
+use flambeau_cpu::Real;
+use flambeau_cpu::distance::Pairs;
 
 fn dist_any(x: &Tensor, other: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
     let apart = x.sub(other)?;
@@ -156,7 +157,7 @@ fn cdist_run(x1: &Tensor, x2: &Tensor, p: f64, mode: Option<i64>, outs: &[Tensor
         crate::dispatch_dtype!(out.dtype(), T in [reals] => {
             // SAFETY: all are locked and of this type.
             let (x, y, out) = unsafe { (elements::<T>(&rows[0]), elements(&rows[1]), elements_mut(out)) };
-            distance::distances(pairs, width as usize, p, x, y, out);
+            Real::distances(pairs, width as usize, p, x, y, out);
             Ok(())
         }; else Err(wrong_dtype("cdist", out.dtype())))
     })
@@ -262,7 +263,7 @@ fn slopes(pairs: Pairs, width: usize, p: f64, inputs: &[&Tensor; 4], out: &Tenso
             // SAFETY: all are locked and of this type.
             unsafe {
                 let (x, y, g, dist) = (elements::<T>(&rows[0]), elements(&rows[1]), elements(&rows[2]), elements(&rows[3]));
-                distance::distances_backward(pairs, width, p, x, y, (g, dist), elements_mut(out));
+                Real::distances_backward(pairs, width, p, x, y, (g, dist), elements_mut(out));
             }
             Ok(())
         }; else Err(wrong_dtype("cdist_backward", out.dtype())))
@@ -318,7 +319,7 @@ fn pdist_run(x: &Tensor, p: Option<f64>, outs: &[Tensor]) -> Result<()> {
         crate::dispatch_dtype!(out.dtype(), T in [reals] => {
             // SAFETY: both are locked and of this type.
             let (x, out) = unsafe { (elements::<T>(&rows[0]), elements_mut(out)) };
-            distance::distances(Pairs::Upper(n), width, p.unwrap_or(2.0), x, x, out);
+            Real::distances(Pairs::Upper(n), width, p.unwrap_or(2.0), x, x, out);
             Ok(())
         }; else Err(wrong_dtype("pdist", out.dtype())))
     })

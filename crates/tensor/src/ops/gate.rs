@@ -139,7 +139,7 @@ fn glu_backward_any(g: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
         let _locks = LockSet::new([(g.storage(), false), (x.storage(), false), (out.storage(), true)])?;
         crate::dispatch_dtype!(x.dtype(), T in [reals] => {
             // SAFETY: all are locked, contiguous and of this type, and the result fresh.
-            unsafe { flambeau_cpu::gate::glu_backward::<T>(width as usize, elements(&g), elements(&x), elements_mut(&out)) };
+            unsafe { <T as flambeau_cpu::Real>::glu_backward(width as usize, elements(&g), elements(&x), elements_mut(&out)) };
         }; else unreachable!("checked"));
     }
     Ok(out)

@@ -39,7 +39,7 @@ fn lstm_gates_any(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
         let width = cell.size(-1)? as usize;
         crate::dispatch_dtype!(cell.dtype(), T in [reals] => {
             // SAFETY: all are locked, contiguous and of this type, and the results fresh.
-            unsafe { flambeau_cpu::rnn::lstm::<T>(width, elements(&gates), elements(&cell), elements_mut(&hidden), elements_mut(&kept)) };
+            unsafe { <T as flambeau_cpu::Real>::lstm(width, elements(&gates), elements(&cell), elements_mut(&hidden), elements_mut(&kept)) };
         }; else unreachable!("checked"));
     }
     Ok((hidden, kept))
@@ -79,7 +79,7 @@ fn lstm_gates_backward_any(g_hidden: Option<&Tensor>, g_kept: Option<&Tensor>, g
             // SAFETY: all are locked, contiguous and of this type, and the results fresh.
             unsafe {
                 let grads = [&g_hidden, &g_kept].map(|g| g.as_ref().map(|g| elements::<T>(g)));
-                flambeau_cpu::rnn::lstm_backward(width, grads, elements(&gates), elements(&cell), elements_mut(&g_gates), elements_mut(&g_cell));
+                <T as flambeau_cpu::Real>::lstm_backward(width, grads, elements(&gates), elements(&cell), elements_mut(&g_gates), elements_mut(&g_cell));
             }
         }; else unreachable!("checked"));
     }

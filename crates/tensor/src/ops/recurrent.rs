@@ -209,7 +209,7 @@ fn layer_cpu(call: Call<'_>, keep: bool) -> Result<Vec<Tensor>> {
                     cell: elements_mut(&last),
                     kept: (kept.numel() > 0).then(|| elements_mut(&kept)),
                 };
-                flambeau_cpu::rnn::forward(&operands.layer(cell, &steps), results);
+                flambeau_cpu::Real::layer_forward(&operands.layer(cell, &steps), results);
             }
         }; else unreachable!("checked"));
     }
@@ -304,7 +304,7 @@ fn backward_cpu(
                     gates: elements_mut(&by_gates),
                     shares: elements_mut(&by_shares),
                 };
-                flambeau_cpu::rnn::backward(&operands.layer(cell, &steps), &saved, gradients);
+                flambeau_cpu::Real::layer_backward(&operands.layer(cell, &steps), &saved, gradients);
             }
         }; else unreachable!("checked"));
     }

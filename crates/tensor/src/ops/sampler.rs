@@ -286,11 +286,11 @@ fn sample_run(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align
     crate::dispatch_dtype!(x.dtype(), T in [floats] => match direct {
         true => with_images::<T>(&[x, grid], Some(out), |images, _| {
             // SAFETY: it is locked, contiguous, of this type, and none of what is read.
-            kernels::sample::<T>(s, images, unsafe { elements_mut(out) });
+            T::sample(s, images, unsafe { elements_mut(out) });
             Ok(())
         }),
         false => with_images::<T>(&[x, grid], None, |images, _| {
-            let samples = computed(out.sizes(), T::DTYPE, false, |samples| kernels::sample::<T>(s, images, samples))?;
+            let samples = computed(out.sizes(), T::DTYPE, false, |samples| T::sample(s, images, samples))?;
             out.copy_(&samples).map(drop)
         }),
     }; else unreachable!("the plan takes floats only"))
@@ -312,12 +312,12 @@ fn gradients_cpu(
         // SAFETY: locked, contiguous and of this type.
         let g = unsafe { elements(&inputs[2]) };
         if mask[0] {
-            found[0] = Some(computed(x.sizes(), T::DTYPE, true, |out| kernels::image_gradient::<T>(s, images, g, out))?);
+            found[0] = Some(computed(x.sizes(), T::DTYPE, true, |out| T::image_gradient(s, images, g, out))?);
         }
         if mask[1] {
             // Of the nearest element there is no gradient in the place.
             let none = s.interpolation == Interpolation::Nearest;
-            let fill = |out: &mut [_]| if !none { kernels::grid_gradient::<T>(s, images, g, out) };
+            let fill = |out: &mut [_]| if !none { T::grid_gradient(s, images, g, out) };
             found[1] = Some(computed(grid.sizes(), T::DTYPE, none, fill)?);
         }
         Ok(())

@@ -166,7 +166,7 @@ fn run(
         crate::dispatch_dtype!(dtype, T in [reals] => {
             // SAFETY: both are locked, of this type, and contiguous.
             let (x, out) = unsafe { (elements::<T>(&x), elements_mut::<T>(&out)) };
-            flambeau_cpu::segment::fold(how, &segments.ranges, sizes, Element::from_f64(start), x, out);
+            flambeau_cpu::Real::fold_segments(how, &segments.ranges, sizes, Element::from_f64(start), x, out);
         }; else unreachable!("the plan takes floats only"));
     }
     if reduce == "mean" && out.numel() > 0 {

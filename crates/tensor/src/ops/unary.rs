@@ -416,11 +416,10 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 1,
         promotion: Promotion::Common,
-        strips: strips! { floats |x; p| {
-            let negative = p[1] != T::ZERO;
-            let rounded = (if negative { x / p[0] } else { x * p[0] }).round::<I>();
-            if negative { rounded * p[0] } else { rounded / p[0] }
-        }; },
+        // The second parameter says whether there are less than no decimals.
+        strips: strips! { floats |x; p| => (x * p[0]).round::<I>() / p[0], if p[1] == T::ZERO,
+            else if p[1] == T::ZERO { (x * p[0]).round::<I>() / p[0] } else { (x / p[0]).round::<I>() * p[0] };
+        },
         params: decimals_params,
         text: &[],
         cpu_name: "round_cpu",

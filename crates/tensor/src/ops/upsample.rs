@@ -144,7 +144,7 @@ fn weighted_select_run(x: &Tensor, dim: i64, starts: &[i64], places: &[i64], wei
         let shape = (x.sizes()[d] as usize, inner as usize);
         crate::dispatch_dtype!(dtype, T in [reals] => {
             // SAFETY: both are locked, of this type, and dense in one order.
-            unsafe { flambeau_cpu::resize::resize::<T>(taps, shape, elements(&x), elements_mut(&out)) };
+            unsafe { <T as flambeau_cpu::Real>::resize(taps, shape, elements(&x), elements_mut(&out)) };
         }; else unreachable!("the plan takes floats only"));
     }
     if !out.is_same(&outs[0]) {
