@@ -3,7 +3,7 @@
 use super::fold::{Fold, fold_columns, fold_run};
 use super::{Block, Output, Reducer};
 use crate::copy::cast_strip;
-use crate::math::{Isa, Kernel, entry, level};
+use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
@@ -16,6 +16,7 @@ struct FoldBlock<F>(PhantomData<F>);
 impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
     type Args = (F, Block, *mut F::State);
     type Output = ();
+    const HIGHEST: Level = F::HIGHEST;
     #[inline(always)]
     unsafe fn run<I: Isa>((f, b, states): Self::Args) {
         if b.is_runs() {
