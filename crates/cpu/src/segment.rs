@@ -64,8 +64,8 @@ pub(crate) fn fold_segments<T: Float>(
 /// Bytes that one piece of work spreads.
 const PIECE_BYTES: usize = 1 << 17;
 
-/// Writes every segment's element to all of its places, the way back of [`fold_segments`]: the result's sizes are `outer`, `size`,
-/// `inner`, and an element has `bytes` bytes. Places of no segment become zero. The segments of a row lie in order.
+/// Writes every segment's element to all of its places, the way back of [`fold_segments`]: the result's sizes are `outer`,
+/// `size`, `inner`, and an element has `bytes` bytes. Places of no segment become zero. The segments of a row lie in order.
 ///
 /// # Panics
 /// When a segment reaches outside or into another.

@@ -218,9 +218,8 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
     // The output is nobody else's yet: it needs no lock.
     let (_two, _more);
     match operands {
-        [_] => _two = ReadLocks::new(first.storage(), None)?,
         [_, Value::Tensor(second)] => _two = ReadLocks::new(first.storage(), Some(second.storage()))?,
-        [_, _] => _two = ReadLocks::new(first.storage(), None)?,
+        [_] | [_, _] => _two = ReadLocks::new(first.storage(), None)?,
         _ => {
             _more = LockSet::new(operands.iter().filter_map(|o| match o {
                 Value::Tensor(t) => Some((t.storage(), false)),
