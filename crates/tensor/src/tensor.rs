@@ -209,6 +209,17 @@ impl Tensor {
         unsafe { self.view_of(dtype, &sizes, &strides, storage_offset) }
     }
 
+    /// A differentiable view whose sizes and strides are this tensor's but for what `edit` does to them, which must fit the
+    /// storage. They are changed where they are read from next: a move right after the write of one element waits for it.
+    #[inline(always)]
+    pub(crate) fn edited_view(&self, storage_offset: i64, edit: impl FnOnce(&mut Dims, &mut Dims)) -> Tensor {
+        let mut sizes = ManuallyDrop::new(dims::copy(&self.0.sizes));
+        let mut strides = ManuallyDrop::new(dims::copy(&self.0.strides));
+        edit(&mut sizes, &mut strides);
+        // SAFETY: read there once, and not dropped here.
+        unsafe { self.view_of(self.dtype(), &sizes, &strides, storage_offset) }
+    }
+
     /// [`Tensor::make_view_as`] by reference: sizes and strides, often just written, are moved only once. Whatever can be
     /// found out before is, so that the fields go straight to where they stay.
     ///

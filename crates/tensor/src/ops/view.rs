@@ -96,10 +96,10 @@ pub(crate) fn selected(x: &Tensor, dim: i64, index: i64) -> Result<(usize, i64)>
 
 pub(super) fn select_any(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let (d, index) = selected(x, dim, index)?;
-    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
-    sizes.remove(d);
-    let step = strides.remove(d);
-    Ok(x.make_view(sizes, strides, x.storage_offset() + index * step))
+    Ok(x.edited_view(x.storage_offset() + index * x.strides()[d], |sizes, strides| {
+        sizes.remove(d);
+        strides.remove(d);
+    }))
 }
 
 op! {
@@ -130,30 +130,27 @@ op! {
     fn select_backward(grad_output: &Tensor, sizes: &[i64], dim: i64, index: i64) -> Tensor [grad_output, sizes, dim, index];
 }
 
-/// The clamped bounds and step of a slice of a dim of `size`.
-fn slice_bounds(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<(i64, i64)> {
-    ensure!(step > 0, "slice step must be positive");
+/// The clamped start of a slice of a dim of `size`, and how many elements it has.
+#[inline]
+fn slice_bounds(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
     let wrap = |i: i64| if i < 0 { i.saturating_add(size) } else { i }.clamp(0, size);
     let start = wrap(start.unwrap_or(0));
     let end = wrap(end.unwrap_or(i64::MAX)).max(start);
-    Ok((start, (end - start + (step - 1)) / step))
+    let length = end - start;
+    (start, if step == 1 || length == 0 { length } else { (length - 1) / step + 1 })
 }
 
 pub(super) fn slice_any(x: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     ensure!(x.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, x.dim())?;
-    if step > x.sizes()[d].max(1) {
-        let (start, n) = slice_bounds(x.sizes()[d], start, end, step.min(i64::MAX / 2))?;
-        let (mut sizes, strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
-        sizes[d] = n.min(1);
-        return Ok(x.make_view(sizes, strides.clone(), x.storage_offset() + start * strides[d]));
-    }
-    let (start, n) = slice_bounds(x.sizes()[d], start, end, step)?;
-    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
-    let offset = x.storage_offset() + start * strides[d];
-    sizes[d] = n;
-    strides[d] *= step;
-    Ok(x.make_view(sizes, strides, offset))
+    ensure!(step > 0, "slice step must be positive");
+    let (size, stride) = (x.sizes()[d], x.strides()[d]);
+    let (start, count) = slice_bounds(size, start, end, step);
+    Ok(x.edited_view(x.storage_offset() + start * stride, |sizes, strides| {
+        sizes[d] = count;
+        // A step beyond all memory leaves one element at most, which has no use for a stride.
+        strides[d] = stride.checked_mul(step).filter(|s| s.unsigned_abs() < 1 << 48).unwrap_or(stride);
+    }))
 }
 
 op! {
@@ -217,12 +214,10 @@ op! {
 
 fn transpose_any(x: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim0, x.dim())?, wrap_dim(dim1, x.dim())?);
-    let (mut sizes, mut strides) = (dims::copy(&x.0.sizes), dims::copy(&x.0.strides));
-    if a != b {
+    Ok(x.edited_view(x.storage_offset(), |sizes, strides| {
         sizes.swap(a, b);
         strides.swap(a, b);
-    }
-    Ok(x.make_view(sizes, strides, x.storage_offset()))
+    }))
 }
 
 op! {
