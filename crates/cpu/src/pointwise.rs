@@ -78,6 +78,9 @@ pub trait Map<T: Element, const N: usize> {
     /// (which must then be right for any) over the others. It keeps rare arguments and a parameter's choice out of loops
     /// that should vectorise.
     const CHOICE: bool = false;
+    /// Whether an element takes so long that it does not matter where numbers among the operands come from. Loops of their
+    /// own for them treble the code, and buy a cheap function a tenth of its time.
+    const COSTLY: bool = Self::CHOICE;
     /// The function, `#[inline(always)]`; `p` are the scalar parameters converted to `T`.
     fn map<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out;
     /// Whether `map_chosen` may stand for `map`.
@@ -142,7 +145,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
 impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// Whether the strip gets loops of its own for a number among its operands. In all of them, they would be a third of
     /// their code.
-    const COMMON: bool = (N == 2 || N == 3) && !M::CHOICE && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    const COMMON: bool = (N == 2 || N == 3) && !M::COSTLY && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
     /// Whether it loops over rows: short ones come from broadcasting, so from two operands. Other strips are called row
     /// by row.
     const ROWS: bool = Self::COMMON && N == 2;
@@ -172,16 +175,18 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
-            if dense && a.n > 1 {
-                if Self::COMMON && a.strides[N] == 0 {
-                    return Self::dense::<I>(a, at, p, Self::only(N - 1));
+            let mut done = 0;
+            // (What a constant rules out is not compiled.)
+            if const { !I::COMPACT } && dense && a.n > 1 {
+                if const { Self::COMMON } && a.strides[N] == 0 {
+                    done = Self::dense::<I>(a, at, p, Self::only(N - 1));
+                } else if const { Self::COMMON && N == 2 } && a.strides[1] == 0 {
+                    done = Self::dense::<I>(a, at, p, Self::only(0));
+                } else {
+                    done = Self::dense::<I>(a, at, p, [false; N]);
                 }
-                if Self::COMMON && N == 2 && a.strides[1] == 0 {
-                    return Self::dense::<I>(a, at, p, Self::only(0));
-                }
-                return Self::dense::<I>(a, at, p, [false; N]);
             }
-            for i in 0..a.n as isize {
+            for i in done as isize..a.n as isize {
                 let mut x = [T::default(); N];
                 for k in 0..N {
                     x[k] = (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned();
@@ -193,12 +198,18 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
 
     /// Contiguous output, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
     /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
-    /// serves every pattern of broadcasting.
+    /// serves every pattern of broadcasting. Gives how many elements it did: with a number that is known, whole chunks only,
+    /// since the loop for what is left would be a third of the code.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
-    unsafe fn dense<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS], fixed: [bool; N]) {
+    unsafe fn dense<I: Isa>(
+        a: &StripArgs,
+        at: [*mut u8; MAX_OPERANDS],
+        p: &[T; MAX_PARAMS],
+        fixed: [bool; N],
+    ) -> usize {
         let (n, out) = (a.n, at[0] as *mut M::Out);
         let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
         // Where each input is, and which bits of an element's index count there: none for a number. (In loops, because what
@@ -216,23 +227,29 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                     inputs[k] = (chunks[k].write([inputs[k].0.read_unaligned(); CHUNK]).as_ptr(), 0);
                 }
             }
+            let mut known = false;
             for k in 0..N {
                 if fixed[k] {
                     numbers[k] = Some(inputs[k].0.read_unaligned());
+                    known = true;
                 }
             }
             let streams = a.streams && out.addr().is_multiple_of(64);
-            let start = if size_of::<T>() > 1 && size_of::<M::Out>() > 1 {
+            let start = if const { size_of::<T>() > 1 && size_of::<M::Out>() > 1 } {
                 Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams)
             } else {
                 Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
             };
+            if known {
+                return start;
+            }
             let from = Self::from(&inputs, start);
             for i in 0..n - start {
                 let x = Self::load(from, numbers, i);
                 out.add(start + i).write_unaligned(Self::one::<I>(x, p));
             }
         }
+        n
     }
 
     /// All whole chunks of `C` elements, a cache line of results at least; gives how many elements these are.

@@ -158,13 +158,14 @@ macro_rules! run {
 /// scalar parameters, converted to `T`. `-> Bool` (or another type) says what it gives, if not its input's type.
 ///
 /// `floats |x| => fast, if condition, else any;` gives a faster form for blocks whose elements all meet a condition (or a
-/// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`.
+/// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. `floats costly
+/// |x, y|` says that an expression takes too long for loops of its own over numbers to pay; see `Map::COSTLY`.
 #[macro_export]
 macro_rules! strips {
-    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
+    ($($group:ident $($costly:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
         |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
             let _ = level;
-            $( $crate::strips!(@$group dtype, level, [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond)?], $e); )*
+            $( $crate::strips!(@$group dtype, level, [$($costly)?], [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond)?], $e); )*
             None
         }
     };
@@ -177,13 +178,14 @@ macro_rules! strips {
     (@complexes $($rest:tt)*) => {
         $crate::strips!(@impl [R: ::flambeau_cpu::math::Float] $crate::Complex<R>, [complexes], $($rest)*);
     };
-    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $choice:tt, $e:expr) => {{
+    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, $costly:tt, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $choice:tt, $e:expr) => {{
         struct K;
         impl<$($param)*> ::flambeau_cpu::pointwise::Map<$t, { $crate::strips!(@count $($x)+) }> for K
         where
             $t: ::flambeau_base::Element + ::flambeau_cpu::math::Number,
         {
             type Out = $crate::strips!(@out $t, $($out)?);
+            const COSTLY: bool = $crate::strips!(@costly $costly);
             #[inline(always)]
             fn map<I: ::flambeau_cpu::math::Isa>(
                 [$($x),+]: [$t; { $crate::strips!(@count $($x)+) }],
@@ -203,6 +205,8 @@ macro_rules! strips {
             return found;
         }
     }};
+    (@costly []) => { false };
+    (@costly [costly]) => { true };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};
     (@choice $t:ty, [$($x:ident),+], [$($p:ident)?], [$fast:expr, $cond:expr]) => {
         const CHOICE: bool = true;
@@ -243,7 +247,7 @@ macro_rules! dispatch_dtype {
 /// The text of each group's expression, for kernels compiled at run time.
 #[macro_export]
 macro_rules! strip_text {
-    ($($group:ident $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
+    ($($group:ident $($costly:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
         &[$((stringify!($group), concat!($(stringify!($x), " "),+, "=> ", stringify!($e)))),*]
     };
 }

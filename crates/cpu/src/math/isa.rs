@@ -42,6 +42,9 @@ pub trait Isa: Copy + Default + Send + Sync + 'static {
     const ROUND: bool;
     /// Bytes in a vector register.
     const VECTOR_BYTES: usize;
+    /// Whether a kernel that exists a thousand times should rather be small than fast: hardly any machine stops at this
+    /// set.
+    const COMPACT: bool = false;
 }
 
 /// What every machine of the architecture has: SSE2 on x86-64, NEON on aarch64.
@@ -61,6 +64,7 @@ impl Isa for Baseline {
     const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
     const ROUND: bool = cfg!(any(target_arch = "aarch64", target_feature = "sse4.1"));
     const VECTOR_BYTES: usize = 16;
+    const COMPACT: bool = cfg!(target_arch = "x86_64");
 }
 
 impl Isa for Avx2 {

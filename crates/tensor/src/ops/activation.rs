@@ -300,7 +300,7 @@ gradient! {
     /// The gradient of [`Tensor::silu`] at `x`, times `self`.
     fn silu_backward(grad_output, self) in (-3.0, 3.0);
     {
-        floats |g, x| {
+        floats costly |g, x| {
             let s = x.sigmoid::<I>();
             g * (s * (T::ONE + x * (T::ONE - s)))
         };
@@ -504,7 +504,7 @@ gradient_with! {
         );
         Ok(params)
     };
-    { floats |g, x; p| {
+    { floats costly |g, x; p| {
         let factor = p[0] * p[1];
         let below = if p[3] != T::ZERO { x + factor } else { factor * (x * p[2]).exp::<I>() };
         g * (if x <= T::ZERO { p[2] * below } else { p[1] })
@@ -641,7 +641,7 @@ gradient_with! {
     fn softplus_backward: "grad_output", "Scalar beta, Scalar threshold", "softplus_backward_cpu";
     (&self, x: &Tensor, beta: impl Into<Scalar>, threshold: impl Into<Scalar>) [self, x, beta.into(), threshold.into()]
     |args, dtype| compute_params(args, dtype);
-    { floats |g, x; p| {
+    { floats costly |g, x; p| {
         let scaled = x * p[0];
         let bent = g * scaled.sigmoid::<I>();
         if scaled > p[1] { g } else { bent }
@@ -677,7 +677,7 @@ op! {
 gradient! {
     /// The gradient of [`Tensor::log_sigmoid`] at `of`, times `self`.
     fn log_sigmoid_gradient(grad_output, self) in (-3.0, 3.0);
-    { floats |g, x| g * (-x).sigmoid::<I>(); }
+    { floats costly |g, x| g * (-x).sigmoid::<I>(); }
     derivative: backward! {
         grad_output(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)?,
         self_(g, grad_output: Tensor, self_: Tensor) => {
@@ -726,7 +726,7 @@ unary! {
 gradient! {
     /// The gradient of [`Tensor::mish`] at `of`, times `self`.
     fn mish_backward(grad_output, self) in (-3.0, 3.0);
-    { floats |g, x| {
+    { floats costly |g, x| {
         let e = bounded_exp::<I, T>(x);
         let n = e * (e + T::TWO);
         let rest = T::TWO / (n + T::TWO);

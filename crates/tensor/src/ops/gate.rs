@@ -102,7 +102,7 @@ inner! {
     /// `self * sigmoid(gate)`.
     fn gated: "_glu(Tensor self, Tensor gate) -> Tensor", 2, "glu_cpu";
     (&self, gate: &Tensor) [self, gate]
-    { floats |x, y| x * y.sigmoid::<I>(); }
+    { floats costly |x, y| x * y.sigmoid::<I>(); }
     derivative: backward! {
         self_(g, gate: Tensor) => g.gated(&gate)?,
         gate(g, self_: Tensor, gate: Tensor) => g.mul(&self_)?.sigmoid_backward(&gate.sigmoid()?)?,

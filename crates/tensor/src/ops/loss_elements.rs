@@ -29,14 +29,14 @@ macro_rules! elements {
         op! {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self, Tensor target", $numbers, ") -> Tensor");
-            pointwise!(2, Promotion::Common, compute_params, $cpu_name; floats |$x, $t; $p| $value;);
+            pointwise!(2, Promotion::Common, compute_params, $cpu_name; floats costly |$x, $t; $p| $value;);
             samples: |m| pairs(m).into_iter().map(|(x, t)| sample![x, t $(, $example)?]).collect();
             ulp: 16.0;
         }
         op! {
             #[doc = concat!("The slope of `", stringify!($name), "`, times a gradient and a factor.")]
             $slope: concat!(stringify!($slope), "(Tensor self, Tensor target, Tensor grad_output", $numbers, ", float factor) -> Tensor");
-            pointwise!(3, Promotion::Common, compute_params, $cpu_name; floats |$x, $t, $g; $p| $tilt;);
+            pointwise!(3, Promotion::Common, compute_params, $cpu_name; floats costly |$x, $t, $g; $p| $tilt;);
             derivative: backward! {
                 grad_output(g, self_: Tensor, target: Tensor $(, $number: f64)?, factor: f64) => {
                     $slope::OP.call(&[(&self_).into(), (&target).into(), g.into(), $($number.into(),)? factor.into()])?.one()?

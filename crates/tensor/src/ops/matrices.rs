@@ -223,6 +223,17 @@ pub(super) fn for_each(
     tensors: &[&Tensor],
     f: impl Fn(&mut Items<'_>) + Sync,
 ) -> Result<()> {
+    for_each_item(count, cost, written, tensors, &f)
+}
+
+/// [`for_each`], compiled once.
+fn for_each_item(
+    count: i64,
+    cost: f64,
+    written: usize,
+    tensors: &[&Tensor],
+    f: &(dyn Fn(&mut Items<'_>) + Sync),
+) -> Result<()> {
     let count = count as usize;
     if count == 0 {
         return Ok(());

@@ -71,7 +71,7 @@ op! {
         Out SCALAR_OUT: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(pow_dtype), scalar_params, "pow";
         ints |x, y| x.pow(y);
-        floats |x, y| x.pow::<I>(y);
+        floats costly |x, y| x.pow::<I>(y);
         complexes |x, y| complex::pow::<I, R>(x, y);
     );
     derivative: backward! {
@@ -282,7 +282,7 @@ op! {
         InPlace INPLACE: "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         Out OUT: "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Float, scalar_params, "atan2_cpu";
-        floats |x, y| x.atan2::<I>(y);
+        floats costly |x, y| x.atan2::<I>(y);
     );
     derivative: backward! {
         self_(g, self_: OwnedOperand, other: OwnedOperand) => {
@@ -307,7 +307,7 @@ op! {
         InPlace INPLACE: "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
         Out OUT: "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "hypot_cpu";
-        floats |x, y| x.hypot::<I>(y);
+        floats costly |x, y| x.hypot::<I>(y);
     );
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => g.mul(&self_.div(&result)?)?,
@@ -325,7 +325,7 @@ op! {
     logaddexp: "logaddexp(Tensor self, Tensor other) -> Tensor",
         Out OUT: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "logaddexp_cpu";
-        floats |x, y| x.logaddexp::<I>(y);
+        floats costly |x, y| x.logaddexp::<I>(y);
         complexes |x, y| {
             // The one with the larger real part goes out of the exponential.
             let (high, low) = if x.re < y.re { (y, x) } else { (x, y) };
@@ -356,7 +356,7 @@ op! {
     logaddexp2: "logaddexp2(Tensor self, Tensor other) -> Tensor",
         Out OUT: "logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "logaddexp2_cpu";
-        floats |x, y| x.logaddexp2::<I>(y);
+        floats costly |x, y| x.logaddexp2::<I>(y);
     );
     derivative: backward! {
         self_(g, self_: Tensor, other: Tensor) => g.mul(&self_.sub(&other)?.mul(std::f64::consts::LN_2)?.sigmoid()?)?,
@@ -404,7 +404,7 @@ op! {
         InPlace SCALAR_OTHER_INPLACE: "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         Out SCALAR_OTHER_OUT: "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Float, scalar_params, "xlogy_cpu";
-        floats |x, y| {
+        floats costly |x, y| {
             let product = x * y.log::<I>();
             let zero = if y.is_nan() { y } else { T::ZERO };
             if x == T::ZERO || y.is_nan() { zero } else { product }

@@ -126,7 +126,7 @@ op! {
     _dirichlet_grad: "_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor",
         Out OUT: "_dirichlet_grad.out(Tensor x, Tensor alpha, Tensor total, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::Common, crate::pointwise::scalar_params, "_dirichlet_grad_cpu";
-        floats |x, a, t| T::from_f64(gamma::beta_slope(x.to_f64(), a.to_f64(), t.to_f64()));
+        floats costly |x, a, t| T::from_f64(gamma::beta_slope(x.to_f64(), a.to_f64(), t.to_f64()));
     );
     derivative: crate::autograd::Derivative::NotImplemented("the derivative for '_dirichlet_grad' is not implemented.");
     samples: |m| match m.dtype.is_floating_point() {

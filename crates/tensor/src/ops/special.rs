@@ -111,7 +111,7 @@ op! {
         Out SELF_SCALAR_OUT: "special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
         Overload OTHER_SCALAR: "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
         Out OTHER_SCALAR_OUT: "special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Float, scalar_params, "xlog1py_cpu"; floats |x, y| x.xlog1py::<I>(y););
+    pointwise!(2, Promotion::Float, scalar_params, "xlog1py_cpu"; floats costly |x, y| x.xlog1py::<I>(y););
     derivative: backward! {
         self_(g, self_: Tensor, other: OwnedOperand) => {
             let other = other.to_tensor(g)?;

@@ -583,7 +583,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 2,
         promotion: Promotion::Common,
-        strips: strips! { floats |g, x; p| {
+        strips: strips! { floats costly |g, x; p| {
             let bounded = p[0] >= T::ZERO;
             let (low, high) = if bounded { (p[0], T::ONE - p[0]) } else { (T::ZERO, T::ONE) };
             let outside = if bounded { T::ZERO } else { T::NAN };
