@@ -3,7 +3,8 @@
 //! Indices are not carried along: blocks are folded to their extremes as fast as memory gives them, the best block is
 //! remembered, and only that block is searched for the position.
 
-use super::fold::{Fold, LANES, Max, Min, Value, fold_columns, fold_run};
+use super::columns::{LANES, fold_columns};
+use super::fold::{Fold, Max, Min, Value, fold_run};
 use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::math::{Isa, Kernel, entry, level, select};

@@ -4,15 +4,10 @@
 //! or along a run of elements for a single output, which are dealt to [`RUN`] accumulators that are merged in a tree.
 //! Four elements at a time are joined before they meet an accumulator, so that its latency is paid once for them.
 
-use super::Block;
-use crate::copy::prefetch;
 use crate::math::{Float, Isa, Level, select};
 use flambeau_base::{Complex, Element, bf16};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-
-/// Accumulators that the elements of few columns are dealt to.
-pub(super) const LANES: usize = 128;
 
 /// One operation: what an element is as an accumulator and how two accumulators join, in any order.
 pub(super) trait Fold: Copy + Send + Sync + 'static {
@@ -392,142 +387,10 @@ impl Fold for ComplexProduct {
     }
 }
 
-/// Bytes between what is folded and what is asked for: they stay in the first-level cache.
-const AHEAD: usize = 1 << 14;
-
-/// Columns folded together: few enough for their accumulators to stay in registers (Note [Lanes]).
-const LOOK: usize = 64;
-
-/// Rows folded together: an accumulator is loaded and stored once for that many elements.
-const ROWS: usize = 8;
-
-/// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns. Gives up, having changed nothing, if it is to be
-/// `QUICK` and there are rare elements.
-///
-/// # Safety
-/// `x` must be valid for the rows, `row_stride` elements apart.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
-unsafe fn fold_tile<I: Isa, F: Fold, const QUICK: bool>(
-    f: F,
-    x: *const F::In,
-    row_stride: isize,
-    skip: usize,
-    params: &[F::Param; LOOK],
-    states: &mut [F::State; LOOK],
-) -> bool {
-    let mut s = *states;
-    let mut rare = const { [0u32; LOOK] };
-    for r in (0..ROWS).step_by(4) {
-        let a = x.wrapping_offset(r as isize * row_stride);
-        let b = a.wrapping_offset(row_stride);
-        let c = b.wrapping_offset(row_stride);
-        let d = c.wrapping_offset(row_stride);
-        // SAFETY: rows `r..r + 4` of the caller's.
-        let at = |l: usize| unsafe { [*a.add(l), *b.add(l), *c.add(l), *d.add(l)] };
-        for l in 0..LOOK {
-            s[l] = match QUICK {
-                true => f.quick_merge(s[l], f.quick_four::<I>(at(l), params[l])),
-                false => f.merge(s[l], f.four::<I>(at(l), params[l])),
-            };
-        }
-        if QUICK {
-            for l in 0..LOOK {
-                rare[l] = select(any_rare::<F>(at(l)), 1, rare[l]);
-            }
-        }
-    }
-    if QUICK {
-        let mut any = 0;
-        for l in 0..LOOK {
-            any |= select(F::stands(s[l]), rare[l], 1);
-        }
-        if any != 0 {
-            return false;
-        }
-    }
-    if skip == 0 {
-        *states = s;
-    } else {
-        for l in 0..LOOK {
-            states[l] = select(l >= skip, s[l], states[l]);
-        }
-    }
-    true
-}
-
 /// Whether one of four elements is rare. (No short cuts: it has to vectorise.)
 #[inline(always)]
-fn any_rare<F: Fold>([a, b, c, d]: [F::In; 4]) -> bool {
+pub(super) fn any_rare<F: Fold>([a, b, c, d]: [F::In; 4]) -> bool {
     F::is_rare(a) | F::is_rare(b) | F::is_rare(c) | F::is_rare(d)
-}
-
-/// Folds row by row into one accumulator per column.
-///
-/// # Safety
-/// `x` must be valid for `rows` rows of `cols` elements, `row_stride` elements apart; the slices hold `cols` values.
-#[inline(always)]
-unsafe fn fold_rows<I: Isa, F: Fold>(
-    f: F,
-    x: *const F::In,
-    rows: usize,
-    row_stride: isize,
-    cols: usize,
-    params: &[F::Param],
-    states: &mut [F::State],
-) {
-    let (params, states) = (&params[..cols], &mut states[..cols]);
-    // Short stretches of many rows are too many streams for the hardware to see them coming: rows are asked for while
-    // those before them, `AHEAD` bytes of them, are folded.
-    let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS);
-    let mut r = 0;
-    while cols >= LOOK && r + ROWS <= rows {
-        let x = x.wrapping_offset(r as isize * row_stride);
-        let mut done = 0;
-        while done < cols {
-            // The last columns are folded with some before them, whose accumulators are left alone.
-            let start = done.min(cols - LOOK);
-            let from = x.wrapping_add(start);
-            for row in 0..ROWS {
-                let next = from.wrapping_offset((ahead + row) as isize * row_stride);
-                for byte in (0..LOOK * size_of::<F::In>()).step_by(64) {
-                    prefetch(next.cast::<u8>().wrapping_add(byte));
-                }
-            }
-            let (params, states) = (&params[start..], &mut states[start..]);
-            let (Some(params), Some(states)) = (params.first_chunk(), states.first_chunk_mut()) else { break };
-            let skip = done - start;
-            // SAFETY: rows `r..r + ROWS` and these columns exist.
-            unsafe {
-                if !F::QUICK_COLUMNS || !fold_tile::<I, F, true>(f, from, row_stride, skip, params, states) {
-                    fold_tile::<I, F, false>(f, from, row_stride, skip, params, states);
-                }
-            }
-            done = start + LOOK;
-        }
-        r += ROWS;
-    }
-    // Few columns, four rows at a time.
-    while r + 4 <= rows {
-        // SAFETY: rows `r..r + 4` exist by the contract.
-        let [a, b, c, d] =
-            [0, 1, 2, 3].map(|i| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) });
-        for row in [a, b, c, d] {
-            prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
-        }
-        for j in 0..cols {
-            states[j] = f.merge(states[j], f.four::<I>([a[j], b[j], c[j], d[j]], params[j]));
-        }
-        r += 4;
-    }
-    while r < rows {
-        // SAFETY: row `r` exists by the contract.
-        let a = unsafe { std::slice::from_raw_parts(x.offset(r as isize * row_stride), cols) };
-        for j in 0..cols {
-            states[j] = f.merge(states[j], f.one::<I>(a[j], params[j]));
-        }
-        r += 1;
-    }
 }
 
 /// Accumulators that a run of elements is dealt to. With four elements for each at a time they take turns often enough for
@@ -703,56 +566,4 @@ unsafe fn fold_costly<I: Isa, F: Fold, const N: usize>(f: F, x: *const F::In, n:
         }
     }
     joined[0]
-}
-
-/// Folds rows of contiguous elements into the accumulators of their columns. Where rows lie end to end, those of a few columns
-/// are dealt to several accumulators of each.
-///
-/// # Safety
-/// The block's elements must be valid; the slices hold a value for each column.
-#[inline(always)]
-pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::Param], states: &mut [F::State]) {
-    let Block { rows, row_stride, cols, .. } = b;
-    let x = b.data.cast::<F::In>();
-    let mut deal = 1;
-    if row_stride == cols as isize {
-        while deal * 2 * cols <= LANES && deal * 8 <= rows {
-            deal *= 2;
-        }
-    }
-    let mut accumulators = const { [F::IDENTITY; LANES] };
-    let mut lane_params = [params[0]; LANES];
-    if deal > 1 && size_of::<F::Param>() > 0 {
-        for j in 0..deal * cols {
-            lane_params[j] = params[j % cols];
-        }
-    }
-    let (lanes, full) = (deal * cols, rows / deal);
-    // Dealt, they are `full` rows of `lanes` and then one of what is left. (A loop, so that the code is there once.)
-    for part in 0..1 + (deal > 1) as usize {
-        let (x, rows, cols) = match part {
-            0 => (x, full, lanes),
-            _ => (x.wrapping_add(full * lanes), 1, (rows - full * deal) * cols),
-        };
-        let (stride, params, states) = match deal {
-            1 => (row_stride, params, &mut *states),
-            _ => (lanes as isize, &lane_params[..], &mut accumulators[..]),
-        };
-        // SAFETY: the caller's rows.
-        unsafe { fold_rows::<I, F>(f, x, rows, stride, cols, params, states) };
-    }
-    if deal == 1 {
-        return;
-    }
-    let mut half = lanes;
-    while half > cols {
-        half /= 2;
-        let (low, high) = accumulators.split_at_mut(half);
-        for j in 0..half {
-            low[j] = f.merge(low[j], high[j]);
-        }
-    }
-    for j in 0..cols {
-        states[j] = f.merge(states[j], accumulators[j]);
-    }
 }

@@ -8,6 +8,7 @@
 //! reduced (then a row's elements are dealt to many accumulators). Work is split by size alone: long reductions into
 //! pieces whose partial results are merged in a fixed tree, so results have the same bits on any number of threads.
 
+mod columns;
 mod extreme;
 mod fold;
 mod moments;
@@ -176,6 +177,11 @@ trait Reducer: Sync {
     unsafe fn init(&self, states: *mut u8, n: usize);
     /// Adds a block's elements to its columns' states.
     unsafe fn fold(&self, block: Block, states: *mut u8);
+    /// Writes the results of a block that has all elements of its columns, unless that takes [`Reducer::fold`] and the
+    /// others. Gives whether it did.
+    unsafe fn whole(&self, _block: Block, _outputs: &[Output]) -> bool {
+        false
+    }
     /// Adds the states `from`, of elements further on.
     unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize);
     /// Writes the results.

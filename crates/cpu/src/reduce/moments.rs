@@ -3,7 +3,8 @@
 //! Both take two passes over a block that is in cache (a mean or a maximum, then what it is the centre of) and merge
 //! blocks, so memory is read once.
 
-use super::fold::{Fold, Max, Sum, Value, fold_columns, fold_run, larger};
+use super::columns::fold_columns;
+use super::fold::{Fold, Max, Sum, Value, fold_run, larger};
 use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::math::{Float, Isa, Kernel, entry, level};

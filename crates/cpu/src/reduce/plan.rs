@@ -185,10 +185,20 @@ impl<'a> Plan<'a> {
         let state = self.reducer.state_size();
         if pieces == 1 {
             let weight = (self.tile * self.reduced_count).max(1);
+            let whole = self.direct && !self.single && self.outer_reduced.is_empty();
             return parallel_for(count, (TASK / weight).max(1), &|range| {
                 let mut scratch = Scratch::new(self);
                 for t in range {
                     let (tile, states) = (self.tile_at(t), scratch.states());
+                    if whole {
+                        let (row_stride, index_step) = (self.row.stride / self.size, self.row.step);
+                        let (data, rows, cols) = (tile.data, self.row.size, tile.cols);
+                        let block = Block { data, rows, row_stride, cols, col_stride: 1, index: 0, index_step };
+                        // SAFETY: a tile's elements, aligned and of the domain's dtype where `direct`, and its outputs.
+                        if unsafe { self.reducer.whole(block, &tile.outputs) } {
+                            continue;
+                        }
+                    }
                     // SAFETY: the scratch memory holds a tile's states and a gathered block.
                     unsafe {
                         self.reducer.init(states, tile.cols);

@@ -1,9 +1,11 @@
 //! Reductions by one [`Fold`], and how results are written.
 
-use super::fold::{Fold, fold_columns, fold_run};
+use super::columns::{FEW, LOOK, fold_columns, fold_few};
+use super::fold::{Fold, fold_run};
 use super::{Block, Output, Reducer};
 use crate::copy::cast_strip;
 use crate::math::{Isa, Kernel, Level, entry, level};
+use flambeau_base::dtype::cast;
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
@@ -45,17 +47,48 @@ impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
     }
 }
 
+/// Few rows to values of the elements' dtype: accumulators live in registers.
+struct FewRows<F, V, G>(PhantomData<(F, V, G)>);
+
+impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F, V, G> {
+    /// The fold, at most `FEW` rows of at least `LOOK` columns, the way from an accumulator to a value, and the values.
+    type Args = (F, Block, *const G, *mut F::In);
+    type Output = ();
+    const HIGHEST: Level = F::HIGHEST;
+    #[inline(always)]
+    unsafe fn run<I: Isa>((f, b, finish, to): Self::Args) {
+        let Some(neutral) = F::neutral() else { return };
+        let mut done = 0;
+        while done < b.cols {
+            // The last columns may be folded twice, to the same values.
+            let start = done.min(b.cols - LOOK);
+            let mut states = const { [F::IDENTITY; LOOK] };
+            // SAFETY: columns of the caller's block, and their values.
+            unsafe {
+                let x = b.data.cast::<F::In>().wrapping_add(start);
+                fold_few::<I, F>(f, x, (b.rows, b.row_stride), neutral, 0, &[(); LOOK], &mut states);
+                for (l, &state) in states.iter().enumerate() {
+                    to.add(start + l).write_unaligned(cast((*finish)(state)));
+                }
+            }
+            done = start + LOOK;
+        }
+    }
+}
+
 /// A reduction by one [`Fold`], with `finish` taking an accumulator to a value to be written.
 pub(super) struct Simple<F: Fold, V, G> {
     fold: F,
     finish: G,
     run: unsafe fn((F, Block, *mut F::State)),
+    few: Option<unsafe fn((F, Block, *const G, *mut F::In))>,
     to: PhantomData<fn() -> V>,
 }
 
 impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Simple<F, V, G> {
     pub(super) fn new(fold: F, finish: G) -> Self {
-        Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), to: PhantomData }
+        let few = if const { F::QUICK } { Some(entry::<FewRows<F, V, G>>(level()) as _) } else { None };
+        Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), few, to: PhantomData }
     }
 }
 
@@ -77,6 +110,16 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
     unsafe fn fold(&self, block: Block, states: *mut u8) {
         // SAFETY: the machine has `level()`; the rest is the contract.
         unsafe { (self.run)((self.fold, block, states.cast())) }
+    }
+    unsafe fn whole(&self, block: Block, outputs: &[Output]) -> bool {
+        let (Some(few), [output]) = (self.few, outputs) else { return false };
+        let fits = block.rows <= FEW && block.cols >= LOOK && block.col_stride == 1;
+        let dense = output.dtype == F::In::DTYPE && output.stride == size_of::<F::In>() as isize;
+        if fits && dense {
+            // SAFETY: the machine has `level()`; the rest is the contract.
+            unsafe { few((self.fold, block, &self.finish, output.data.cast())) };
+        }
+        fits && dense
     }
     unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
         // SAFETY: two runs of `n` aligned states by the contract.

@@ -293,6 +293,41 @@ fn long_reductions_are_split_and_merged() {
 }
 
 #[test]
+fn few_long_rows_are_folded_at_once() {
+    let cols = 1100;
+    for rows in [1, 2, 3, 4, 7, 10, 32, 33] {
+        for dtype in [DType::F32, DType::F64, DType::BF16, DType::I64] {
+            for op in [
+                Reduction::Sum,
+                Reduction::Mean,
+                Reduction::NanSum,
+                Reduction::Max,
+                Reduction::Min,
+                Reduction::Norm(1.0),
+            ] {
+                let Some(outs) = output_dtypes(op, dtype) else { continue };
+                let dims = [(rows, cols as isize, true), (cols, 1, false)];
+                check(op, &dims, &mut small(dtype, rows * cols, rows as u64), &outs, 1e-2);
+            }
+        }
+    }
+    // What the quick ways do not serve, in the first and the last columns.
+    let mut values = vec![1f32; 10 * cols];
+    (values[3], values[cols + 3]) = (f32::MAX, f32::MAX);
+    values[2 * cols + 3] = -f32::MAX;
+    values[9 * cols + cols - 1] = f32::NAN;
+    values[5 * cols + 700] = f32::NEG_INFINITY;
+    let mut input = Array::of(&values);
+    let dims = [(10, cols as isize, true), (cols, 1, false)];
+    let sums = run(Reduction::Sum, &dims, &mut input, &[DType::F32]).remove(0);
+    assert_eq!((sums.at::<f32>(0), sums.at::<f32>(3), sums.at::<f32>(700)), (10.0, f32::MAX, f32::NEG_INFINITY));
+    assert!(sums.at::<f32>(cols - 1).is_nan() && sums.at::<f32>(cols - 2) == 10.0);
+    let most = run(Reduction::Max, &dims, &mut input, &[DType::F32]).remove(0);
+    assert_eq!((most.at::<f32>(0), most.at::<f32>(3), most.at::<f32>(700)), (1.0, f32::MAX, 1.0));
+    assert!(most.at::<f32>(cols - 1).is_nan() && most.at::<f32>(cols - 2) == 1.0);
+}
+
+#[test]
 fn indices_follow_the_logical_order() {
     // Both reduced dimensions, in memory order and transposed.
     let v: Vec<f32> = (0..12).map(|i| ((i * 5) % 12) as f32).collect();

@@ -71,7 +71,7 @@ op! {
         Out SCALAR_OUT: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(pow_dtype), scalar_params, "pow";
         ints |x, y| x.pow(y);
-        floats costly |x, y| x.pow::<I>(y);
+        floats |x, y| x.pow::<I>(y);
         complexes |x, y| complex::pow::<I, R>(x, y);
     );
     derivative: backward! {
