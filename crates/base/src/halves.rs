@@ -37,13 +37,18 @@ pub fn f16_to_f32(x: f16) -> f32 {
     f32::from_bits(sign | special)
 }
 
+/// Bits whose upper half is the `bf16` nearest to `x`; the lower one is anything.
+#[inline(always)]
+pub fn bf16_in_upper_half(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff).wrapping_add((bits >> 16) & 1);
+    if x.is_nan() { bits | 0x40_0000 } else { rounded }
+}
+
 /// The `bf16` nearest to `x`.
 #[inline(always)]
 pub fn bf16_from_f32(x: f32) -> bf16 {
-    let bits = x.to_bits();
-    let rounded = bits.wrapping_add(0x7fff).wrapping_add((bits >> 16) & 1);
-    let kept = if x.is_nan() { bits | 0x40_0000 } else { rounded };
-    bf16::from_bits((kept >> 16) as u16)
+    bf16::from_bits((bf16_in_upper_half(x) >> 16) as u16)
 }
 
 /// `x` as an `f32`, exactly.

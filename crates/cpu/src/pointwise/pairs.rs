@@ -7,6 +7,7 @@
 use super::{CHUNK, MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, StripFn, stream};
 use crate::copy::CastStrip;
 use crate::math::{Isa, Kernel, Level, entry};
+use flambeau_base::halves::bf16_in_upper_half;
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
@@ -48,7 +49,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
             }
             let (first, second) = (M::map::<I>(first, p), M::map::<I>(second, p));
             *result = if Self::ROUNDS {
-                (rounded(first.to_f32()) >> 16) | (rounded(second.to_f32()) & UPPER)
+                (bf16_in_upper_half(first.to_f32()) >> 16) | (bf16_in_upper_half(second.to_f32()) & UPPER)
             } else {
                 u32::from(first.to_bool()) | u32::from(second.to_bool()) << 8
             };
@@ -68,14 +69,6 @@ pub(super) fn fit(strides: &[isize], converts: &[Option<CastStrip>], out: DType)
 
 /// The half of a word that is a `bfloat16`.
 const UPPER: u32 = 0xffff_0000;
-
-/// The bits of `x` whose upper half is `x` rounded to nearest, ties to even; NaN turns quiet.
-#[inline(always)]
-fn rounded(x: f32) -> u32 {
-    let bits = x.to_bits();
-    let sum = bits.wrapping_add(0x7fff).wrapping_add((bits >> 16) & 1);
-    if x.is_nan() { bits | 0x40_0000 } else { sum }
-}
 
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
     type Args = StripArgs;
