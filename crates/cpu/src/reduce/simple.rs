@@ -76,12 +76,15 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F
     }
 }
 
+/// [`FewRows`] compiled for a level.
+type FewRowsFn<F, G> = unsafe fn((F, Block, *const G, *mut <F as Fold>::In));
+
 /// A reduction by one [`Fold`], with `finish` taking an accumulator to a value to be written.
 pub(super) struct Simple<F: Fold, V, G> {
     fold: F,
     finish: G,
     run: unsafe fn((F, Block, *mut F::State)),
-    few: Option<unsafe fn((F, Block, *const G, *mut F::In))>,
+    few: Option<FewRowsFn<F, G>>,
     to: PhantomData<fn() -> V>,
 }
 
