@@ -215,8 +215,11 @@ op! {
 fn transpose_any(x: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim0, x.dim())?, wrap_dim(dim1, x.dim())?);
     Ok(x.edited_view(x.storage_offset(), |sizes, strides| {
-        sizes.swap(a, b);
-        strides.swap(a, b);
+        // (A tensor without dims has none to swap.)
+        if a != b {
+            sizes.swap(a, b);
+            strides.swap(a, b);
+        }
     }))
 }
 
