@@ -80,7 +80,7 @@ pub trait Map<T: Element, const N: usize> {
     const CHOICE: bool = false;
     /// Whether an element takes so long that it does not matter where numbers among the operands come from. Loops of their
     /// own for them treble the code, and buy a cheap function a tenth of its time.
-    const COSTLY: bool = Self::CHOICE;
+    const COSTLY: bool = false;
     /// The function, `#[inline(always)]`; `p` are the scalar parameters converted to `T`.
     fn map<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out;
     /// Whether `map_chosen` may stand for `map`.
@@ -145,7 +145,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
 impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// Whether the strip gets loops of its own for a number among its operands. In all of them, they would be a third of
     /// their code.
-    const COMMON: bool = (N == 2 || N == 3) && !M::COSTLY && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    const COMMON: bool =
+        (N == 2 || N == 3) && !M::CHOICE && !M::COSTLY && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
     /// Whether it loops over rows: short ones come from broadcasting, so from two operands. Other strips are called row
     /// by row.
     const ROWS: bool = Self::COMMON && N == 2;
