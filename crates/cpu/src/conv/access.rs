@@ -143,17 +143,20 @@ pub(crate) struct Staged {
 }
 
 /// The staging of a gather's source for planes: each channel of a tile becomes one zero-padded plane per combination
-/// of residues, so that every tap of every position is at a fixed distance and rows are contiguous for any stride.
+/// of residues, so that every tap of every position is at a fixed distance and, where neighbours must be, rows are
+/// contiguous for any stride.
 #[derive(Clone, Copy)]
 pub(crate) struct PlaneStage {
     /// Whether the source is used where it is.
     pub in_place: bool,
+    /// The distance in the source between neighbours in a plane: one where residues are kept together.
+    steps: [usize; 3],
     /// The distances.
     pub staged: Staged,
 }
 
 impl PlaneStage {
-    /// For tiles of at most `images` images and `size` positions.
+    /// For tiles of at most `images` images and `size` positions, which are neighbours in every plane.
     pub(crate) fn new(
         axes: &[Axis; 3],
         images: usize,
@@ -162,21 +165,48 @@ impl PlaneStage {
         channels: usize,
         image_stride: usize,
     ) -> PlaneStage {
+        let steps = std::array::from_fn(|a| axes[a].step);
+        PlaneStage::with_steps(axes, images, size, same, channels, image_stride, steps)
+    }
+
+    /// The same for positions that need not be neighbours: an axis of which every residue is read is not split.
+    fn unsplit(
+        axes: &[Axis; 3],
+        images: usize,
+        size: [usize; 3],
+        same: bool,
+        channels: usize,
+        image_stride: usize,
+    ) -> PlaneStage {
+        let inside = axes.iter().all(Axis::inside);
+        let whole = |a: &Axis| (same && inside) || a.residues.len() == a.step;
+        let steps = std::array::from_fn(|a| if whole(&axes[a]) { 1 } else { axes[a].step });
+        PlaneStage::with_steps(axes, images, size, same, channels, image_stride, steps)
+    }
+
+    fn with_steps(
+        axes: &[Axis; 3],
+        images: usize,
+        size: [usize; 3],
+        same: bool,
+        channels: usize,
+        image_stride: usize,
+        steps: [usize; 3],
+    ) -> PlaneStage {
         let source = axes[1].source * axes[2].source;
         let plane = source * axes[0].source;
         let in_place = same
-            && axes.iter().all(|a| a.inside() && a.step == 1)
+            && axes.iter().all(Axis::inside)
+            && steps == [1; 3]
             && channels * plane + images * image_stride < u32::MAX as usize;
         if in_place {
             let axis = [source, axes[2].source, 1];
-            return PlaneStage {
-                in_place,
-                staged: Staged { channel: plane, image: image_stride, axis, residue: [0; 3] },
-            };
+            let staged = Staged { channel: plane, image: image_stride, axis, residue: [0; 3] };
+            return PlaneStage { in_place, steps, staged };
         }
-        let places: [usize; 3] = std::array::from_fn(|a| size[a] + axes[a].reach);
+        let places: [usize; 3] = std::array::from_fn(|a| places(&axes[a], steps[a], size[a]));
         let run = places[0] * places[1] * places[2];
-        let residues: [usize; 3] = std::array::from_fn(|a| axes[a].residues.len().max(1));
+        let residues: [usize; 3] = std::array::from_fn(|a| residues(&axes[a], steps[a]).len().max(1));
         let image = run * residues[0] * residues[1] * residues[2];
         let staged = Staged {
             channel: image * images,
@@ -184,7 +214,12 @@ impl PlaneStage {
             axis: [places[1] * places[2], places[2], 1],
             residue: [run * residues[1] * residues[2], run * residues[2], run],
         };
-        PlaneStage { in_place, staged }
+        PlaneStage { in_place, steps, staged }
+    }
+
+    /// The distance of the next position along each axis.
+    fn neighbours(&self, axes: &[Axis; 3]) -> [usize; 3] {
+        std::array::from_fn(|a| axes[a].step / self.steps[a] * self.staged.axis[a])
     }
 
     /// Stages `channels` channels of a tile; `source` is the first of them in the tile's first image. Returns where
@@ -206,27 +241,26 @@ impl PlaneStage {
         let [depth, height, width] = axes;
         let plane = depth.source * height.source * width.source;
         if self.in_place {
-            let first: [usize; 3] = std::array::from_fn(|a| axes[a].low as usize + tile.first[a]);
-            let offset = (first[0] * height.source + first[1]) * width.source + first[2];
-            return source.cast::<S::Element>().wrapping_add(offset);
+            return source.cast::<S::Element>().wrapping_offset(from(axes, tile, &self.staged.axis));
         }
         let st = &self.staged;
         let position =
             |a: usize, residue: usize| axes[a].low + residue as isize + (tile.first[a] * axes[a].step) as isize;
-        let places: [usize; 3] = std::array::from_fn(|a| tile.size[a] + axes[a].reach);
-        for (wi, &w) in width.residues.iter().enumerate() {
+        let steps = self.steps;
+        let places: [usize; 3] = std::array::from_fn(|a| places(&axes[a], steps[a], tile.size[a]));
+        for (wi, &w) in residues(width, steps[2]).iter().enumerate() {
             let left = position(2, w);
-            let (begin, end) = width.valid(left, width.step, places[2]);
-            let skip = left + (begin * width.step) as isize;
+            let (begin, end) = width.valid(left, steps[2], places[2]);
+            let skip = left + (begin * steps[2]) as isize;
             for channel in 0..channels {
                 for image in 0..tile.images {
                     let from = (image * image_stride + channel * plane) as isize;
                     // SAFETY: inside this channel and image's part of the scratch memory.
                     let into = unsafe { scratch.add(channel * st.channel + image * st.image + wi * st.residue[2]) };
-                    for (di, &d) in depth.residues.iter().enumerate() {
+                    for (di, &d) in residues(depth, steps[0]).iter().enumerate() {
                         for i in 0..places[0] {
-                            let z = position(0, d) + (i * depth.step) as isize;
-                            for (hi, &h) in height.residues.iter().enumerate() {
+                            let z = position(0, d) + (i * steps[0]) as isize;
+                            for (hi, &h) in residues(height, steps[1]).iter().enumerate() {
                                 // SAFETY: as above; residues and places are inside the image's part.
                                 let into =
                                     unsafe { into.add(di * st.residue[0] + hi * st.residue[1] + i * st.axis[0]) };
@@ -234,7 +268,7 @@ impl PlaneStage {
                                 let top = position(1, h);
                                 let (first, last) = match outside {
                                     true => (0, 0),
-                                    false => height.valid(top, height.step, places[1]),
+                                    false => height.valid(top, steps[1], places[1]),
                                 };
                                 // SAFETY: `places[2]` numbers from every row are its own; the source runs
                                 // `begin..end` of the rows `first..last` were clipped to the source.
@@ -245,22 +279,25 @@ impl PlaneStage {
                                     if first == last {
                                         continue;
                                     }
-                                    let y = top + (first * height.step) as isize;
+                                    let y = top + (first * steps[1]) as isize;
                                     let offset = from + (z * height.source as isize + y) * width.source as isize + skip;
                                     let run = source.offset(offset * access.size as isize);
                                     let row = into.add(first * st.axis[1]);
-                                    let stride = height.step * width.source;
-                                    if access.same && width.step == 1 {
-                                        let from = run.cast::<S::Element>().wrapping_sub(begin);
-                                        let to = (row, st.axis[1]);
-                                        S::copy_between((from, stride), (begin, end), to, places[2], last - first);
+                                    let stride = steps[1] * width.source;
+                                    if access.same && steps[2] <= 2 {
+                                        let from = run.cast::<S::Element>().wrapping_sub(begin * steps[2]);
+                                        let (to, n, rows) = ((row, st.axis[1]), places[2], last - first);
+                                        match steps[2] {
+                                            1 => S::copy_between::<1>((from, stride), (begin, end), to, n, rows),
+                                            _ => S::copy_between::<2>((from, stride), (begin, end), to, n, rows),
+                                        }
                                         continue;
                                     }
                                     for j in 0..last - first {
                                         let row = row.add(j * st.axis[1]);
                                         let run = run.add(j * stride * access.size);
                                         S::clear(row, begin);
-                                        load_run::<S>(access, run, width.step, end - begin, row.add(begin));
+                                        load_run::<S>(access, run, steps[2], end - begin, row.add(begin));
                                         S::clear(row.add(end), places[2] - end);
                                     }
                                 }
@@ -309,13 +346,31 @@ impl PlaneStage {
     pub(crate) fn tap(&self, taps: &[super::geometry::Tap; 3]) -> usize {
         let st = &self.staged;
         (0..3)
-            .map(|a| {
-                let place = if self.in_place { taps[a].shift } else { taps[a].place };
-                taps[a].residue * st.residue[a] + place * st.axis[a]
+            .map(|a| match self.steps[a] {
+                1 => taps[a].shift * st.axis[a],
+                _ => taps[a].residue * st.residue[a] + taps[a].place * st.axis[a],
             })
             .sum()
     }
 }
+
+/// The places that `size` positions of an axis read of a plane that keeps every `step`-th source position.
+fn places(axis: &Axis, step: usize, size: usize) -> usize {
+    if step == 1 { size.saturating_sub(1) * axis.step + axis.span + 1 } else { size + axis.reach }
+}
+
+/// From a source to where the distances of a tile start, in place: outside it, if the first position is padded.
+fn from(axes: &[Axis; 3], tile: &TileRange, distance: &[usize; 3]) -> isize {
+    (0..3).map(|a| (axes[a].low + (tile.first[a] * axes[a].step) as isize) * distance[a] as isize).sum()
+}
+
+/// The residues of which such planes consist.
+fn residues(axis: &Axis, step: usize) -> &[usize] {
+    if step == 1 { &[0] } else { &axis.residues }
+}
+
+/// A quarter of the distance at which lines share a set of the first-level cache.
+const SETS_BYTES: usize = 1024;
 
 /// The staging of a gather's source, for either layout.
 #[derive(Clone, Copy)]
@@ -341,7 +396,19 @@ impl Stage {
             return Stage::Pixels(PixelStage::new(axes, images, size, same, channels, all));
         }
         let image_stride = all * axes.iter().map(|a| a.source).product::<usize>();
-        Stage::Planes(PlaneStage::new(axes, images, size, same, channels, image_stride))
+        Stage::Planes(PlaneStage::unsplit(axes, images, size, same, channels, image_stride))
+    }
+
+    /// Planes where they are, padded or not, for callers that read no padding: if their elements are the numbers, their
+    /// distances fit, and their channels do not share a few sets of the first-level cache.
+    pub(crate) fn planes_in_place<E>(axes: &[Axis; 3], same: bool, channels: usize, all: usize) -> Option<Stage> {
+        let row = axes[2].source;
+        let plane = axes[0].source * axes[1].source * row;
+        let shared = (plane * size_of::<E>()).is_multiple_of(SETS_BYTES);
+        let fits = (channels * plane).max(all * plane) < u32::MAX as usize;
+        let staged =
+            Staged { channel: plane, image: all * plane, axis: [axes[1].source * row, row, 1], residue: [0; 3] };
+        (same && fits && !shared).then_some(Stage::Planes(PlaneStage { in_place: true, steps: [1; 3], staged }))
     }
 
     /// The distances.
@@ -355,7 +422,7 @@ impl Stage {
     /// The distance between neighbouring positions along each axis.
     pub(crate) fn neighbours(&self, axes: &[Axis; 3]) -> [usize; 3] {
         match self {
-            Stage::Planes(s) => s.staged.axis,
+            Stage::Planes(s) => s.neighbours(axes),
             Stage::Pixels(s) => std::array::from_fn(|a| axes[a].step * s.staged.axis[a]),
         }
     }
@@ -454,11 +521,6 @@ pub(crate) unsafe fn load_run<S: Simd>(
     unsafe {
         if access.same && stride == 1 {
             S::copy(source.cast(), target, len);
-        } else if access.same && stride == 2 {
-            let source = source.cast::<S::Element>();
-            for i in 0..len {
-                *target.add(i) = *source.add(2 * i);
-            }
         } else {
             (access.load)(source, stride, len, target);
         }
@@ -538,11 +600,10 @@ impl PixelStage {
     ) -> *const S::Element {
         let [depth, height, width] = axes;
         let st = &self.staged;
-        let first: [isize; 3] = std::array::from_fn(|a| axes[a].low + (tile.first[a] * axes[a].step) as isize);
         if self.in_place {
-            let offset: usize = (0..3).map(|a| first[a] as usize * st.axis[a]).sum();
-            return source.cast::<S::Element>().wrapping_add(offset);
+            return source.cast::<S::Element>().wrapping_offset(from(axes, tile, &st.axis));
         }
+        let first: [isize; 3] = std::array::from_fn(|a| axes[a].low + (tile.first[a] * axes[a].step) as isize);
         let extent: [usize; 3] = std::array::from_fn(|a| (tile.size[a] - 1) * axes[a].step + axes[a].span + 1);
         let (begin, end) = width.valid(first[2], 1, extent[2]);
         let (channels, kept) = (st.axis[2], self.channels);

@@ -334,6 +334,30 @@ impl Kinds {
         Kinds { classes, tiles, of, count }
     }
 
+    /// Whether hardly a position is left over when those of every tile that have the same taps are computed four or more
+    /// at a time.
+    pub(crate) fn suit_tiles(&self) -> bool {
+        self.tiles.iter().all(|tile| {
+            let counts: [Vec<usize>; 3] = std::array::from_fn(|a| {
+                let mut counts = vec![0; self.classes[a].ranges.len()];
+                for i in 0..tile.size[a] {
+                    counts[self.classes[a].of[tile.first[a] + i]] += 1;
+                }
+                counts
+            });
+            let (mut left, mut all) = (0, 0);
+            for d in &counts[0] {
+                for h in &counts[1] {
+                    for w in &counts[2] {
+                        let positions = tile.images * d * h * w;
+                        (left, all) = (left + positions % 4, all + positions);
+                    }
+                }
+            }
+            16 * left <= all
+        })
+    }
+
     /// The kind of tile number `i`.
     pub(crate) fn of(&self, i: usize) -> usize {
         let each = self.of.len() / 2;

@@ -1,7 +1,8 @@
 //! The micro-kernel behind every convolution: a register tile of `rows x (vectors * lanes)` sums of products.
 //!
 //! `C[i][j] (+)= sum over k of A[row(i) + a(k)] * B[b(k) + j]`. B is a packed panel, of which the table of terms names
-//! the rows that count; A is read in place, one number at a time. What plays A and B differs by driver: pixels times
+//! the rows that count; A is read in place, one number at a time (where a row starts need not itself be in A, if what is
+//! read of it is). What plays A and B differs by driver: pixels times
 //! packed weights (`pixels`), weights times packed pixels (`planes`), pixels times packed output gradients
 //! (`weight_gradient`).
 
@@ -67,7 +68,7 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
     unsafe {
         let zero = S::splat(Default::default());
         let mut sums = [[zero; V]; R];
-        let rows: [*const S::Element; R] = std::array::from_fn(|i| call.a.add(call.a_rows[i]));
+        let rows: [*const S::Element; R] = std::array::from_fn(|i| call.a.wrapping_add(call.a_rows[i]));
         if matches!(call.start, Start::Accumulate) {
             // What the sums are added to arrives while they are computed.
             for i in 0..R {
@@ -81,7 +82,7 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
             let b = call.b.add(term.b as usize);
             let right: [S::Vector; V] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
             for (row, sums) in rows.iter().zip(&mut sums) {
-                let left = S::splat(*row.add(term.a as usize));
+                let left = S::splat(*row.wrapping_add(term.a as usize));
                 for (sum, right) in sums.iter_mut().zip(&right) {
                     *sum = S::multiply_add(left, *right, *sum);
                 }

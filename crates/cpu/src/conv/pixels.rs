@@ -6,6 +6,8 @@
 //!
 //! Products with padding are left out as far as the pixels of a register tile agree on them: the positions of a tile
 //! are put together by the taps they have in the source ([`Kinds`]). Of 3 x 3 taps on 7 x 7 pixels a fifth is padding.
+//! Where hardly a tile would have to be smaller for it, no products with padding are left, and the source need not be
+//! staged.
 
 use super::access::{Stage, prefetch, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
@@ -100,6 +102,8 @@ struct Plan<'a, E> {
     stage: Stage,
     sets: Vec<TermSet>,
     kinds: Kinds,
+    /// Whether no register tile reads padding.
+    exact: bool,
     /// For each kind of tile, its positions by the taps they have: whole register tiles of positions that have the same,
     /// and then the rest.
     row_tiles: Vec<Vec<RowTile>>,
@@ -152,9 +156,14 @@ impl<E: Dispatch> Plan<'_, E> {
         let mut row_tiles = Vec::with_capacity(position.div_ceil(most) + 2);
         let mut rest = Vec::new();
         for (bucket, valid) in buckets.iter().zip(valid) {
-            let (whole, left) = bucket.split_at(bucket.len() / most * most);
+            let (whole, mut left) = bucket.split_at(bucket.len() / most * most);
             for chunk in whole.chunks(most) {
                 row_tiles.push(self.row_tile(chunk.iter().copied(), valid));
+            }
+            while self.exact && !left.is_empty() {
+                let (now, later) = left.split_at(1 << left.len().ilog2());
+                row_tiles.push(self.row_tile(now.iter().copied(), valid));
+                left = later;
             }
             rest.extend(left.iter().map(|&at| (at, valid)));
         }
@@ -523,7 +532,12 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     };
     let all = g.groups * g.source_channels;
     let same = operands.access.same;
-    let stage = Stage::new(&g.axes, channels_last, tiling.images, tiling.size, same, block, all);
+    let kinds = Kinds::new(&tiling, g.batch, &g.axes);
+    let suits = !channels_last && kinds.suit_tiles();
+    let in_place = suits.then(|| Stage::planes_in_place::<E>(&g.axes, same, block, all)).flatten();
+    let exact = in_place.is_some();
+    let stage =
+        in_place.unwrap_or_else(|| Stage::new(&g.axes, channels_last, tiling.images, tiling.size, same, block, all));
     let units = tiling.len() * g.groups;
     let width = 3 * panels.lanes;
     let most = if channels_last { usize::MAX / 2 } else { MOST_SUMS / tiling.positions() };
@@ -538,7 +552,8 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
         tiling,
         stage,
         sets: Vec::new(),
-        kinds: Kinds::new(&tiling, g.batch, &g.axes),
+        kinds,
+        exact,
         row_tiles: Vec::new(),
         block,
         weight_offsets: (0..g.source_channels)

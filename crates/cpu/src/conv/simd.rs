@@ -148,9 +148,25 @@ pub(crate) unsafe trait Simd: Copy + 'static {
         }
     }
 
-    /// Copies elements `begin..end` of each of `rows` rows to their places among `n`; the others become zero.
+    /// [`Simd::load_between`] of every second element.
     #[inline(always)]
-    unsafe fn copy_between(
+    unsafe fn load_even_between(p: *const Self::Element, begin: usize, end: usize) -> Self::Vector {
+        let lanes = Self::LANES;
+        // What follows the last lane's element is not read: it may be past the end.
+        let (first, last) = (2 * begin, (2 * end).saturating_sub(1).max(2 * begin));
+        // SAFETY: the caller's lanes, and what lies between them.
+        unsafe {
+            let low = Self::load_between(p, first.min(lanes), last.min(lanes));
+            let high = p.wrapping_add(lanes);
+            let high = Self::load_between(high, first.saturating_sub(lanes), last.saturating_sub(lanes));
+            Self::unzip(low, high).0
+        }
+    }
+
+    /// Copies elements `begin..end`, `STEP` apart (one or two), of each of `rows` rows to their places among `n`; the
+    /// others become zero.
+    #[inline(always)]
+    unsafe fn copy_between<const STEP: usize>(
         (source, source_stride): (*const Self::Element, usize),
         (begin, end): (usize, usize),
         (target, target_stride): (*mut Self::Element, usize),
@@ -163,7 +179,11 @@ pub(crate) unsafe trait Simd: Copy + 'static {
             for row in 0..rows {
                 // SAFETY: the named elements of the source and `n` of the target exist in every row.
                 unsafe {
-                    let v = Self::load_between(source.wrapping_add(row * source_stride + i), first, last);
+                    let from = source.wrapping_add(row * source_stride + STEP * i);
+                    let v = match STEP {
+                        1 => Self::load_between(from, first, last),
+                        _ => Self::load_even_between(from, first, last),
+                    };
                     let to = target.add(row * target_stride + i);
                     if width == Self::LANES { Self::store(to, v) } else { Self::store_first(to, v, width) }
                 }
