@@ -93,6 +93,13 @@ pub trait Map<T: Element, const N: usize> {
     fn map_chosen<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out {
         Self::map::<I>(x, p)
     }
+    /// Whether `map_halves` is another form.
+    const HALVES: bool = false;
+    /// The form for chosen elements that are `bfloat16`, of results that are rounded to such.
+    #[inline(always)]
+    fn map_halves<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out {
+        Self::map_chosen::<I>(x, p)
+    }
 }
 
 /// The strip of `M` over `T` for an instruction set.

@@ -158,14 +158,15 @@ macro_rules! run {
 /// scalar parameters, converted to `T`. `-> Bool` (or another type) says what it gives, if not its input's type.
 ///
 /// `floats |x| => fast, if condition, else any;` gives a faster form for blocks whose elements all meet a condition (or a
-/// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. `floats costly
+/// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. With `halves
+/// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. `floats costly
 /// |x, y|` says that an expression takes too long for loops of its own over numbers to pay; see `Map::COSTLY`.
 #[macro_export]
 macro_rules! strips {
-    ($($group:ident $($costly:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
+    ($($group:ident $($costly:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? else)? $e:expr;)*) => {
         |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
             let _ = level;
-            $( $crate::strips!(@$group dtype, level, [$($costly)?], [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond)?], $e); )*
+            $( $crate::strips!(@$group dtype, level, [$($costly)?], [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond $(, $half)?)?], $e); )*
             None
         }
     };
@@ -186,16 +187,7 @@ macro_rules! strips {
         {
             type Out = $crate::strips!(@out $t, $($out)?);
             const COSTLY: bool = $crate::strips!(@costly $costly);
-            #[inline(always)]
-            fn map<I: ::flambeau_cpu::math::Isa>(
-                [$($x),+]: [$t; { $crate::strips!(@count $($x)+) }],
-                _params: &[$t; ::flambeau_cpu::pointwise::MAX_PARAMS],
-            ) -> Self::Out {
-                #[allow(unused_imports)]
-                use ::flambeau_cpu::math::Number as _;
-                $(#[allow(unused_variables)] let $p = _params;)?
-                $e
-            }
+            $crate::strips!(@map map, $t, [$($x),+], [$($p)?], $e);
             $crate::strips!(@choice $t, [$($x),+], [$($p)?], $choice);
         }
         let found = ::flambeau_base::dispatch!($dtype, E in [$($groups),+] => {
@@ -208,6 +200,11 @@ macro_rules! strips {
     (@costly []) => { false };
     (@costly [costly]) => { true };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};
+    (@choice $t:ty, $x:tt, $p:tt, [$fast:expr, $cond:expr, $half:expr]) => {
+        $crate::strips!(@choice $t, $x, $p, [$fast, $cond]);
+        const HALVES: bool = true;
+        $crate::strips!(@map map_halves, $t, $x, $p, $half);
+    };
     (@choice $t:ty, [$($x:ident),+], [$($p:ident)?], [$fast:expr, $cond:expr]) => {
         const CHOICE: bool = true;
         #[inline(always)]
@@ -219,15 +216,18 @@ macro_rules! strips {
             $(let $p = _params;)?
             $cond
         }
+        $crate::strips!(@map map_chosen, $t, [$($x),+], [$($p)?], $fast);
+    };
+    (@map $name:ident, $t:ty, [$($x:ident),+], [$($p:ident)?], $e:expr) => {
         #[inline(always)]
-        fn map_chosen<I: ::flambeau_cpu::math::Isa>(
+        fn $name<I: ::flambeau_cpu::math::Isa>(
             [$($x),+]: [$t; { $crate::strips!(@count $($x)+) }],
             _params: &[$t; ::flambeau_cpu::pointwise::MAX_PARAMS],
         ) -> Self::Out {
             #[allow(unused_imports)]
             use ::flambeau_cpu::math::Number as _;
             $(#[allow(unused_variables)] let $p = _params;)?
-            $fast
+            $e
         }
     };
     (@out $t:ty, ) => { $t };

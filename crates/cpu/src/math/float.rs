@@ -197,6 +197,16 @@ pub trait Float:
     fn erfc<I: Isa>(self) -> Self;
     /// The normal distribution function.
     fn ndtr<I: Isa>(self) -> Self;
+    /// [`ndtr`](Float::ndtr) and `exp(-x^2 / 2)`, which is anything where `x` is NaN.
+    #[inline(always)]
+    fn normal<I: Isa>(self) -> (Self, Self) {
+        (self.ndtr::<I>(), (-Self::HALF * self * self).exp::<I>())
+    }
+    /// The same, as exact as results that are rounded to halves need it, of a `bfloat16`.
+    #[inline(always)]
+    fn normal_of_half<I: Isa>(self) -> (Self, Self) {
+        self.normal::<I>()
+    }
 
     // The rest branches, in `f64`; where loops vectorise, `f32` has a form of its own (`special::single`).
 
@@ -687,13 +697,31 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
     Number::mul_add::<I>(x, x, y * y).sqrt() * back
 }
 
-/// Functions of one number that `special::single` has.
+/// Methods of `f32` that are functions of its own: named so in `special::single`, or in full.
 macro_rules! of_single {
-    ($($name:ident)*) => {
+    ($($name:ident)*; $($full:ident($($x:ident: $t:ty),*) -> $out:ty = $($function:ident)::+;)*) => {
         $(
             #[inline(always)]
             fn $name<I: Isa>(self) -> f32 {
                 special::single::$name::<I>(self)
+            }
+        )*
+        $(
+            #[inline(always)]
+            fn $full<I: Isa>(self, $($x: $t),*) -> $out {
+                $($function)::+::<I>(self, $($x),*)
+            }
+        )*
+    };
+}
+
+/// Whether those of `f32` take a number, or two.
+macro_rules! single_is {
+    ($($name:ident($($x:ident)?) = $($function:ident)::+;)*) => {
+        $(
+            #[inline(always)]
+            fn $name(self $(, $x: f32)?) -> bool {
+                $($function)::+(self $(, $x)?)
             }
         )*
     };
@@ -702,78 +730,30 @@ macro_rules! of_single {
 float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
     {
-        of_single! { erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr sinc entr lgamma_common digamma_common trigamma_common }
-        #[inline(always)]
-        fn is_common_gamma(self) -> bool {
-            special::single::is_common_gamma(self)
+        of_single! {
+            erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr sinc entr lgamma_common digamma_common trigamma_common;
+            exp_common() -> f32 = super::single::exp_common;
+            normal() -> (f32, f32) = super::single::normal;
+            normal_of_half() -> (f32, f32) = super::single::normal_of_half;
+            zeta_common(q: f32) -> f32 = special::single::zeta_common;
+            igamma_common(x: f32) -> f32 = special::single::igamma_common;
+            igammac_common(x: f32) -> f32 = special::single::igammac_common;
+            gamma_slope_common(x: f32) -> f32 = special::single::gamma_slope_common;
+            bessel_j0_common() -> f32 = special::single::bessel::j0;
+            bessel_j1_common() -> f32 = special::single::bessel::j1;
+            bessel_y0_common() -> f32 = special::single::bessel::y0;
+            bessel_y1_common() -> f32 = special::single::bessel::y1;
+            bessel_k_common(order_1: bool, scaled: bool) -> f32 = special::single::bessel::k;
         }
-        #[inline(always)]
-        fn is_common_erfinv(self) -> bool {
-            special::single::is_common_erfinv(self)
-        }
-        #[inline(always)]
-        fn is_common_zeta(self, q: f32) -> bool {
-            special::single::is_common_zeta(self, q)
-        }
-        #[inline(always)]
-        fn zeta_common<I: Isa>(self, q: f32) -> f32 {
-            special::single::zeta_common::<I>(self, q)
-        }
-        #[inline(always)]
-        fn is_common_digamma(self) -> bool {
-            special::single::is_common_digamma(self)
-        }
-        #[inline(always)]
-        fn is_common_bessel(self) -> bool {
-            special::single::bessel::is_common_bessel(self)
-        }
-        #[inline(always)]
-        fn bessel_j0_common<I: Isa>(self) -> f32 {
-            special::single::bessel::j0::<I>(self)
-        }
-        #[inline(always)]
-        fn bessel_j1_common<I: Isa>(self) -> f32 {
-            special::single::bessel::j1::<I>(self)
-        }
-        #[inline(always)]
-        fn bessel_y0_common<I: Isa>(self) -> f32 {
-            special::single::bessel::y0::<I>(self)
-        }
-        #[inline(always)]
-        fn bessel_y1_common<I: Isa>(self) -> f32 {
-            special::single::bessel::y1::<I>(self)
-        }
-        #[inline(always)]
-        fn is_common_modified(self) -> bool {
-            special::single::bessel::is_common_modified(self)
-        }
-        #[inline(always)]
-        fn bessel_k_common<I: Isa>(self, order_1: bool, scaled: bool) -> f32 {
-            special::single::bessel::k::<I>(self, order_1, scaled)
-        }
-        #[inline(always)]
-        fn is_common_incomplete(self, x: f32) -> bool {
-            special::single::is_common_incomplete(self, x)
-        }
-        #[inline(always)]
-        fn igamma_common<I: Isa>(self, x: f32) -> f32 {
-            special::single::igamma_common::<I>(self, x)
-        }
-        #[inline(always)]
-        fn gamma_slope_common<I: Isa>(self, x: f32) -> f32 {
-            special::single::gamma_slope_common::<I>(self, x)
-        }
-        #[inline(always)]
-        fn igammac_common<I: Isa>(self, x: f32) -> f32 {
-            special::single::igammac_common::<I>(self, x)
-        }
-        #[inline(always)]
-        fn is_common_exponent(self) -> bool {
-            super::single::is_common_exponent(self)
-        }
-        #[inline(always)]
-        fn exp_common<I: Isa>(self) -> f32 {
-            super::single::exp_common::<I>(self)
+        single_is! {
+            is_common_exponent() = super::single::is_common_exponent;
+            is_common_gamma() = special::single::is_common_gamma;
+            is_common_erfinv() = special::single::is_common_erfinv;
+            is_common_digamma() = special::single::is_common_digamma;
+            is_common_zeta(q) = special::single::is_common_zeta;
+            is_common_incomplete(x) = special::single::is_common_incomplete;
+            is_common_bessel() = special::single::bessel::is_common_bessel;
+            is_common_modified() = special::single::bessel::is_common_modified;
         }
     }
     [exp exp_not_positive exp2 expm1 log logit log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],

@@ -492,21 +492,62 @@ pub fn erfc<I: Isa>(x: f32) -> f32 {
     (select(x < 0.0, 2.0 - e, e)) as f32
 }
 
-/// The normal distribution function, within 5 units in the last place.
+/// `(function, exp(-x^2 / 2))` of the normal distribution, within 6 and 3 units in the last place; of NaN, the latter is
+/// anything.
 #[inline(always)]
-pub fn ndtr<I: Isa>(x: f32) -> f32 {
+pub fn normal<I: Isa>(x: f32) -> (f32, f32) {
+    // -log2(e) / 2 and what is lost of it.
+    const HI: f32 = -0.7213475;
+    const LO: f32 = -9.629_819e-9;
     let t = x.abs();
     let t = select(t > 14.86, 14.86, t);
     // exp(t^2 / 2) times the function of -t: a rational function of least relative error, 2^-27.
     let h = horner!(I, t; 0.5743820, 0.50432068, 0.2111049, 0.046884246, 0.0047593624)
         / horner!(I, t; 1.1487640, 1.925223, 1.3839277, 0.54092407, 0.1175285, 0.011929822);
-    // What the square is rounded by, which the exponential magnifies, is put right.
-    let square = x * x;
-    let lost = if I::FMA { fma::<I, _>(x, x, -square) } else { (x as f64 * x as f64 - square as f64) as f32 };
-    let e = exp_not_positive::<I>(-0.5 * square);
-    // A square beyond 2^7 leaves nothing to put right: the result is zero, or the loss infinite.
-    let e = select(square < 250.0, fma::<I, _>(e, -0.5 * lost, e), e) * h;
-    select(x < 0.0, e, 1.0 - e)
+    let square = t * t;
+    let (whole, n) = nearest::<I>(square, HI);
+    let r = if I::FMA {
+        // With what the square is rounded by, which the exponential would magnify.
+        let lost = fma::<I, _>(t, t, -square);
+        let r = fma::<I, _>(square, LO, fma::<I, _>(square, HI, -whole));
+        fma::<I, _>(lost, HI, r)
+    } else {
+        (t as f64 * t as f64 * (-0.5 * std::f64::consts::LOG2_E) - whole as f64) as f32
+    };
+    let p = horner!(I, r; 1.0, 0.6931472, 0.24022648, 0.055503345, 0.009618440, 0.0013398293, 0.00015351919);
+    tails(x, h, scale_down(p, n))
+}
+
+/// [`normal`] as far as halves need it, within 2^-12, of numbers whose square is exact.
+#[inline(always)]
+pub fn normal_of_half<I: Isa>(x: f32) -> (f32, f32) {
+    let t = x.abs();
+    let t = select(t > 14.86, 14.86, t);
+    let h = horner!(I, t; 0.50001276, 0.27949583, 0.063044685) / horner!(I, t; 1.0, 1.3576636, 0.70546695, 0.15786537);
+    let y = t * t * -0.7213475;
+    let (whole, n) = nearest::<I>(y, 1.0);
+    let r = y - whole;
+    let p = horner!(I, r; 0.99992807, 0.69326099, 0.24261112, 0.055171668);
+    tails(x, h, scale_down(p, n))
+}
+
+/// `p`, near one, times two to the power `n`, from -220 to 0; only the product rounds, to a subnormal result.
+#[inline(always)]
+fn scale_down(p: f32, n: i32) -> f32 {
+    f32::from_bits(p.to_bits().wrapping_add((n.wrapping_add(64) as u32) << 23)) * f32::from_bits((127 - 64) << 23)
+}
+
+/// The distribution's function from the tail's two factors, and the second.
+#[inline(always)]
+fn tails(x: f32, h: f32, e: f32) -> (f32, f32) {
+    let tail = h * e;
+    (select(x < 0.0, tail, 1.0 - tail), e)
+}
+
+/// The normal distribution function.
+#[inline(always)]
+pub fn ndtr<I: Isa>(x: f32) -> f32 {
+    normal::<I>(x).0
 }
 
 /// `x` to the power `y`.

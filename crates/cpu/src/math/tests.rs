@@ -717,3 +717,50 @@ fn special_functions_at_the_ends_of_their_domains() {
     // No order takes for ever.
     assert!(polynomial::laguerre(0.5f64, 9e18).is_nan());
 }
+
+/// [`Float::normal`], or `normal_of_half`.
+struct Normal<const HALF: bool>;
+
+impl<const HALF: bool> Kernel for Normal<HALF> {
+    type Args = f32;
+    type Output = (f32, f32);
+    #[inline(always)]
+    unsafe fn run<I: Isa>(x: f32) -> (f32, f32) {
+        if HALF { x.normal_of_half::<I>() } else { x.normal::<I>() }
+    }
+}
+
+/// Every 1999th `f32`, and every `bfloat16`, of the normal distribution's function and exponential.
+#[test]
+fn normal_is_exact_in_its_tails() {
+    let reference =
+        |x: f32| (0.5 * libm::erfc(-x as f64 * std::f64::consts::FRAC_1_SQRT_2), (-0.5 * x as f64 * x as f64).exp());
+    for level in Level::available() {
+        // SAFETY: the level is available.
+        let (whole, half) = unsafe { (|x| entry::<Normal<false>>(level)(x), |x| entry::<Normal<true>>(level)(x)) };
+        let mut worst = [0f64; 3];
+        for bits in (0..=u32::MAX).step_by(1999) {
+            let x = f32::from_bits(bits);
+            let (y, e) = whole(x);
+            let (function, exponential) = reference(x);
+            worst[0] = worst[0].max(ulps32(y, function));
+            if !x.is_nan() {
+                worst[1] = worst[1].max(ulps32(e, exponential));
+            }
+        }
+        for bits in 0..=u16::MAX {
+            let x = f32::from_bits((bits as u32) << 16);
+            let (y, e) = half(x);
+            let (function, exponential) = reference(x);
+            assert_eq!(y.is_nan(), x.is_nan());
+            for (y, want) in [(y, function), (e, exponential)] {
+                if want > f32::MIN_POSITIVE as f64 {
+                    worst[2] = worst[2].max((y as f64 / want - 1.0).abs());
+                } else if !x.is_nan() {
+                    assert!(y <= f32::MIN_POSITIVE, "{level:?}, {x}: {y}");
+                }
+            }
+        }
+        assert!(worst[0] < 6.0 && worst[1] < 3.0 && worst[2] < 2f64.powi(-12), "{level:?} {worst:?}");
+    }
+}

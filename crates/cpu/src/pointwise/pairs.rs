@@ -26,11 +26,11 @@ struct PairStrip<M, T, const N: usize>(PhantomData<(M, T)>);
 impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
     /// Whether it gives numbers, and not booleans.
     const ROUNDS: bool = matches!(M::Out::DTYPE, DType::F32);
-    /// Strips with two forms compute for much longer than conversions take.
+    /// Strips with two forms compute for much longer than conversions take, but for those with one for halves.
     const EXISTS: bool = cfg!(target_endian = "little")
         && matches!(T::DTYPE, DType::F32)
         && (Self::ROUNDS || matches!(M::Out::DTYPE, DType::Bool))
-        && !M::CHOICE;
+        && (!M::CHOICE || M::HALVES);
 
     /// The results of a chunk, a pair in each word.
     ///
@@ -39,22 +39,56 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
     #[inline(always)]
     unsafe fn chunk<I: Isa>(words: [*const u32; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u32; WORDS] {
         let mut results = [0; WORDS];
-        for (i, result) in results.iter_mut().enumerate() {
-            let (mut first, mut second) = ([T::default(); N], [T::default(); N]);
-            for k in 0..N {
-                // SAFETY: the caller's.
-                let pair = unsafe { words[k].add(i).read_unaligned() };
-                first[k] = T::from_f32(f32::from_bits((pair << 16) | numbers[k]));
-                second[k] = T::from_f32(f32::from_bits((pair & UPPER) | numbers[k]));
+        // SAFETY: the caller's.
+        unsafe {
+            let mut rare = u32::from(!M::CHOICE);
+            if M::CHOICE {
+                for i in 0..WORDS {
+                    let [first, second] = Self::load(words, numbers, i);
+                    rare |= u32::from(!M::chosen(first, p)) | u32::from(!M::chosen(second, p));
+                }
             }
-            let (first, second) = (M::map::<I>(first, p), M::map::<I>(second, p));
-            *result = if Self::ROUNDS {
-                (bf16_in_upper_half(first.to_f32()) >> 16) | (bf16_in_upper_half(second.to_f32()) & UPPER)
+            if M::CHOICE && rare == 0 {
+                for (i, result) in results.iter_mut().enumerate() {
+                    let [first, second] = Self::load(words, numbers, i);
+                    *result = Self::pair(M::map_halves::<I>(first, p), M::map_halves::<I>(second, p));
+                }
             } else {
-                u32::from(first.to_bool()) | u32::from(second.to_bool()) << 8
-            };
+                for (i, result) in results.iter_mut().enumerate() {
+                    let [first, second] = Self::load(words, numbers, i);
+                    *result = Self::pair(M::map::<I>(first, p), M::map::<I>(second, p));
+                }
+            }
         }
         results
+    }
+
+    /// The elements of word `i`.
+    ///
+    /// # Safety
+    /// It is readable.
+    #[inline(always)]
+    unsafe fn load(words: [*const u32; N], numbers: [u32; N], i: usize) -> [[T; N]; 2] {
+        let mut both = [[T::default(); N]; 2];
+        for k in 0..N {
+            // SAFETY: the caller's.
+            let pair = unsafe { words[k].add(i).read_unaligned() };
+            // (An only operand is no number.)
+            let number = if N == 1 { 0 } else { numbers[k] };
+            both[0][k] = T::from_f32(f32::from_bits((pair << 16) | number));
+            both[1][k] = T::from_f32(f32::from_bits((pair & UPPER) | number));
+        }
+        both
+    }
+
+    /// Two results in one word.
+    #[inline(always)]
+    fn pair(first: M::Out, second: M::Out) -> u32 {
+        if Self::ROUNDS {
+            (bf16_in_upper_half(first.to_f32()) >> 16) | (bf16_in_upper_half(second.to_f32()) & UPPER)
+        } else {
+            u32::from(first.to_bool()) | u32::from(second.to_bool()) << 8
+        }
     }
 }
 

@@ -225,7 +225,9 @@ op! {
         promotion: Promotion::Common,
         strips: strips! { floats |x; p| => {
             x * x.ndtr::<I>()
-        }, if p[0] == T::ZERO, else {
+        }, if p[0] == T::ZERO, halves {
+            x * x.normal_of_half::<I>().0
+        }, else {
             x * (T::from_f64(GELU_SCALE) * x * (T::ONE + T::from_f64(GELU_CUBIC) * x * x)).sigmoid::<I>()
         }; },
         params: gelu_params,
@@ -250,8 +252,12 @@ op! {
         arity: 2,
         promotion: Promotion::Common,
         strips: strips! { floats |g, x; p| => {
-            g * (x.ndtr::<I>() + x * (T::from_f64(DENSITY) * (-T::HALF * x * x).exp::<I>()))
-        }, if p[0] == T::ZERO, else {
+            let (function, exponential) = x.normal::<I>();
+            g * (function + x * (T::from_f64(DENSITY) * exponential))
+        }, if p[0] == T::ZERO, halves {
+            let (function, exponential) = x.normal_of_half::<I>();
+            g * (function + x * (T::from_f64(DENSITY) * exponential))
+        }, else {
             let (scale, cubic) = (T::from_f64(GELU_SCALE), T::from_f64(GELU_CUBIC) * x * x);
             let s = (scale * x * (T::ONE + cubic)).sigmoid::<I>();
             g * (s + x * (s * (T::ONE - s)) * (scale * (T::ONE + (T::TWO + T::ONE) * cubic)))
