@@ -81,6 +81,8 @@ pub trait Map<T: Element, const N: usize> {
     /// Whether an element takes so long that it does not matter where numbers among the operands come from. Loops of their
     /// own for them treble the code, and buy a cheap function a tenth of its time.
     const COSTLY: bool = false;
+    /// Whether it asks for the scalar parameters: most do not, and converting them is half of a small strip's code.
+    const PARAMS: bool = true;
     /// The function, `#[inline(always)]`; `p` are the scalar parameters converted to `T`.
     fn map<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out;
     /// Whether `map_chosen` may stand for `map`.
@@ -113,6 +115,12 @@ pub fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Strip {
     }
 }
 
+/// The parameters as a strip's elements. (Compiled once for a type, not in every strip.)
+#[inline(never)]
+fn converted_params<T: Element>(params: &[Scalar; MAX_PARAMS]) -> [T; MAX_PARAMS] {
+    params.map(T::from_scalar)
+}
+
 struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
 
 /// Elements computed into a local buffer before they are stored: it lets the compiler vectorise without knowing
@@ -128,12 +136,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
-        let p: [T; MAX_PARAMS] = [
-            T::from_scalar(a.params[0]),
-            T::from_scalar(a.params[1]),
-            T::from_scalar(a.params[2]),
-            T::from_scalar(a.params[3]),
-        ];
+        let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
         let rows = if Self::ROWS { a.rows } else { 1 };
         for row in 0..rows as isize {
             let mut at = a.data;

@@ -187,6 +187,7 @@ macro_rules! strips {
         {
             type Out = $crate::strips!(@out $t, $($out)?);
             const COSTLY: bool = $crate::strips!(@costly $costly);
+            const PARAMS: bool = $crate::strips!(@params [$($p)?]);
             $crate::strips!(@map map, $t, [$($x),+], [$($p)?], $e);
             $crate::strips!(@choice $t, [$($x),+], [$($p)?], $choice);
         }
@@ -197,6 +198,8 @@ macro_rules! strips {
             return found;
         }
     }};
+    (@params []) => { false };
+    (@params [$p:ident]) => { true };
     (@costly []) => { false };
     (@costly [costly]) => { true };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};

@@ -198,7 +198,7 @@ pub fn entry<K: Kernel>(level: Level) -> unsafe fn(K::Args) -> K::Output {
         }
     }
     let _ = level;
-    K::run::<Baseline>
+    run_baseline::<K>
 }
 
 /// The highest level that loops over elements of a type, other than products of matrices, are compiled for: AVX-512 for
@@ -220,6 +220,12 @@ pub const fn highest<T: Element>() -> Level {
 pub unsafe fn run<K: Kernel>(args: K::Args) -> K::Output {
     // SAFETY: the machine has `level()`; the rest is the caller's promise.
     unsafe { entry::<K>(level())(args) }
+}
+
+/// (Not `K::run` itself, of which every unit of compilation that names it would have a copy.)
+unsafe fn run_baseline<K: Kernel>(args: K::Args) -> K::Output {
+    // SAFETY: this function's own promise.
+    unsafe { K::run::<Baseline>(args) }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,7 @@
 //! first one's: both are computed with, rounded, and put together again, in lanes of 32 bits all the way. Strips without
 //! such a loop convert blocks into `f32` and back.
 
-use super::{CHUNK, MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, StripFn, stream};
+use super::{CHUNK, MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, StripFn, converted_params, stream};
 use crate::copy::CastStrip;
 use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::halves::bf16_in_upper_half;
@@ -113,10 +113,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
         if cfg!(target_arch = "x86_64") && I::LEVEL == Level::Baseline {
             return;
         }
-        let mut p = [T::default(); MAX_PARAMS];
-        for (p, &param) in p.iter_mut().zip(&a.params) {
-            *p = T::from_scalar(param);
-        }
+        let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
         let streams = a.streams && a.data[0].addr().is_multiple_of(64);
         // A number is read from memory as nothing, always in the same place, and added as bits.
         let zeros = [0u32; WORDS];
