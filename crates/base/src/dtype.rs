@@ -236,6 +236,16 @@ impl DType {
         matches!(self, F16 | BF16 | F32 | F64 | Complex64 | Complex128)
     }
 
+    /// The integer dtype of the same size with signs; other dtypes stay.
+    pub const fn to_signed(self) -> DType {
+        match self {
+            DType::U8 => DType::I8,
+            DType::U16 => DType::I16,
+            DType::U32 => DType::I32,
+            DType::U64 => DType::I64,
+            other => other,
+        }
+    }
     /// The real dtype of a complex one's parts; real dtypes give themselves.
     #[inline]
     pub const fn to_real(self) -> DType {
@@ -541,7 +551,7 @@ complex_element! { f32, Complex64; f64, Complex128; }
 /// Runs an expression with a type parameter bound to the Rust type of a dtype: the second dispatch, done once and late.
 ///
 /// `dispatch!(dtype, T => expr)` covers every dtype; `dispatch!(dtype, T in [ints, floats] => expr; else other)` only
-/// the named groups (`bool`, `ints`, `halves`, `reals` (f32 and f64), `floats` (halves and reals), `complexes`).
+/// the named groups (`bool`, `ints`, `signed` (of these), `halves`, `reals` (f32 and f64), `floats` (halves and reals), `complexes`).
 #[macro_export]
 macro_rules! dispatch {
     ($dtype:expr, $T:ident => $body:expr) => {
@@ -559,6 +569,9 @@ macro_rules! dispatch {
     };
     (@ints $l:lifetime, $d:expr, $T:ident, $b:expr) => {
         $crate::dispatch!(@arms $l, $d, $T, $b, [U8 u8] [U16 u16] [U32 u32] [U64 u64] [I8 i8] [I16 i16] [I32 i32] [I64 i64])
+    };
+    (@signed $l:lifetime, $d:expr, $T:ident, $b:expr) => {
+        $crate::dispatch!(@arms $l, $d, $T, $b, [I8 i8] [I16 i16] [I32 i32] [I64 i64])
     };
     (@halves $l:lifetime, $d:expr, $T:ident, $b:expr) => {
         $crate::dispatch!(@arms $l, $d, $T, $b, [F16 $crate::f16] [BF16 $crate::bf16])

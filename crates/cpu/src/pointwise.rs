@@ -64,6 +64,11 @@ pub struct Strip {
 pub type Sign = [u16; 2];
 
 impl Strip {
+    /// The strip for the dtype `other` where it does the same to the bits of `dtype`.
+    pub fn of_bits(self, dtype: DType, other: DType) -> Strip {
+        Strip { out: if self.out == dtype { other } else { self.out }, ..self }
+    }
+
     /// Says that the strip, of one operand, changes nothing but signs: halves need no conversion for it.
     pub fn of_sign(self, sign: Sign) -> Strip {
         Strip { sign: Some(sign), ..self }

@@ -160,15 +160,22 @@ macro_rules! run {
 /// `floats |x| => fast, if condition, else any;` gives a faster form for blocks whose elements all meet a condition (or a
 /// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. With `halves
 /// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. `floats costly
-/// |x, y|` says that an expression takes too long for loops of its own over numbers to pay; see `Map::COSTLY`.
+/// |x, y|` says that an expression takes too long for loops of its own over numbers to pay; see `Map::COSTLY`. `ints
+/// wrapping` and `numbers wrapping` say that integers with and without signs give the same bits, so that one strip does.
 #[macro_export]
 macro_rules! strips {
-    ($($group:ident $($costly:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? else)? $e:expr;)*) => {
+    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? else)? $e:expr;)*) => {
         |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
             let _ = level;
-            $( $crate::strips!(@$group dtype, level, [$($costly)?], [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond $(, $half)?)?], $e); )*
+            $( $crate::strips!(@$group dtype, level, [$($how)?], [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond $(, $half)?)?], $e); )*
             None
         }
+    };
+    (@numbers $dtype:ident, $level:ident, [wrapping], $($rest:tt)*) => {
+        $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [signed, reals, complexes], $dtype, $level, [wrapping], $($rest)*);
+    };
+    (@ints $dtype:ident, $level:ident, [wrapping], $($rest:tt)*) => {
+        $crate::strips!(@impl [T: ::flambeau_cpu::math::Integer] T, [signed], $dtype, $level, [wrapping], $($rest)*);
     };
     (@numbers $($rest:tt)*) => {
         $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [ints, reals, complexes], $($rest)*);
@@ -179,29 +186,32 @@ macro_rules! strips {
     (@complexes $($rest:tt)*) => {
         $crate::strips!(@impl [R: ::flambeau_cpu::math::Float] $crate::Complex<R>, [complexes], $($rest)*);
     };
-    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, $costly:tt, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $choice:tt, $e:expr) => {{
+    (@impl [$($param:tt)*] $t:ty, [$($groups:ident),+], $dtype:ident, $level:ident, $how:tt, [$($out:ty)?], [$($x:ident),+], [$($p:ident)?], $choice:tt, $e:expr) => {{
         struct K;
         impl<$($param)*> ::flambeau_cpu::pointwise::Map<$t, { $crate::strips!(@count $($x)+) }> for K
         where
             $t: ::flambeau_base::Element + ::flambeau_cpu::math::Number,
         {
             type Out = $crate::strips!(@out $t, $($out)?);
-            const COSTLY: bool = $crate::strips!(@costly $costly);
+            const COSTLY: bool = $crate::strips!(@costly $how);
             const PARAMS: bool = $crate::strips!(@params [$($p)?]);
             $crate::strips!(@map map, $t, [$($x),+], [$($p)?], $e);
             $crate::strips!(@choice $t, [$($x),+], [$($p)?], $choice);
         }
-        let found = ::flambeau_base::dispatch!($dtype, E in [$($groups),+] => {
+        let dtype = $crate::strips!(@dtype $dtype, $how);
+        let found = ::flambeau_base::dispatch!(dtype, E in [$($groups),+] => {
             Some(::flambeau_cpu::pointwise::strip::<K, E, { $crate::strips!(@count $($x)+) }>($level))
         }; else None);
-        if found.is_some() {
-            return found;
+        if let Some(found) = found {
+            return Some(found.of_bits(dtype, $dtype));
         }
     }};
     (@params []) => { false };
     (@params [$p:ident]) => { true };
-    (@costly []) => { false };
     (@costly [costly]) => { true };
+    (@costly $how:tt) => { false };
+    (@dtype $dtype:ident, [wrapping]) => { $dtype.to_signed() };
+    (@dtype $dtype:ident, $how:tt) => { $dtype };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};
     (@choice $t:ty, $x:tt, $p:tt, [$fast:expr, $cond:expr, $half:expr]) => {
         $crate::strips!(@choice $t, $x, $p, [$fast, $cond]);
@@ -250,7 +260,7 @@ macro_rules! dispatch_dtype {
 /// The text of each group's expression, for kernels compiled at run time.
 #[macro_export]
 macro_rules! strip_text {
-    ($($group:ident $($costly:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
+    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
         &[$((stringify!($group), concat!($(stringify!($x), " "),+, "=> ", stringify!($e)))),*]
     };
 }

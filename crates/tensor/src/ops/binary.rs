@@ -62,7 +62,7 @@ op! {
         arity: 2,
         promotion: Promotion::Common,
         strips: strips! {
-            numbers |x, y; p| x.add(y.mul(p[0]));
+            numbers wrapping |x, y; p| x.add(y.mul(p[0]));
             bools |x, y; p| x.add(y.mul(p[0]));
         },
         params: alpha,
@@ -105,7 +105,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 2,
         promotion: Promotion::Custom(sub_dtype),
-        strips: strips! { numbers |x, y; p| x.sub(y.mul(p[0])); },
+        strips: strips! { numbers wrapping |x, y; p| x.sub(y.mul(p[0])); },
         params: alpha_to_subtract,
         text: strip_text! { numbers |x, y; p| x - p[0] * y; },
         cpu_name: "sub_stub",
@@ -145,7 +145,7 @@ fn sub_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 binary! {
     /// `self * other`.
     fn mul, mul_, mul_out(x, y): Promotion::KeepNumbers(&Promotion::Common);
-    { numbers |x, y| x.mul(y); bools |x, y| x.mul(y); }
+    { numbers wrapping |x, y| x.mul(y); bools |x, y| x.mul(y); }
     derivative: backward! {
         self_(g, other: OwnedOperand) => g.mul(&other.conj()?)?,
         other(g, self_: OwnedOperand) => g.mul(&self_.conj()?)?,
@@ -171,7 +171,7 @@ binary! {
 unary! {
     /// The negative.
     fn neg, neg_, neg_out(x): Promotion::Custom(neg_dtype);
-    { numbers |x| x.neg(); }
+    { numbers wrapping |x| x.neg(); }
     sign: [0xffff, 0x8000];
     derivative: backward! { self_(g) => g.neg()? };
     forward: Forward::Linear;

@@ -33,7 +33,7 @@ op! {
         Overload SCALAR_TENSOR: "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
         Out SCALAR_TENSOR_OUT: "bitwise_and.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "bitwise_and_cpu";
-        ints |x, y| x.bit_and(y);
+        ints wrapping |x, y| x.bit_and(y);
         bools |x, y| x.mul(y);
     );
     samples: bit_samples;
@@ -53,7 +53,7 @@ op! {
         Overload SCALAR_TENSOR: "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
         Out SCALAR_TENSOR_OUT: "bitwise_or.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "bitwise_or_cpu";
-        ints |x, y| x.bit_or(y);
+        ints wrapping |x, y| x.bit_or(y);
         bools |x, y| x.add(y);
     );
     samples: bit_samples;
@@ -73,7 +73,7 @@ op! {
         Overload SCALAR_TENSOR: "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
         Out SCALAR_TENSOR_OUT: "bitwise_xor.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "bitwise_xor_cpu";
-        ints |x, y| x.bit_xor(y);
+        ints wrapping |x, y| x.bit_xor(y);
         bools |x, y| x.sub(y);
     );
     samples: bit_samples;

@@ -21,13 +21,13 @@ macro_rules! compare {
 compare! {
     /// Whether `self` equals `other`, element by element.
     fn eq, eq_, eq_out;
-    { numbers -> crate::Bool |x, y| (x == y).into(); bools |x, y| (x == y).into(); }
+    { numbers wrapping -> crate::Bool |x, y| (x == y).into(); bools |x, y| (x == y).into(); }
     complex true;
 }
 compare! {
     /// Whether `self` differs from `other`, element by element.
     fn ne, ne_, ne_out;
-    { numbers -> crate::Bool |x, y| (x != y).into(); bools |x, y| (x != y).into(); }
+    { numbers wrapping -> crate::Bool |x, y| (x != y).into(); bools |x, y| (x != y).into(); }
     complex true;
 }
 compare! {
@@ -67,7 +67,7 @@ macro_rules! logical {
                 arity: 2,
                 promotion: Promotion::Common,
                 strips: strips! {
-                    numbers -> crate::Bool |x, y| { let ($x, $y) = (x.to_bool(), y.to_bool()); ($e).into() };
+                    numbers wrapping -> crate::Bool |x, y| { let ($x, $y) = (x.to_bool(), y.to_bool()); ($e).into() };
                     bools |x, y| { let ($x, $y) = (x.get(), y.get()); ($e).into() };
                 },
                 params: crate::pointwise::scalar_params,
@@ -97,7 +97,7 @@ logical! {
 unary! {
     /// Whether the element is false (zero).
     fn logical_not, logical_not_, logical_not_out(x): Promotion::Common;
-    { numbers -> crate::Bool |x| (!x.to_bool()).into(); bools |x| (!x.get()).into(); }
+    { numbers wrapping -> crate::Bool |x| (!x.to_bool()).into(); bools |x| (!x.get()).into(); }
     samples: |m| vec![sample![m.any(&[2, 3])]];
 }
 

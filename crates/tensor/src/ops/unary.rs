@@ -80,7 +80,7 @@ op! {
     conjugated: "_conj_physical(Tensor self) -> Tensor",
         InPlace INPLACE: "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
         Out OUT: "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(1, Promotion::Common, scalar_params, "conj_physical"; bools |x| x; numbers |x| x.conj(););
+    pointwise!(1, Promotion::Common, scalar_params, "conj_physical"; bools |x| x; numbers wrapping |x| x.conj(););
     derivative: backward! { self_(g) => g.conj()? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
     fn conjugated(&self) -> Tensor [self];
@@ -145,7 +145,7 @@ fn positive_any(x: &Tensor) -> Result<Tensor> {
 unary! {
     /// The bitwise complement of an integer; of a boolean, its negation.
     fn bitwise_not, bitwise_not_, bitwise_not_out(x): Promotion::Common;
-    { bools |x| (!x.get()).into(); ints |x| x.bit_not(); }
+    { bools |x| (!x.get()).into(); ints wrapping |x| x.bit_not(); }
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
 unary! {
@@ -240,7 +240,7 @@ predicate! {
     fn isnan, isnan_out;
     {
         bools |_x| Bool(0);
-        ints -> Bool |_x| Bool(0);
+        ints wrapping -> Bool |_x| Bool(0);
         floats -> Bool |x| x.is_nan().into();
         complexes -> Bool |x| (x.re.is_nan() | x.im.is_nan()).into();
     }
@@ -250,7 +250,7 @@ predicate! {
     fn isfinite;
     {
         bools |_x| Bool(1);
-        ints -> Bool |_x| Bool(1);
+        ints wrapping -> Bool |_x| Bool(1);
         floats -> Bool |x| x.is_finite().into();
         complexes -> Bool |x| (x.re.is_finite() & x.im.is_finite()).into();
     }
@@ -261,7 +261,7 @@ predicate! {
     fn isinf, isinf_out;
     {
         bools |_x| Bool(0);
-        ints -> Bool |_x| Bool(0);
+        ints wrapping -> Bool |_x| Bool(0);
         floats -> Bool |x| x.is_inf().into();
         complexes -> Bool |x| (x.re.is_inf() | x.im.is_inf()).into();
     }
@@ -269,12 +269,12 @@ predicate! {
 predicate! {
     /// Whether the element is positive infinity.
     fn isposinf, isposinf_out: Promotion::Custom(|o| real("isposinf does not support complex inputs.", o));
-    { bools |_x| Bool(0); ints -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::INFINITY).into(); }
+    { bools |_x| Bool(0); ints wrapping -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::INFINITY).into(); }
 }
 predicate! {
     /// Whether the element is negative infinity.
     fn isneginf, isneginf_out: Promotion::Custom(|o| real("isneginf does not support complex inputs.", o));
-    { bools |_x| Bool(0); ints -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::NEG_INFINITY).into(); }
+    { bools |_x| Bool(0); ints wrapping -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::NEG_INFINITY).into(); }
 }
 predicate! {
     /// Whether the sign bit is set: of negative numbers, also of -0.
@@ -306,7 +306,7 @@ op! {
         promotion: Promotion::Common,
         strips: strips! {
             bools |x| x;
-            ints |x| x;
+            ints wrapping |x| x;
             floats |x; p| replaced(x, p[0], p[1], p[2]);
             complexes |x; p| Complex::new(
                 replaced(x.re, p[0].re, p[1].re, p[2].re),
@@ -366,7 +366,7 @@ op! {
 unary! {
     /// The largest integer not above; integers are themselves.
     fn floor, floor_, floor_out(x): Promotion::Common;
-    { ints |x| x; floats |x| x.floor::<I>(); }
+    { ints wrapping |x| x; floats |x| x.floor::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
 }
@@ -374,21 +374,21 @@ unary! {
 unary! {
     /// The smallest integer not below; integers are themselves.
     fn ceil, ceil_, ceil_out(x): Promotion::Common;
-    { ints |x| x; floats |x| x.ceil::<I>(); }
+    { ints wrapping |x| x; floats |x| x.ceil::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
 }
 unary! {
     /// The nearest integer, halves to the even one; integers are themselves.
     fn round, round_, round_out(x): Promotion::Common;
-    { ints |x| x; floats |x| x.round::<I>(); }
+    { ints wrapping |x| x; floats |x| x.round::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
 }
 unary! {
     /// The integer part; integers are themselves.
     fn trunc, trunc_, trunc_out(x): Promotion::Common;
-    { ints |x| x; floats |x| x.trunc::<I>(); }
+    { ints wrapping |x| x; floats |x| x.trunc::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
 }
