@@ -21,6 +21,9 @@ pub const MAX_PARAMS: usize = 4;
 /// Elements converted at a time: a few kilobytes per operand, so that they stay in the first-level cache.
 const BLOCK: usize = 512;
 
+/// The elements of a row from which on it is worth laying out strided ones side by side.
+const STRIDED: usize = 64;
+
 /// What a strip is given: addresses and byte strides of the output and the inputs, the number of elements and of rows of
 /// them, and the scalar parameters.
 #[derive(Clone, Copy)]
@@ -407,6 +410,14 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
     let elements: smallvec::SmallVec<[usize; MAX_OPERANDS]> = operands.iter().map(|o| o.dtype.size()).collect();
     let turned = turned::Turned::of(&iter, &elements);
+    // Other strided operands go through buffers too: a strip is a loop of vectors only where they are dense.
+    if turned.is_none() && iter.shape().first().is_some_and(|&row| row >= STRIDED) {
+        for (k, &stride) in iter.strides(0).iter().enumerate() {
+            if converts[k].is_none() && stride != 0 && stride != sizes_of[k] {
+                converts[k] = Some(cast_strip(operands[k].dtype, operands[k].dtype));
+            }
+        }
+    }
     let walk =
         |rows: &Rows| turned.as_ref().map_or_else(|| iter.for_each_rows(rows), |turned| turned.for_each_rows(rows));
     if converts.iter().all(Option::is_none) {

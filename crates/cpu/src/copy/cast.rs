@@ -210,6 +210,17 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
             }
         } else if src_stride == -size && dst_stride == size && size <= 8 {
             run::<Backwards<T>>((src.cast(), dst.cast(), n));
+        } else if src_stride == 2 * size && dst_stride == size && size <= 8 {
+            run::<Every<T, 2>>((src.cast(), dst.cast(), n));
+        } else if const { size_of::<T>() == 4 }
+            && dst_stride == size
+            && wider(src_stride / size)
+            && src_stride % size == 0
+        {
+            match src_stride / size {
+                3 => run::<Every<T, 3>>((src.cast(), dst.cast(), n)),
+                _ => run::<Every<T, 4>>((src.cast(), dst.cast(), n)),
+            }
         } else {
             for i in 0..n as isize {
                 let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
@@ -217,6 +228,11 @@ pub(super) unsafe fn move_strip<T: Copy>(src: *const u8, src_stride: isize, dst:
             }
         }
     }
+}
+
+/// Whether words that many apart are picked faster from vectors than one by one: only AVX-512 picks from two.
+fn wider(step: isize) -> bool {
+    matches!(step, 3 | 4) && level() == Level::Avx512
 }
 
 /// Copies the `n` elements that end at an address, from there on backwards: source, destination, count.
@@ -239,6 +255,38 @@ impl<T: Copy> Kernel for Backwards<T> {
             }
             for i in whole..n {
                 dst.add(i).write_unaligned(src.sub(i).read_unaligned());
+            }
+        }
+    }
+}
+
+/// Copies every `N`-th element: source, destination, how many.
+struct Every<T, const N: usize>(PhantomData<T>);
+
+impl<T: Copy, const N: usize> Kernel for Every<T, N> {
+    type Args = (*const T, *mut T, usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((src, dst, n): Self::Args) {
+        const BLOCK: usize = 16;
+        let whole = n / BLOCK * BLOCK;
+        // SAFETY: the caller's elements, and those between them: none after the last.
+        unsafe {
+            for start in (0..whole).step_by(BLOCK) {
+                let from = src.add(N * start);
+                let mut block = from.cast::<[T; BLOCK]>().read_unaligned();
+                for part in 0..N {
+                    // The last part ends with the last element.
+                    let first = if part + 1 < N { part * BLOCK } else { N * (BLOCK - 1) + 1 - BLOCK };
+                    let elements = from.add(first).cast::<[T; BLOCK]>().read_unaligned();
+                    for i in first.div_ceil(N)..BLOCK.min((first + BLOCK).div_ceil(N)) {
+                        block[i] = elements[N * i - first];
+                    }
+                }
+                dst.add(start).cast::<[T; BLOCK]>().write_unaligned(block);
+            }
+            for i in whole..n {
+                dst.add(i).write_unaligned(src.add(N * i).read_unaligned());
             }
         }
     }

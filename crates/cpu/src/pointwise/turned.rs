@@ -152,4 +152,41 @@ mod tests {
             }
         }
     }
+
+    /// `x - 3 y` of strided rows, also in place and backwards: what lies between the elements stays.
+    #[test]
+    fn strided_rows_are_laid_out() {
+        for n in [1usize, 16, 63, 64, 65, 200, 512, 1100] {
+            for (step, out_step) in [(2isize, 1), (2, 2), (3, 1), (3, 2), (-1, 1), (-2, 3), (1, 2), (4, 1)] {
+                let room = 4 * n + 1;
+                let mut x: Vec<f32> = (0..room).map(|i| i as f32).collect();
+                let y: Vec<f32> = (0..room).map(|i| (i * 7 % 100) as f32).collect();
+                let mut out = vec![-1f32; room];
+                let start = if step < 0 { 2 * n } else { 0 };
+                let place = |i: usize| (start as isize + i as isize * step) as usize;
+                let want: Vec<f32> = (0..n).map(|i| x[place(i)] - 3.0 * y[place(i)]).collect();
+                let (ins, outs) = ([4 * step], [4 * out_step]);
+                let operand =
+                    |data: *const f32, strides| Operand { data: data.cast_mut().cast(), strides, dtype: DType::F32 };
+                let params = [Scalar::Int(0); MAX_PARAMS];
+                // SAFETY: the operands have `n` elements at their strides; the output is apart, or an input.
+                unsafe {
+                    let sub = strip::<Difference, f32, 2>(level());
+                    let (first, second) =
+                        (operand(&raw const x[start], &ins[..]), operand(&raw const y[start], &ins[..]));
+                    let to = operand(out.as_mut_ptr(), &outs[..]);
+                    run(sub, DType::F32, params, &[n as i64], &[to, first, second]);
+                    let first = operand(&raw mut x[start], &ins[..]);
+                    run(sub, DType::F32, params, &[n as i64], &[first, first, second]);
+                }
+                let mut written = vec![-1f32; room];
+                let mut changed: Vec<f32> = (0..room).map(|i| i as f32).collect();
+                for (i, &want) in want.iter().enumerate() {
+                    (written[i * out_step as usize], changed[place(i)]) = (want, want);
+                }
+                assert_eq!(out, written, "{n} {step} {out_step}");
+                assert_eq!(x, changed, "{n} {step} in place");
+            }
+        }
+    }
 }
