@@ -246,6 +246,7 @@ impl DType {
             other => other,
         }
     }
+
     /// The real dtype of a complex one's parts; real dtypes give themselves.
     #[inline]
     pub const fn to_real(self) -> DType {

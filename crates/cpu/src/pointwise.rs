@@ -410,10 +410,13 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let streams = !in_place && stream::streams(iter.numel().saturating_mul(bytes));
     let elements: smallvec::SmallVec<[usize; MAX_OPERANDS]> = operands.iter().map(|o| o.dtype.size()).collect();
     let turned = turned::Turned::of(&iter, &elements);
-    // Other strided operands go through buffers too: a strip is a loop of vectors only where they are dense.
+    // Other strided operands go through buffers too: a strip is a loop of vectors only where they are dense. Laying out
+    // reads what lies between elements, so it is not done where the output may lie there.
     if turned.is_none() && iter.shape().first().is_some_and(|&row| row >= STRIDED) {
-        for (k, &stride) in iter.strides(0).iter().enumerate() {
-            if converts[k].is_none() && stride != 0 && stride != sizes_of[k] {
+        let inner = iter.strides(0);
+        for (k, &stride) in inner.iter().enumerate() {
+            let apart = k == 0 || inner[0] == strip.out.size() as isize || operands[k].data == operands[0].data;
+            if apart && converts[k].is_none() && stride != 0 && stride != sizes_of[k] {
                 converts[k] = Some(cast_strip(operands[k].dtype, operands[k].dtype));
             }
         }

@@ -39,6 +39,25 @@ const CALLS: &[Call] = &[
     ("threshold", |d, v| pair(d).threshold(0, v)),
 ];
 
+/// A factor beyond the largest number with a sign, and integers without one in the strips that both share.
+#[test]
+fn integers_without_signs_keep_their_highest_bit() {
+    let ones = |dtype| Tensor::ones(&[70], dtype);
+    let sum = ones(DType::U32).unwrap().addcmul(&ones(DType::U32).unwrap(), &ones(DType::U32).unwrap(), 3e9).unwrap();
+    assert_eq!((sum.dtype(), sum.to_vec::<u32>().unwrap()), (DType::U32, vec![3_000_000_001; 70]));
+    let high = |dtype: DType, value: u64| Tensor::full(&[70], value, dtype).unwrap();
+    for (dtype, top) in [(DType::U8, 1u64 << 7), (DType::U16, 1 << 15), (DType::U32, 1 << 31), (DType::U64, 1 << 63)] {
+        let x = high(dtype, top);
+        let widened = |x: Tensor| x.to_dtype(DType::U64).unwrap().to_vec::<u64>().unwrap();
+        let sum = x.add(&ones(dtype).unwrap()).unwrap();
+        assert_eq!((sum.dtype(), widened(sum)), (dtype, vec![top + 1; 70]), "{dtype}");
+        assert_eq!(widened(x.bitwise_or(&ones(dtype).unwrap()).unwrap()), vec![top + 1; 70], "{dtype}");
+        assert_eq!(widened(x.neg().unwrap()), vec![top; 70], "{dtype}");
+        assert_eq!(widened(x.square().unwrap()), vec![0; 70], "{dtype}");
+        assert!(x.eq(&x).unwrap().to_vec::<Bool>().unwrap().iter().all(|b| b.get()), "{dtype}");
+    }
+}
+
 #[test]
 fn numbers_that_no_element_can_hold_are_refused() {
     use DType::*;

@@ -405,9 +405,11 @@ impl Stage {
         let row = axes[2].source;
         let plane = axes[0].source * axes[1].source * row;
         let shared = (plane * size_of::<E>()).is_multiple_of(SETS_BYTES);
-        let fits = (channels * plane).max(all * plane) < u32::MAX as usize;
-        let staged =
-            Staged { channel: plane, image: all * plane, axis: [axes[1].source * row, row, 1], residue: [0; 3] };
+        let axis = [axes[1].source * row, row, 1];
+        // A tap may lie as far outside the source as the padding says.
+        let farthest = (0..3).fold(channels * plane, |n, a| n.saturating_add(axes[a].span.saturating_mul(axis[a])));
+        let fits = farthest.max(all * plane) < u32::MAX as usize;
+        let staged = Staged { channel: plane, image: all * plane, axis, residue: [0; 3] };
         (same && fits && !shared).then_some(Stage::Planes(PlaneStage { in_place: true, steps: [1; 3], staged }))
     }
 

@@ -272,7 +272,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                 for t in row_tiles {
                     ahead.some();
                     let set = &plan.sets[t.set];
-                    // SAFETY: reads stay in the staged tile, terms in the panel; the tile's positions and these
+                    // SAFETY: reads stay in the source or the staged tile, terms in the panel; the tile's positions and these
                     // channels of the result are this task's alone.
                     unsafe {
                         let c = if direct {

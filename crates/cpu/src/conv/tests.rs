@@ -228,6 +228,32 @@ fn large_shapes_equal_the_definition() {
     }
 }
 
+/// Planes that are read in place, with strides and padding, of one image and several; a tap far outside is not.
+#[test]
+fn planes_in_place_equal_the_definition() {
+    let _alone = alone();
+    at_every_level(|| {
+        let shape = |batch, input: [usize; 3], kernel: [usize; 3], stride: [usize; 3], padding: [usize; 3]| {
+            ConvShape::new(batch, 24, 32, 1, input, kernel, stride, padding, [1; 3]).unwrap()
+        };
+        let shapes = [
+            shape(4, [1, 28, 29], [1, 3, 3], [1, 2, 2], [0, 1, 1]),
+            shape(16, [1, 7, 7], [1, 3, 3], [1, 2, 2], [0, 1, 1]),
+            shape(1, [1, 30, 31], [1, 5, 5], [1, 1, 1], [0, 2, 2]),
+            shape(8, [4, 7, 9], [3, 3, 1], [2, 1, 1], [1, 1, 0]),
+        ];
+        for (i, shape) in shapes.into_iter().enumerate() {
+            let gather = Gather::forward(&shape);
+            assert!(pixels::suits::<f32>(&gather) && !winograd::suits::<f32>(&gather), "{i}");
+            assert!(access::Stage::planes_in_place::<f32>(&gather.axes, true, 24, 24).is_some(), "{i}");
+            check_all::<f32>(&shape, i as u64);
+            check_all::<f64>(&shape, i as u64);
+        }
+    });
+    let far = ConvShape::new(1, 22, 16, 1, [1, 1, 17], [1, 3, 1], [1; 3], [0, 1 << 28, 0], [1, 1 << 28, 1]).unwrap();
+    assert!(access::Stage::planes_in_place::<f32>(&Gather::forward(&far).axes, true, 22, 22).is_none());
+}
+
 /// Neighbours of 3 x 3 over many channels: narrow and wide rows, odd sizes, groups, slices of volumes, areas cut along rows.
 #[test]
 fn many_channels_equal_the_definition() {

@@ -260,7 +260,8 @@ impl<T: Copy> Kernel for Backwards<T> {
     }
 }
 
-/// Copies every `N`-th element: source, destination, how many.
+/// Copies every `N`-th element: source, destination, how many. What lies between the elements is read, too: nobody may
+/// write it meanwhile.
 struct Every<T, const N: usize>(PhantomData<T>);
 
 impl<T: Copy, const N: usize> Kernel for Every<T, N> {

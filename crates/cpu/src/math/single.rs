@@ -531,7 +531,7 @@ pub fn normal_of_half<I: Isa>(x: f32) -> (f32, f32) {
     tails(x, h, scale_down(p, n))
 }
 
-/// `p`, near one, times two to the power `n`, from -220 to 0; only the product rounds, to a subnormal result.
+/// `p`, near one, times two to the power `n`, from -160 to 0; only the product rounds, to a subnormal result.
 #[inline(always)]
 fn scale_down(p: f32, n: i32) -> f32 {
     f32::from_bits(p.to_bits().wrapping_add((n.wrapping_add(64) as u32) << 23)) * f32::from_bits((127 - 64) << 23)

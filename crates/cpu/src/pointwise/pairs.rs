@@ -92,8 +92,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
     }
 }
 
-/// Whether operands of a strip with these strides are as [`strip`] takes them: those to be converted are `bfloat16`, the
-/// others `f32`, but for the output.
+/// Whether operands of a strip with these strides are as [`strip`] takes them: those a half apart that are to be converted
+/// are `bfloat16`, the others `f32`, but for the output.
 pub(super) fn fit(strides: &[isize], converts: &[Option<CastStrip>], out: DType) -> bool {
     let half = size_of::<u16>() as isize;
     strides[0] == out.size() as isize
