@@ -552,7 +552,8 @@ complex_element! { f32, Complex64; f64, Complex128; }
 /// Runs an expression with a type parameter bound to the Rust type of a dtype: the second dispatch, done once and late.
 ///
 /// `dispatch!(dtype, T => expr)` covers every dtype; `dispatch!(dtype, T in [ints, floats] => expr; else other)` only
-/// the named groups (`bool`, `ints`, `signed` (of these), `halves`, `reals` (f32 and f64), `floats` (halves and reals), `complexes`).
+/// the named groups (`bool`, `ints`, `signed` (of these), `halves`, `reals` (f32 and f64), `floats` (halves and reals),
+/// `complexes`).
 #[macro_export]
 macro_rules! dispatch {
     ($dtype:expr, $T:ident => $body:expr) => {

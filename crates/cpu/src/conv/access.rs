@@ -156,7 +156,8 @@ pub(crate) struct PlaneStage {
 }
 
 impl PlaneStage {
-    /// For tiles of at most `images` images and `size` positions, which are neighbours in every plane.
+    /// For tiles of at most `images` images and `size` positions. Where these need not be neighbours in every plane, an axis
+    /// of which every residue is read is not `split`.
     pub(crate) fn new(
         axes: &[Axis; 3],
         images: usize,
@@ -164,41 +165,15 @@ impl PlaneStage {
         same: bool,
         channels: usize,
         image_stride: usize,
-    ) -> PlaneStage {
-        let steps = std::array::from_fn(|a| axes[a].step);
-        PlaneStage::with_steps(axes, images, size, same, channels, image_stride, steps)
-    }
-
-    /// The same for positions that need not be neighbours: an axis of which every residue is read is not split.
-    fn unsplit(
-        axes: &[Axis; 3],
-        images: usize,
-        size: [usize; 3],
-        same: bool,
-        channels: usize,
-        image_stride: usize,
+        split: bool,
     ) -> PlaneStage {
         let inside = axes.iter().all(Axis::inside);
-        let whole = |a: &Axis| (same && inside) || a.residues.len() == a.step;
+        let whole = |a: &Axis| !split && (same && inside || a.residues.len() == a.step);
         let steps = std::array::from_fn(|a| if whole(&axes[a]) { 1 } else { axes[a].step });
-        PlaneStage::with_steps(axes, images, size, same, channels, image_stride, steps)
-    }
-
-    fn with_steps(
-        axes: &[Axis; 3],
-        images: usize,
-        size: [usize; 3],
-        same: bool,
-        channels: usize,
-        image_stride: usize,
-        steps: [usize; 3],
-    ) -> PlaneStage {
         let source = axes[1].source * axes[2].source;
         let plane = source * axes[0].source;
-        let in_place = same
-            && axes.iter().all(Axis::inside)
-            && steps == [1; 3]
-            && channels * plane + images * image_stride < u32::MAX as usize;
+        let in_place =
+            same && inside && steps == [1; 3] && channels * plane + images * image_stride < u32::MAX as usize;
         if in_place {
             let axis = [source, axes[2].source, 1];
             let staged = Staged { channel: plane, image: image_stride, axis, residue: [0; 3] };
@@ -396,7 +371,7 @@ impl Stage {
             return Stage::Pixels(PixelStage::new(axes, images, size, same, channels, all));
         }
         let image_stride = all * axes.iter().map(|a| a.source).product::<usize>();
-        Stage::Planes(PlaneStage::unsplit(axes, images, size, same, channels, image_stride))
+        Stage::Planes(PlaneStage::new(axes, images, size, same, channels, image_stride, false))
     }
 
     /// Planes where they are, padded or not, for callers that read no padding: if their elements are the numbers, their

@@ -253,7 +253,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     if !channels_last && tiling.images > 1 {
         tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
     }
-    let planes = PlaneStage::new(&g.axes, 1, tiling.size, same, g.source_channels, 0);
+    let planes = PlaneStage::new(&g.axes, 1, tiling.size, same, g.source_channels, 0, true);
     let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, same, g.groups, g.groups);
     let offsets = if channels_last {
         g.taps.iter().map(|t| pixels.tap(&t.1)).collect()
@@ -513,7 +513,7 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
         tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
     }
     let lanes = E::lanes().min(g.groups);
-    let planes = PlaneStage::new(&g.axes, 1, tiling.size, access.same, 1, 0);
+    let planes = PlaneStage::new(&g.axes, 1, tiling.size, access.same, 1, 0, true);
     let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, access.same, lanes, g.groups);
     let offsets = g.taps.iter().map(|t| if channels_last { pixels.tap(&t.1) } else { planes.tap(&t.1) }).collect();
     let plan =

@@ -457,8 +457,15 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let direct = operands.access.same && !spaced && tiling.images == 1;
     let source_plane = g.source_positions();
     let image_stride = g.groups * g.source_channels * source_plane;
-    let stage =
-        PlaneStage::new(&g.axes, tiling.images, tiling.size, operands.access.same, g.source_channels, image_stride);
+    let stage = PlaneStage::new(
+        &g.axes,
+        tiling.images,
+        tiling.size,
+        operands.access.same,
+        g.source_channels,
+        image_stride,
+        true,
+    );
     let block = if taps > MOST_TERMS {
         MOST_TERMS
     } else {
