@@ -4,8 +4,11 @@
 //! or along a run of elements for a single output, which are dealt to [`RUN`] accumulators that are merged in a tree.
 //! Four elements at a time are joined before they meet an accumulator, so that its latency is paid once for them.
 
-use crate::math::{Float, Isa, Level, select};
-use flambeau_base::{Complex, Element, bf16};
+#[cfg(target_arch = "x86_64")]
+use super::short;
+use super::{Block, long_row};
+use crate::math::{Float, Isa, Level, level, select};
+use flambeau_base::{Complex, DType, Element, bf16};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -61,6 +64,50 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     fn quick_merge(self, a: Self::State, b: Self::State) -> Self::State {
         self.merge(a, b)
     }
+    /// [`Reducer::shortest_run`](super::Reducer::shortest_run).
+    fn shortest_run(dense: bool) -> usize {
+        long_row(dense)
+    }
+    /// Folds the runs of a block from `first` on, where there is a way of its own for many. Gives how many it did.
+    ///
+    /// # Safety
+    /// The block's columns must be runs of valid elements, with a state for each.
+    #[inline(always)]
+    unsafe fn fold_runs<I: Isa>(_block: &Block, _first: usize, _states: *mut Self::State) -> usize {
+        0
+    }
+}
+
+/// [`Fold::shortest_run`] of sums.
+fn shortest_sum(dtype: DType, dense: bool) -> usize {
+    /// What [`add_runs`] takes as long for as the columns of a transposition.
+    const RUN_OF_ITS_OWN: usize = 24;
+    match dtype {
+        DType::F32 | DType::F64 | DType::BF16 if level() == Level::Avx512 => RUN_OF_ITS_OWN,
+        _ => long_row(dense),
+    }
+}
+
+/// [`Fold::fold_runs`] of sums.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+unsafe fn add_runs<I: Isa, T: Element, S>(b: &Block, first: usize, states: *mut S) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if const { matches!(I::LEVEL, Level::Avx512) } {
+        // SAFETY: the caller runs at that level, and what these are added up in is `f64`.
+        unsafe {
+            match T::DTYPE {
+                DType::F32 => return short::add_runs::<f32>(b, first, states.cast()),
+                DType::F64 => return short::add_runs::<f64>(b, first, states.cast()),
+                DType::BF16 => return short::add_runs::<bf16>(b, first, states.cast()),
+                _ => {}
+            }
+        }
+    }
+    0
 }
 
 /// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`.
@@ -146,7 +193,8 @@ macro_rules! fold {
      neutral $neutral:expr, |$x:ident| $one:expr, |$a:ident, $b:ident| $merge:expr
      $(; at_most $highest:expr)?
      $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
-     $(; narrowly |$y:ident| $part:expr)?) => {
+     $(; narrowly |$y:ident| $part:expr)?
+     $(; runs by $runs:ident)?) => {
         $(#[$doc])*
         pub(super) struct $name<T>(PhantomData<T>);
         impl<T> $name<T> {
@@ -205,6 +253,16 @@ macro_rules! fold {
                     sum.finite()
                 }
             )?
+            $(
+                fn shortest_run(dense: bool) -> usize {
+                    shortest_sum($T::DTYPE, dense)
+                }
+                #[inline(always)]
+                unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut Self::State) -> usize {
+                    // SAFETY: the caller's.
+                    unsafe { $runs::<I, $T, Self::State>(block, first, states) }
+                }
+            )?
         }
     };
 }
@@ -217,7 +275,8 @@ fold! {
     /// The sum.
     Sum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
     |x| x.widen(), |a, b| a.plus(b);
-    narrowly |x| x
+    narrowly |x| x;
+    runs by add_runs
 }
 fold! {
     /// The sum of what is not NaN.
@@ -316,6 +375,14 @@ impl Fold for SumBf16 {
     fn stands(sum: f64) -> bool {
         sum.finite()
     }
+    fn shortest_run(dense: bool) -> usize {
+        shortest_sum(DType::BF16, dense)
+    }
+    #[inline(always)]
+    unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut f64) -> usize {
+        // SAFETY: the caller's.
+        unsafe { add_runs::<I, bf16, f64>(block, first, states) }
+    }
 }
 
 /// How many bytes are not zero.
@@ -395,10 +462,10 @@ pub(super) fn any_rare<F: Fold>([a, b, c, d]: [F::In; 4]) -> bool {
 
 /// Accumulators that a run of elements is dealt to. With four elements for each at a time they take turns often enough for
 /// every instruction set, and short runs have little to merge.
-const RUN: usize = 16;
+pub(super) const RUN: usize = 16;
 
 /// The elements of a run that are folded at a time.
-const SET: usize = 4 * RUN;
+pub(super) const SET: usize = 4 * RUN;
 
 /// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]). Which
 /// element goes where depends on `n` alone.

@@ -13,6 +13,8 @@ mod extreme;
 mod fold;
 mod moments;
 mod plan;
+#[cfg(target_arch = "x86_64")]
+mod short;
 mod simple;
 #[cfg(test)]
 mod tests;
@@ -161,6 +163,12 @@ struct Output {
     dtype: DType,
 }
 
+/// The fewest elements of a row that is folded on its own; shorter ones are folded side by side, as columns, after a
+/// transposition. `dense` rows lie end to end.
+const fn long_row(dense: bool) -> usize {
+    if dense { 40 } else { 64 }
+}
+
 /// An operation, on runs of states of its own (`state_size` bytes each, aligned to 8), one per column.
 ///
 /// # Safety
@@ -173,6 +181,10 @@ trait Reducer: Sync {
     fn state_size(&self) -> usize;
     /// The most columns in a block.
     fn tile(&self) -> usize;
+    /// [`long_row`], where this operation differs.
+    fn shortest_run(&self, dense: bool) -> usize {
+        long_row(dense)
+    }
     /// Makes states of no elements.
     unsafe fn init(&self, states: *mut u8, n: usize);
     /// Adds a block's elements to its columns' states.

@@ -33,12 +33,6 @@ const PIECE_ROWS: usize = 256;
 /// Elements of work worth a parallel task.
 const TASK: usize = 1 << 15;
 
-/// A row this long is folded on its own; shorter ones are folded side by side, as columns, after a transposition.
-const LONG_ROW: usize = 64;
-
-/// The same, of rows that lie end to end.
-const LONG_DENSE_ROW: usize = 40;
-
 /// The fewest columns that rows are transposed to: so many are folded together in registers.
 const TURNED_COLUMNS: usize = 64;
 
@@ -107,7 +101,7 @@ impl<'a> Plan<'a> {
             (kept.first().map_or(isize::MAX, |d| d.stride.abs()), reduced.first().map(|d| d.stride.abs()));
         let single = row_stride.is_some_and(|s| {
             let (n, dense) = (reduced[0].size, s == size && col_stride == reduced[0].size as isize * size);
-            s < col_stride && (kept.is_empty() || n >= if dense { LONG_DENSE_ROW } else { LONG_ROW })
+            s < col_stride && (kept.is_empty() || n >= reducer.shortest_run(dense))
         });
         let mut row_at = 0;
         if !single && let Some(c) = kept.first() {

@@ -22,20 +22,20 @@ impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
     #[inline(always)]
     unsafe fn run<I: Isa>((f, b, states): Self::Args) {
         if b.is_runs() {
-            for j in 0..b.cols {
-                // SAFETY: a column of the driver's block, and its state.
-                unsafe {
-                    let run = fold_run::<I, F>(
-                        f,
-                        b.data.cast::<F::In>().offset(j as isize * b.col_stride),
-                        b.rows,
-                        b.before(j),
-                        (),
-                    );
+            let mut j = 0;
+            // SAFETY: columns of the driver's block, and their states.
+            unsafe {
+                loop {
+                    j += F::fold_runs::<I>(&b, j, states);
+                    if j == b.cols {
+                        return;
+                    }
+                    let x = b.data.cast::<F::In>().wrapping_offset(j as isize * b.col_stride);
+                    let run = fold_run::<I, F>(f, x, b.rows, b.before(j), ());
                     *states.add(j) = f.merge(*states.add(j), run);
+                    j += 1;
                 }
             }
-            return;
         }
         // One unit parameter per column costs nothing: a slice of them has no bytes.
         // SAFETY: a slice of zero-sized values needs no memory; the rest is the driver's promise.
@@ -105,6 +105,9 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
     fn tile(&self) -> usize {
         // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
         (STATE_BYTES / size_of::<F::State>()).max(512)
+    }
+    fn shortest_run(&self, dense: bool) -> usize {
+        F::shortest_run(dense)
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.
