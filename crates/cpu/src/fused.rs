@@ -5,7 +5,7 @@
 //! results are theirs, bit for bit. Halves are computed in `f32` and rounded at the end.
 
 use crate::copy::{CastStrip, cast_strip};
-use crate::math::{Float, Isa, Kernel, entry, level};
+use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use flambeau_base::DType;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -142,6 +142,12 @@ type Block<T> = [T; BLOCK];
 /// A rule: updates the first `n` elements of blocks of the parameter, its gradient and its states, `count` blocks in all.
 trait Step: 'static {
     fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], count: usize, blocks: [&mut Block<T>; TENSORS]);
+    /// Updates any number of elements at once, of the parameter by its gradient and states, if the rule can do so without
+    /// changing the gradient. Gives whether it did.
+    #[inline(always)]
+    fn whole<I: Isa, T: Float>(_: &[T; NUMBERS], _: usize, _: &mut [T], _: &[T], _: [&mut [T]; TENSORS - 2]) -> bool {
+        false
+    }
 }
 
 struct Update<R, T>(PhantomData<(R, T)>);
@@ -163,6 +169,23 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
         // Whole blocks of the computation's dtype are updated where they stand; the gradient is never written by a rule.
         let aligned = item.data[..count].iter().all(|d| d.cast::<T>().is_aligned());
         let in_place = direct && aligned && is_apart(&item.data[..count], item.len * size);
+        if in_place && prepare.divisor.is_none() && !prepare.negate {
+            let data = item.data.map(|d| d.cast::<T>().wrapping_add(start));
+            let len = |k: usize| if k < count { end - start } else { 0 };
+            // SAFETY: these elements of the tensors, aligned, apart from one another, and nobody writes to the gradient. (An
+            // empty slice of what is missing begins at an aligned address that is not null.)
+            let (p, g, states) = unsafe {
+                let written = |k: usize| match len(k) {
+                    0 => &mut [],
+                    n => std::slice::from_raw_parts_mut(data[k], n),
+                };
+                let g: &[T] = if len(1) == 0 { &[] } else { std::slice::from_raw_parts(data[1], len(1)) };
+                (written(0), g, [written(2), written(3), written(4)])
+            };
+            if R::whole::<I, T>(&numbers, count, p, g, states) {
+                return;
+            }
+        }
         let mut at = start;
         while at < end {
             let n = (end - at).min(BLOCK);
@@ -311,6 +334,33 @@ impl Step for Sgd {
             p[i] += g[i] * rate;
         }
     }
+    #[inline(always)]
+    fn whole<I: Isa, T: Float>(
+        c: &[T; NUMBERS],
+        count: usize,
+        p: &mut [T],
+        g: &[T],
+        [buffer, ..]: [&mut [T]; TENSORS - 2],
+    ) -> bool {
+        let [penalty, momentum, share, nesterov, new, rate, ..] = *c;
+        let n = p.len();
+        let g = &g[..n];
+        if penalty != T::ZERO || nesterov != T::ZERO || new != T::ZERO {
+            return false;
+        }
+        if count > 2 {
+            let buffer = &mut buffer[..n];
+            for i in 0..n {
+                buffer[i] = buffer[i] * momentum + g[i] * share;
+                p[i] += buffer[i] * rate;
+            }
+        } else {
+            for i in 0..n {
+                p[i] += g[i] * rate;
+            }
+        }
+        true
+    }
 }
 
 struct Adam;
@@ -323,19 +373,69 @@ impl Step for Adam {
         [p, g, mean, square, top]: [&mut Block<T>; TENSORS],
     ) {
         let n = n.min(BLOCK);
-        let [left, penalty, weight, kept, new, divisor, eps, rate, ..] = *c;
+        let [left, penalty, ..] = *c;
         decay(n, left, penalty, p, g);
-        average::<I, T>(n, [weight, kept, new], g, mean, square);
-        if count > 4 {
-            for i in 0..n {
-                top[i] = Float::maximum::<I>(top[i], square[i]);
-            }
-        }
-        let square = if count > 4 { top } else { square };
-        for i in 0..n {
-            p[i] = addcdiv(p[i], mean[i], Float::sqrt::<I>(square[i]) / divisor + eps, rate);
-        }
+        let mut c = *c;
+        (c[0], c[1]) = (T::ONE, T::ZERO);
+        Self::whole::<I, T>(&c, count, &mut p[..n], &g[..n], [&mut mean[..n], &mut square[..n], &mut top[..n]]);
     }
+    #[inline(always)]
+    fn whole<I: Isa, T: Float>(
+        c: &[T; NUMBERS],
+        count: usize,
+        p: &mut [T],
+        g: &[T],
+        states: [&mut [T]; TENSORS - 2],
+    ) -> bool {
+        let [_, penalty, _, _, _, divisor, ..] = *c;
+        if penalty != T::ZERO || count < 4 {
+            return false;
+        }
+        let near = divisor.to_f64().abs() > 1e-6 && divisor.to_f64().abs() < 1e6;
+        match (count > 4, I::FMA && near) {
+            (false, false) => adam::<I, T, false, false>(c, p, g, states),
+            (false, true) => adam::<I, T, false, true>(c, p, g, states),
+            (true, false) => adam::<I, T, true, false>(c, p, g, states),
+            (true, true) => adam::<I, T, true, true>(c, p, g, states),
+        }
+        true
+    }
+}
+
+/// The loop of [`Adam`], with the largest square or without. (One, so that the averages are computed while the divider is
+/// busy.) `NEAR` is whether the divisor is neither tiny nor huge.
+#[inline(always)]
+fn adam<I: Isa, T: Float, const LARGEST: bool, const NEAR: bool>(
+    &[left, _, weight, kept, new, divisor, eps, rate, ..]: &[T; NUMBERS],
+    p: &mut [T],
+    g: &[T],
+    [mean, square, top]: [&mut [T]; TENSORS - 2],
+) {
+    let n = p.len();
+    let (g, mean, square) = (&g[..n], &mut mean[..n], &mut square[..n]);
+    let top = if LARGEST { &mut top[..n] } else { top };
+    let reciprocal = T::ONE / divisor;
+    for i in 0..n {
+        mean[i] = lerp::<I, T>(mean[i], g[i], weight);
+        square[i] = addcmul(square[i] * kept, g[i], g[i], new);
+        if LARGEST {
+            top[i] = Float::maximum::<I>(top[i], square[i]);
+        }
+        let root = Float::sqrt::<I>(if LARGEST { top[i] } else { square[i] });
+        let share = if NEAR { quotient::<I, T>(root, divisor, reciprocal) } else { root / divisor };
+        p[i] = addcdiv(p[i] * left, mean[i], share + eps, rate);
+    }
+}
+
+/// `x / divisor`, rounded once, where nothing on the way is subnormal: for a root and a divisor that is neither tiny nor
+/// huge. (Division with one multiplication and two fused ones: Brisebarre, Muller and Raina, "Accelerating correctly rounded
+/// floating-point division when the divisor is known in advance", 2004.)
+#[inline(always)]
+fn quotient<I: Isa, T: Float>(x: T, divisor: T, reciprocal: T) -> T {
+    let near = x * reciprocal;
+    let left = Number::mul_add::<I>(-near, divisor, x);
+    let exact = Number::mul_add::<I>(left, reciprocal, near);
+    if near.is_finite() { exact } else { near }
 }
 
 struct Adagrad;
@@ -552,6 +652,35 @@ mod tests {
             // SAFETY: both hold three elements of the dtype.
             unsafe { update(Rule::Sgd, Preparation { divisor: Some(2.0), negate: true }, &[item], true) };
             assert_eq!((p, g), (elements(2.0), elements(2.0)), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn quotients_of_roots_are_rounded_once() {
+        // Divisors as they come (the roots of `1 - 0.999^t`) and others; roots of all sizes. Fused by software, if need be.
+        #[derive(Clone, Copy, Default)]
+        struct Fused;
+        impl Isa for Fused {
+            const LEVEL: crate::math::Level = crate::math::Level::Baseline;
+            const FMA: bool = true;
+            const ROUND: bool = true;
+            const VECTOR_BYTES: usize = 16;
+        }
+        let steps = (1..60).map(|t| (1.0 - 0.999f64.powi(t)).sqrt());
+        for divisor in steps.chain([1.0, 2e-6, 1.0 - 1e-7, 1.9999999, 0.99e6, 1.0 / 3.0, 0.1]) {
+            let (d, e) = (divisor as f32, divisor);
+            let (by_d, by_e) = (1.0 / d, 1.0 / e);
+            for i in 0..20_000u32 {
+                // From the root of the smallest number to that of the largest.
+                let x = f32::from_bits(0x1a40_0000 + (i.wrapping_mul(0x9e37_79b9) >> 2) % 0x4500_0000);
+                let y = f64::from(x) * (1.0 + f64::from(i) * 1.1e-16);
+                assert_eq!(quotient::<Fused, f32>(x, d, by_d).to_bits(), (x / d).to_bits(), "{x} / {d}");
+                assert_eq!(quotient::<Fused, f64>(y, e, by_e).to_bits(), (y / e).to_bits(), "{y} / {e}");
+            }
+            for x in [0.0, f32::INFINITY, 3.7e-23, 1.8e19] {
+                assert_eq!(quotient::<Fused, f32>(x, d, by_d).to_bits(), (x / d).to_bits(), "{x} / {d}");
+            }
+            assert!(quotient::<Fused, f32>(f32::NAN, d, by_d).is_nan());
         }
     }
 

@@ -69,12 +69,10 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
         let zero = S::splat(Default::default());
         let mut sums = [[zero; V]; R];
         let rows: [*const S::Element; R] = std::array::from_fn(|i| call.a.wrapping_add(call.a_rows[i]));
-        if matches!(call.start, Start::Accumulate) {
-            // What the sums are added to arrives while they are computed.
-            for i in 0..R {
-                for v in 0..V {
-                    prefetch_near(call.c.wrapping_add(call.c_rows[i] + v * S::LANES));
-                }
+        // What the sums are added to or stored over arrives while they are computed.
+        for i in 0..R {
+            for v in 0..V {
+                prefetch_near(call.c.wrapping_add(call.c_rows[i] + v * S::LANES));
             }
         }
         for k in 0..call.depth {

@@ -35,6 +35,7 @@ mod winograd;
 mod tests;
 
 use access::{Access, Stored};
+use flambeau_base::allocator::{is_available, out_of_memory};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType, Error, Result, dispatch};
 use geometry::Gather;
@@ -103,6 +104,7 @@ impl ConvShape {
                 list(extent)
             )));
         }
+        check_reach(in_channels / groups, padded, extent)?;
         let output = std::array::from_fn(|a| (padded[a] - extent[a]) / stride[a] + 1);
         Ok(ConvShape {
             batch,
@@ -145,6 +147,9 @@ impl ConvShape {
                  {output_padding:?} stride: {stride:?} dilation: {dilation:?}"
             )));
         }
+        let extent: [usize; 3] = std::array::from_fn(|a| dilation[a].saturating_mul(kernel[a] - 1).saturating_add(1));
+        let padded = std::array::from_fn(|a| (input[a].saturating_mul(stride[a])).saturating_add(padding[a]));
+        check_reach((in_channels / groups).max(out_channels / groups), padded, extent)?;
         let mut output = [0; 3];
         for a in 0..3 {
             let full = (input[a].saturating_sub(1).saturating_mul(stride[a]))
@@ -196,6 +201,20 @@ impl ConvShape {
     fn doubled(&self) -> ConvShape {
         ConvShape { in_channels: 2 * self.in_channels, out_channels: 2 * self.out_channels, ..*self }
     }
+}
+
+/// An error where positions or taps are too far apart: what lies between the taps of one position is laid out.
+fn check_reach(channels: usize, padded: [usize; 3], extent: [usize; 3]) -> Result<()> {
+    /// Far below where distances overflow.
+    const FARTHEST: usize = 1 << 40;
+    /// Bytes that no machine is asked for in vain.
+    const FEW: usize = 1 << 30;
+    let needed = extent.iter().fold(channels.saturating_mul(8), |bytes, &size| bytes.saturating_mul(size));
+    let far = padded.iter().chain(&extent).any(|&size| size > FARTHEST);
+    if far || needed > FEW && !is_available(needed) {
+        return Err(out_of_memory(needed));
+    }
+    Ok(())
 }
 
 fn check(

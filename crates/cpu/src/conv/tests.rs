@@ -250,7 +250,8 @@ fn planes_in_place_equal_the_definition() {
             check_all::<f64>(&shape, i as u64);
         }
     });
-    let far = ConvShape::new(1, 22, 16, 1, [1, 1, 17], [1, 3, 1], [1; 3], [0, 1 << 28, 0], [1, 1 << 28, 1]).unwrap();
+    let near = ConvShape::new(1, 22, 16, 1, [1, 1, 17], [1, 3, 1], [1; 3], [0, 1, 0], [1; 3]).unwrap();
+    let far = ConvShape { padding: [0, 1 << 28, 0], dilation: [1, 1 << 28, 1], ..near };
     assert!(access::Stage::planes_in_place::<f32>(&Gather::forward(&far).axes, true, 22, 22).is_none());
 }
 
@@ -375,4 +376,16 @@ fn impossible_shapes_are_refused() {
     };
     assert_eq!(transposed(1).unwrap().input, [1, 1, 10]);
     assert!(transposed(2).is_err());
+}
+
+/// What would have to lay out more memory than there is says so beforehand.
+#[test]
+fn taps_too_far_apart() {
+    for far in [1 << 38, 1 << 45, usize::MAX / 4] {
+        let (padding, dilation) = ([0, far, far], [1, far, far]);
+        let error = ConvShape::new(1, 3, 2, 1, [1, 4, 4], [1, 3, 3], [1; 3], padding, dilation).unwrap_err();
+        assert_eq!(error.kind(), flambeau_base::ErrorKind::OutOfMemory, "{far}");
+        let error = ConvShape::transposed(1, 3, 2, 1, [1, 4, 4], [1, 3, 3], [1; 3], padding, [0; 3], dilation);
+        assert_eq!(error.unwrap_err().kind(), flambeau_base::ErrorKind::OutOfMemory, "{far}");
+    }
 }

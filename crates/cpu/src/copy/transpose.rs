@@ -178,10 +178,17 @@ pub(crate) fn prefetch(p: *const u8) {
 }
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) use x86::square_of_words;
+
+#[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Eight rows of eight 4-byte elements.
+    /// Eight rows of eight 4-byte elements, whose strides are in bytes.
+    ///
+    /// # Safety
+    /// They must be valid on both sides.
+    #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn square_of_words(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
         // Rows `i` and `i + 4` share a register, so that only moves within halves are left to do.

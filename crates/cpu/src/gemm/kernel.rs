@@ -5,6 +5,7 @@
 //! 2008): as many accumulators as registers allow, so that multiply-adds hide their own latency.
 
 use super::simd::{Array, Lane, LoadFrom, StoreAs, Vector};
+use crate::copy::prefetch;
 use crate::math::Level;
 use flambeau_base::dtype::{Element, bf16, f16};
 #[cfg(target_arch = "x86_64")]
@@ -46,8 +47,24 @@ pub type Dot<L, S> = unsafe fn(*const L, isize, usize, *const S, isize, usize, u
 /// Copies `k` rows of the panel's full width: `source, step, k, destination`.
 pub type CopyRows<L> = unsafe fn(*const L, isize, usize, *mut L);
 
-/// `out[r, j] = alpha * sums[r, j]` rounded: arguments `sums, sums_row, rows, columns, alpha, out, out_row`.
-pub type Narrow<S> = unsafe fn(*const f32, usize, usize, usize, f32, *mut S, isize);
+/// Finished sums of one block.
+pub struct Sums<S> {
+    /// The first of them.
+    pub sums: *const f32,
+    /// From one row of them to the next.
+    pub sums_row: usize,
+    pub rows: usize,
+    pub columns: usize,
+    pub alpha: f32,
+    /// `None` if the old value is not to be read.
+    pub beta: Option<f32>,
+    /// Where the first result goes.
+    pub out: *mut S,
+    /// From one row of results to the next.
+    pub out_row: isize,
+}
+/// `out = alpha * sums + beta * out`, rounded once.
+pub type Narrow<S> = unsafe fn(&Sums<S>);
 
 /// The kernels of one lane type for one instruction set.
 pub struct Kernels<L: 'static> {
@@ -82,9 +99,13 @@ pub struct HalfKernels<S: 'static> {
     pub narrow: Narrow<S>,
 }
 
+/// The sums of a block, in registers.
+///
+/// # Safety
+/// The block covers `R` rows and `N` vectors (the last one partly), within its operands.
 #[inline(always)]
-unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
-    // SAFETY: the caller's block covers R rows and N vectors (the last one partly), within its operands.
+unsafe fn sums<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) -> [[V; N]; R] {
+    // SAFETY: the caller's block.
     unsafe {
         let zero = V::splat(V::Lane::ZERO);
         let mut sums = [[zero; N]; R];
@@ -105,6 +126,24 @@ unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool
             a = a.wrapping_offset(t.a_step);
             b = b.wrapping_offset(t.b_step);
         }
+        sums
+    }
+}
+
+#[inline(always)]
+unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
+    // SAFETY: the caller's block covers R rows and N vectors (the last one partly), within its operands.
+    unsafe {
+        if !DIRECT {
+            // Results begin to arrive while they are computed.
+            for r in 0..R {
+                for j in 0..N {
+                    prefetch(t.c.wrapping_offset(r as isize * t.c_row).wrapping_add(j * V::LANES).cast());
+                }
+            }
+        }
+        let sums = sums::<V, R, N, DIRECT>(t);
+        let last = t.columns - (N - 1) * V::LANES;
         let alpha = V::splat(t.alpha);
         for (r, sum) in sums.iter().enumerate() {
             let c = t.c.offset(r as isize * t.c_row);
@@ -139,29 +178,30 @@ unsafe fn copy_rows<V: Vector>(mut source: *const V::Lane, step: isize, k: usize
 }
 
 #[inline(always)]
-unsafe fn narrow<V: Vector<Lane = f32> + StoreAs<S>, S: Copy + Default>(
-    sums: *const f32,
-    sums_row: usize,
-    rows: usize,
-    columns: usize,
-    alpha: f32,
-    out: *mut S,
-    out_row: isize,
-) {
+unsafe fn narrow<V: Vector<Lane = f32> + LoadFrom<S> + StoreAs<S>, S: Copy + Default>(t: &Sums<S>) {
     // SAFETY: the caller's sums and results have `rows` by `columns` elements; partial vectors go through a buffer.
     unsafe {
-        let alpha = V::splat(alpha);
-        for r in 0..rows {
-            let (from, to) = (sums.add(r * sums_row), out.offset(r as isize * out_row));
+        let (alpha, beta) = (V::splat(t.alpha), V::splat(t.beta.unwrap_or(0.0)));
+        for r in 0..t.rows {
+            let (from, to) = (t.sums.add(r * t.sums_row), t.out.offset(r as isize * t.out_row));
             let mut j = 0;
-            while j + V::LANES <= columns {
-                alpha.mul(V::load(from.add(j))).store_as(to.add(j));
+            while j + V::LANES <= t.columns {
+                let mut x = alpha.mul(V::load(from.add(j)));
+                if t.beta.is_some() {
+                    x = x.add(beta.mul(V::load_from(to.add(j))));
+                }
+                x.store_as(to.add(j));
                 j += V::LANES;
             }
-            if j < columns {
-                let mut last = [S::default(); 16];
-                alpha.mul(V::load_partial(from.add(j), columns - j)).store_as(last.as_mut_ptr());
-                std::ptr::copy_nonoverlapping(last.as_ptr(), to.add(j), columns - j);
+            if j < t.columns {
+                let (mut last, left) = ([S::default(); 16], t.columns - j);
+                let mut x = alpha.mul(V::load_partial(from.add(j), left));
+                if t.beta.is_some() {
+                    std::ptr::copy_nonoverlapping(to.add(j), last.as_mut_ptr(), left);
+                    x = x.add(beta.mul(V::load_from(last.as_ptr())));
+                }
+                x.store_as(last.as_mut_ptr());
+                std::ptr::copy_nonoverlapping(last.as_ptr(), to.add(j), left);
             }
         }
     }
@@ -343,11 +383,9 @@ macro_rules! kernels_for {
                 unsafe { super::copy_rows::<V>(source, step, k, to) }
             }
             $(#[$attribute])*
-            pub unsafe fn narrow<V: Vector<Lane = f32> + StoreAs<S>, S: Copy + Default>(
-                sums: *const f32, sums_row: usize, rows: usize, columns: usize, alpha: f32, out: *mut S, out_row: isize,
-            ) {
+            pub unsafe fn narrow<V: Vector<Lane = f32> + LoadFrom<S> + StoreAs<S>, S: Copy + Default>(t: &Sums<S>) {
                 // SAFETY: forwarded contract.
-                unsafe { super::narrow::<V, S>(sums, sums_row, rows, columns, alpha, out, out_row) }
+                unsafe { super::narrow::<V, S>(t) }
             }
             $(#[$attribute])*
             pub unsafe fn axpy<V: LoadFrom<S>, S: Copy>(
@@ -449,31 +487,84 @@ macro_rules! half_kernels {
         }
     )* };
 }
-half_kernels! { f16_kernels f16; bf16_kernels bf16; }
+half_kernels! { f16_kernels f16; widening_bf16_kernels bf16; }
 
-/// The kernels for packed pairs of `bf16` steps, where they are faster than widening: AMD's processors do twice the
-/// multiply-adds a cycle that way (measured on Zen 5), Intel's half (measured on Emerald Rapids).
-pub fn pair_kernels(level: Level) -> Option<&'static [[Kernel<f32>; 2]]> {
+/// [`widening_bf16_kernels`], with the machine's own rounding where it multiplies pairs.
+pub fn bf16_kernels(level: Level) -> &'static HalfKernels<bf16> {
     #[cfg(target_arch = "x86_64")]
-    {
-        use super::simd::PairsX16;
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-        unsafe fn pairs<const R: usize, const N: usize>(t: &Block<f32>) {
-            // SAFETY: forwarded contract.
-            unsafe { multiply::<PairsX16, R, N, false>(t) }
-        }
+    if pairs_are_fast(level) {
+        static ROUNDING: OnceLock<HalfKernels<bf16>> = OnceLock::new();
+        return ROUNDING.get_or_init(|| HalfKernels { narrow: pairs::narrow, ..*widening_bf16_kernels(level) });
+    }
+    widening_bf16_kernels(level)
+}
+
+/// The kernels for packed pairs of steps, by rows and vectors.
+pub struct PairKernels<L: 'static> {
+    /// To sums.
+    pub multiply: &'static [[Kernel<L>; 2]],
+    /// To rounded results in `c`, of whole vectors, without the old value.
+    pub rounded: &'static [[Kernel<L>; 2]],
+}
+impl<L> Clone for PairKernels<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L> Copy for PairKernels<L> {}
+
+/// The kernels for packed pairs of `bf16` steps, where they are faster than widening.
+pub fn pair_kernels(level: Level) -> Option<PairKernels<f32>> {
+    #[cfg(target_arch = "x86_64")]
+    if pairs_are_fast(level) {
         macro_rules! rows {
-            ($($r:literal)*) => { &[$([pairs::<$r, 1>, pairs::<$r, 2>]),*] };
+            ($kernel:ident: $($r:literal)*) => { &[$([pairs::$kernel::<$r, 1>, pairs::$kernel::<$r, 2>]),*] };
         }
-        static PAIRS: &[[Kernel<f32>; 2]] = rows!(1 2 3 4 5 6 7 8 9 10 11 12);
-        static FAST: OnceLock<bool> = OnceLock::new();
-        let fast = || is_x86_feature_detected!("avx512bf16") && is_amd();
-        if level == Level::Avx512 && *FAST.get_or_init(fast) {
-            return Some(PAIRS);
-        }
+        return Some(PairKernels {
+            multiply: rows!(multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
+            rounded: rows!(rounded: 1 2 3 4 5 6 7 8 9 10 11 12),
+        });
     }
     let _ = level;
     None
+}
+
+#[cfg(target_arch = "x86_64")]
+mod pairs {
+    use super::super::simd::PairsX16;
+    use super::*;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    pub unsafe fn multiply<const R: usize, const N: usize>(t: &Block<f32>) {
+        // SAFETY: forwarded contract.
+        unsafe { super::multiply::<PairsX16, R, N, false>(t) }
+    }
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    pub unsafe fn rounded<const R: usize, const N: usize>(t: &Block<f32>) {
+        // SAFETY: forwarded contract; `c` holds `bf16`.
+        unsafe {
+            let sums = sums::<PairsX16, R, N, false>(t);
+            let (alpha, c) = (PairsX16::splat(t.alpha), t.c.cast::<bf16>());
+            for (r, sum) in sums.iter().enumerate() {
+                for (j, &sum) in sum.iter().enumerate() {
+                    alpha.mul(sum).store_as(c.offset(r as isize * t.c_row).add(j * PairsX16::LANES));
+                }
+            }
+        }
+    }
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    pub unsafe fn narrow(t: &Sums<bf16>) {
+        // SAFETY: forwarded contract.
+        unsafe { super::narrow::<PairsX16, bf16>(t) }
+    }
+}
+
+/// Whether pairs of `bf16` are multiplied faster than widened numbers: AMD's processors do twice the multiply-adds a cycle
+/// that way (measured on Zen 5), Intel's half (measured on Emerald Rapids).
+#[cfg(target_arch = "x86_64")]
+fn pairs_are_fast(level: Level) -> bool {
+    static FAST: OnceLock<bool> = OnceLock::new();
+    level == Level::Avx512 && *FAST.get_or_init(|| is_x86_feature_detected!("avx512bf16") && is_amd())
 }
 
 /// Whether the processor says it is AMD's.

@@ -5,7 +5,7 @@
 //! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
 //! for every row while they are in the cache, and moves on. Pieces depend on sizes only.
 
-use super::kernel::{Block, Kernel, KernelLane, Kernels};
+use super::kernel::{Block, KernelLane, Kernels, PairKernels};
 use super::operand::Operand;
 use super::pack::with_buffer;
 use super::rows;
@@ -182,7 +182,7 @@ impl<T: Operand> Product<T> {
     }
 
     /// Everything else.
-    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, pairs: Option<&'static [[Kernel<T::Lane>; 2]]>) {
+    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, pairs: Option<PairKernels<T::Lane>>) {
         let slabs = self.k.div_ceil(if pairs.is_some() { 2 * SLAB } else { SLAB });
         // Even, so that pairs stay pairs.
         let cut = |s: usize| if s == slabs { self.k } else { (s * self.k / slabs) & !1 };
@@ -237,7 +237,7 @@ impl<T: Operand> Product<T> {
     unsafe fn slab(
         &self,
         kernels: &Kernels<T::Lane>,
-        pairs: Option<&'static [[Kernel<T::Lane>; 2]]>,
+        pairs: Option<PairKernels<T::Lane>>,
         steps: Range<usize>,
         wide: Option<(Shared<T::Lane>, bool)>,
         beta: Option<T::Factor>,
@@ -245,7 +245,9 @@ impl<T: Operand> Product<T> {
         let steps_len = steps.len();
         // Steps of the packed panels, and the kernels that read them.
         let k = if pairs.is_some() { steps_len.div_ceil(2) } else { steps_len };
-        let packed_kernels = pairs.unwrap_or(kernels.packed);
+        let packed_kernels = pairs.map_or(kernels.packed, |pairs| pairs.multiply);
+        let rounded =
+            pairs.filter(|_| wide.is_none() && beta.is_none() && self.c_column == 1).map(|pairs| pairs.rounded);
         // SAFETY: the slab is inside the product.
         let (a, b) = unsafe {
             let a = self.a.offset(steps.start as isize * self.a_column);
@@ -319,7 +321,14 @@ impl<T: Operand> Product<T> {
                                 let c = self.c.offset(
                                     rows.start as isize * self.c_row + (panel * width) as isize * self.c_column,
                                 );
-                                if T::PLAIN && self.c_column == 1 {
+                                if let Some(rounded) = rounded
+                                    && lanes.is_multiple_of(kernels.lanes)
+                                {
+                                    block.c = c.cast();
+                                    block.c_row = self.c_row;
+                                    block.alpha = T::factor_lane(self.alpha);
+                                    rounded[kernel_rows - 1][vectors - 1](&block);
+                                } else if T::PLAIN && self.c_column == 1 {
                                     block.c = c.cast();
                                     block.c_row = self.c_row;
                                     block.alpha = T::factor_lane(self.alpha);

@@ -1,6 +1,6 @@
 //! How each element type goes into and out of the kernels' lanes.
 
-use super::kernel::{KernelLane, bf16_kernels, f16_kernels};
+use super::kernel::{KernelLane, PairKernels, Sums, bf16_kernels, f16_kernels};
 use super::pack::{pack, pack_converted};
 use crate::math::{Level, level};
 use flambeau_base::Complex;
@@ -44,7 +44,7 @@ pub trait Operand: Element {
         conj: bool,
     );
     /// The kernels for panels packed by [`Operand::pack_pairs`], where this type has them and they are faster.
-    fn pair_kernels(level: Level) -> Option<&'static [[super::kernel::Kernel<Self::Lane>; 2]]> {
+    fn pair_kernels(level: Level) -> Option<PairKernels<Self::Lane>> {
         let _ = level;
         None
     }
@@ -234,8 +234,17 @@ macro_rules! half_operand {
                 let narrow = $kernels(level()).narrow;
                 // SAFETY: the rows and lines are inside the tile and the matrix; `len` elements fit the buffers.
                 unsafe {
-                    if beta.is_none() && c_column == 1 {
-                        return narrow(tile, tile_row, rows, columns, alpha, c, c_row);
+                    if c_column == 1 {
+                        return narrow(&Sums {
+                            sums: tile,
+                            sums_row: tile_row,
+                            rows,
+                            columns,
+                            alpha,
+                            beta,
+                            out: c,
+                            out_row: c_row,
+                        });
                     }
                     const LINE: usize = 32;
                     let (mut sums, mut old, mut line) = ([0f32; LINE], [0f32; LINE], [<$t>::ZERO; LINE]);
@@ -253,7 +262,16 @@ macro_rules! half_operand {
                                     *sum += beta * old;
                                 }
                             }
-                            narrow(sums.as_ptr(), LINE, 1, len, 1.0, line.as_mut_ptr(), 0);
+                            narrow(&Sums {
+                                sums: sums.as_ptr(),
+                                sums_row: LINE,
+                                rows: 1,
+                                columns: len,
+                                alpha: 1.0,
+                                beta: None,
+                                out: line.as_mut_ptr(),
+                                out_row: 0,
+                            });
                             for (j, &x) in line[..len].iter().enumerate() {
                                 *to.offset(j as isize * c_column) = x;
                             }
@@ -283,7 +301,7 @@ macro_rules! half_operand {
 half_operand! {
     f16, f16_kernels, {};
     bf16, bf16_kernels, {
-        fn pair_kernels(level: Level) -> Option<&'static [[super::kernel::Kernel<f32>; 2]]> {
+        fn pair_kernels(level: Level) -> Option<PairKernels<f32>> {
             super::kernel::pair_kernels(level)
         }
         unsafe fn pack_pairs(

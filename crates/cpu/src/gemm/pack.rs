@@ -1,6 +1,10 @@
 //! Copying operands into panels: `width` neighbouring rows of A (or columns of B), step by step along the inner
 //! dimension, so that a kernel reads them in order.
 
+#[cfg(target_arch = "x86_64")]
+use crate::copy::transpose::square_of_words;
+#[cfg(target_arch = "x86_64")]
+use crate::math::{Level, level};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 
@@ -84,6 +88,19 @@ pub unsafe fn pack<T: Copy>(
             }
         } else {
             let mut w = 0;
+            #[cfg(target_arch = "x86_64")]
+            if along == 1 && size_of::<T>() == 4 && level() >= Level::Avx2 {
+                while w + 8 <= width {
+                    transpose_eight(
+                        source.offset(w as isize * across).cast(),
+                        across,
+                        k,
+                        destination.add(w).cast(),
+                        padded,
+                    );
+                    w += 8;
+                }
+            }
             if along == 1 && cfg!(target_arch = "x86_64") && matches!(size_of::<T>(), 4 | 8) {
                 while w + 4 <= width {
                     transpose(source.offset(w as isize * across), across, k, destination.add(w), padded);
@@ -103,6 +120,26 @@ pub unsafe fn pack<T: Copy>(
             for i in 0..k {
                 std::ptr::write_bytes(destination.add(i * padded + width), 0, padded - width);
             }
+        }
+    }
+}
+
+/// `to[i * padded + w] = from[w * across + i]` for eight `w`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn transpose_eight(from: *const u32, across: isize, k: usize, to: *mut u32, padded: usize) {
+    let mut i = 0;
+    // SAFETY: indices stay inside eight lines of `k` values.
+    unsafe {
+        while i + 8 <= k {
+            square_of_words(from.add(i).cast(), across * 4, to.add(i * padded).cast(), padded as isize * 4);
+            i += 8;
+        }
+        while i < k {
+            for w in 0..8 {
+                *to.add(i * padded + w) = *from.offset(w as isize * across).add(i);
+            }
+            i += 1;
         }
     }
 }

@@ -440,6 +440,31 @@ mod x86 {
     }
 
     // SAFETY: AVX-512 F is the caller's promise.
+    unsafe impl LoadFrom<bf16> for PairsX16 {
+        #[inline(always)]
+        unsafe fn load_from(p: *const bf16) -> Self {
+            // SAFETY: forwarded contract.
+            unsafe { Self(F32x16::load_from(p)) }
+        }
+    }
+    // SAFETY: AVX-512 F, DQ and BF16 are the caller's promise.
+    unsafe impl StoreAs<bf16> for PairsX16 {
+        #[inline(always)]
+        unsafe fn store_as(self, p: *mut bf16) {
+            /// What the instruction takes for zero.
+            const SUBNORMAL: i32 = 0x20;
+            // SAFETY: writes sixteen elements, within the caller's contract; the transmute keeps the bits of a register.
+            unsafe {
+                if _mm512_fpclass_ps_mask::<SUBNORMAL>(self.0.0) != 0 {
+                    return self.0.store_as(p);
+                }
+                let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0.0));
+                _mm256_storeu_si256(p.cast(), rounded);
+            }
+        }
+    }
+
+    // SAFETY: AVX-512 F is the caller's promise.
     unsafe impl LoadFrom<bf16> for F32x16 {
         #[inline(always)]
         unsafe fn load_from(p: *const bf16) -> Self {

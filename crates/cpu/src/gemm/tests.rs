@@ -1,5 +1,6 @@
 //! Every element type, layout and way through the kernels, against the loop that defines the product.
 
+use super::kernel::{HalfKernels, Sums, bf16_kernels, f16_kernels, widening_bf16_kernels};
 use super::multiply::Product;
 use super::operand::Operand;
 use super::{Matrix, MatrixMut, Sizes, batched_gemm, gemm_at_offsets};
@@ -254,19 +255,32 @@ fn rounding() {
         65519.0,
         65520.0,
     ]);
-    let n = sums.len();
     for level in Level::available() {
-        let mut halves = vec![f16::ZERO; n];
-        let mut brains = vec![bf16::ZERO; n];
-        // SAFETY: one row of `n` elements; the level is available.
-        unsafe {
-            (super::kernel::f16_kernels(level).narrow)(sums.as_ptr(), n, 1, n, 1.0, halves.as_mut_ptr(), 0);
-            (super::kernel::bf16_kernels(level).narrow)(sums.as_ptr(), n, 1, n, 1.0, brains.as_mut_ptr(), 0);
+        fn narrowed<S: Element>(kernels: &HalfKernels<S>, sums: &[f32], beta: Option<f32>) -> Vec<S> {
+            let mut out = vec![S::from_f64(1.0); sums.len()];
+            let (columns, out_at) = (sums.len(), out.as_mut_ptr());
+            let block =
+                Sums { sums: sums.as_ptr(), sums_row: 0, rows: 1, columns, alpha: 1.0, beta, out: out_at, out_row: 0 };
+            // SAFETY: one row of so many elements; the level is available.
+            unsafe { (kernels.narrow)(&block) };
+            out
+        }
+        let halves = narrowed(f16_kernels(level), &sums, None);
+        for (kernels, added) in
+            [(bf16_kernels(level), 0.0), (widening_bf16_kernels(level), 0.0), (bf16_kernels(level), 0.5)]
+        {
+            let brains = narrowed(kernels, &sums, (added != 0.0).then_some(added));
+            for (&x, &got) in sums.iter().zip(&brains) {
+                let expected = bf16::from_f32(if added == 0.0 { x } else { x + added });
+                assert!(
+                    got == expected || got.is_nan() && expected.is_nan(),
+                    "{level:?} {x} + {added}: {got} {expected}"
+                );
+            }
         }
         for (i, &x) in sums.iter().enumerate() {
-            let (half, brain) = (f16::from_f32(x), bf16::from_f32(x));
+            let half = f16::from_f32(x);
             assert!(halves[i] == half || half.is_nan() && halves[i].is_nan(), "{level:?} {x}: {} {half}", halves[i]);
-            assert!(brains[i] == brain || brain.is_nan() && brains[i].is_nan(), "{level:?} {x}: {} {brain}", brains[i]);
         }
     }
 }
