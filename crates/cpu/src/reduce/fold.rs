@@ -83,7 +83,7 @@ fn shortest_sum(dtype: DType, dense: bool) -> usize {
     /// What [`add_runs`] takes as long for as the columns of a transposition.
     const RUN_OF_ITS_OWN: usize = 24;
     match dtype {
-        DType::F32 | DType::F64 | DType::BF16 if level() == Level::Avx512 => RUN_OF_ITS_OWN,
+        DType::F32 | DType::F64 if level() == Level::Avx512 => RUN_OF_ITS_OWN,
         _ => long_row(dense),
     }
 }
@@ -102,7 +102,6 @@ unsafe fn add_runs<I: Isa, T: Element, S>(b: &Block, first: usize, states: *mut 
             match T::DTYPE {
                 DType::F32 => return short::add_runs::<f32>(b, first, states.cast()),
                 DType::F64 => return short::add_runs::<f64>(b, first, states.cast()),
-                DType::BF16 => return short::add_runs::<bf16>(b, first, states.cast()),
                 _ => {}
             }
         }
@@ -374,14 +373,6 @@ impl Fold for SumBf16 {
     #[inline(always)]
     fn stands(sum: f64) -> bool {
         sum.finite()
-    }
-    fn shortest_run(dense: bool) -> usize {
-        shortest_sum(DType::BF16, dense)
-    }
-    #[inline(always)]
-    unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut f64) -> usize {
-        // SAFETY: the caller's.
-        unsafe { add_runs::<I, bf16, f64>(block, first, states) }
     }
 }
 

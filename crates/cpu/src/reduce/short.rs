@@ -3,7 +3,6 @@
 
 use super::Block;
 use super::fold::{RUN, SET};
-use flambeau_base::bf16;
 use std::arch::x86_64::*;
 
 /// Elements whose sums are `f64`.
@@ -66,21 +65,6 @@ impl Addend for f32 {
     unsafe fn sums(x: *const f32, mask: u64) -> [__m512d; 2] {
         // SAFETY: only elements of the mask are read.
         unsafe { widened(in_pairs!(_mm512_add_ps, |at| _mm512_maskz_loadu_ps(part(mask, at), x.wrapping_add(at)))) }
-    }
-}
-
-impl Addend for bf16 {
-    const NARROW: bool = true;
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn sums(x: *const bf16, mask: u64) -> [__m512d; 2] {
-        // SAFETY: only elements of the mask are read.
-        unsafe {
-            widened(in_pairs!(_mm512_add_ps, |at| {
-                let halves = _mm256_maskz_loadu_epi16(part(mask, at), x.wrapping_add(at).cast());
-                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
-            }))
-        }
     }
 }
 
