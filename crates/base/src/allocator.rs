@@ -122,8 +122,11 @@ pub(crate) unsafe fn deallocate_object(block: NonNull<u8>, nbytes: usize) {
     unsafe { small::give(block, nbytes) };
 }
 
-/// Whether the system would give a block of so many bytes. (Given back at once, untouched: it costs two calls.)
+/// Whether there are so many bytes, as far as the system says. (It takes two system calls: the block is given back at once.)
 pub fn is_available(nbytes: usize) -> bool {
+    if nbytes > host_memory() {
+        return false;
+    }
     // (Hidden, or the compiler may take a block that nobody uses for one that is always there.)
     let block = std::hint::black_box(system_allocate(nbytes.max(1)));
     if let Some(block) = block {
@@ -491,7 +494,13 @@ mod large {
     }
 
     /// The part of an address that loads and stores are told apart by, in bytes.
+    #[cfg(target_os = "linux")]
     const ALIASING: usize = 4096;
+
+    /// What a mapping is larger than its block, to leave room for its place in the first page. (Whole pages: other
+    /// architectures may have large ones. What is not touched costs addresses only.)
+    #[cfg(target_os = "linux")]
+    const SPARE: usize = if cfg!(target_arch = "x86_64") { ALIASING } else { 1 << 16 };
 
     /// Moves the beginning of a block's use within its first page (Note [Staggered blocks]).
     #[cfg(target_os = "linux")]
@@ -500,7 +509,7 @@ mod large {
         const STEP: usize = 11 * ALIASING / 16;
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let place = COUNT.fetch_add(1, Relaxed).wrapping_mul(STEP) % ALIASING;
-        // SAFETY: a mapping is larger than its size by `ALIASING`.
+        // SAFETY: a mapping is larger than its block by `SPARE`.
         unsafe { mapping.add(place) }
     }
 
@@ -570,10 +579,10 @@ mod large {
         }
     }
 
-    /// Maps `size` bytes and a page more.
+    /// Maps `size` bytes and `SPARE` more.
     #[cfg(target_os = "linux")]
     fn map(size: usize) -> Option<NonNull<u8>> {
-        let size = size.checked_add(ALIASING)?;
+        let size = size.checked_add(SPARE)?;
         // Huge pages need their alignment: map one more and give the ends back.
         let slack = if size >= HUGE { HUGE } else { 0 };
         let length = size.checked_add(slack)?;
@@ -606,7 +615,7 @@ mod large {
     #[cfg(target_os = "linux")]
     unsafe fn unmap(block: NonNull<u8>, size: usize) {
         // SAFETY: the mapping is ours.
-        unsafe { libc::munmap(block.as_ptr().cast(), size + ALIASING) };
+        unsafe { libc::munmap(block.as_ptr().cast(), size + SPARE) };
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,7 @@
 //! Update rules of optimisers: parameters with their gradients and states, each read and written once.
 //!
-//! A rule is written as loops over a block of elements that lies in the first cache. It does the operations of the
+//! A rule is written as loops over a block of elements that lies in the first cache, the commonest ones also as one loop over
+//! tensors where they stand. It does the operations of the
 //! operators that it stands for, in their order and with their roundings, so that its single and double precision
 //! results are theirs, bit for bit. Halves are computed in `f32` and rounded at the end.
 
@@ -142,8 +143,8 @@ type Block<T> = [T; BLOCK];
 /// A rule: updates the first `n` elements of blocks of the parameter, its gradient and its states, `count` blocks in all.
 trait Step: 'static {
     fn step<I: Isa, T: Float>(n: usize, c: &[T; NUMBERS], count: usize, blocks: [&mut Block<T>; TENSORS]);
-    /// Updates any number of elements at once, of the parameter by its gradient and states, if the rule can do so without
-    /// changing the gradient. Gives whether it did.
+    /// Updates any number of elements at once, of the parameter by its gradient and states, if the rule has a way that leaves
+    /// the gradient alone with these numbers. Gives whether it did; the bits are those of [`Step::step`].
     #[inline(always)]
     fn whole<I: Isa, T: Float>(_: &[T; NUMBERS], _: usize, _: &mut [T], _: &[T], _: [&mut [T]; TENSORS - 2]) -> bool {
         false
@@ -377,7 +378,9 @@ impl Step for Adam {
         decay(n, left, penalty, p, g);
         let mut c = *c;
         (c[0], c[1]) = (T::ONE, T::ZERO);
-        Self::whole::<I, T>(&c, count, &mut p[..n], &g[..n], [&mut mean[..n], &mut square[..n], &mut top[..n]]);
+        let states = [&mut mean[..n], &mut square[..n], &mut top[..n]];
+        let done = Self::whole::<I, T>(&c, count, &mut p[..n], &g[..n], states);
+        debug_assert!(done, "Adam has two states at least");
     }
     #[inline(always)]
     fn whole<I: Isa, T: Float>(
@@ -681,6 +684,33 @@ mod tests {
                 assert_eq!(quotient::<Fused, f32>(x, d, by_d).to_bits(), (x / d).to_bits(), "{x} / {d}");
             }
             assert!(quotient::<Fused, f32>(f32::NAN, d, by_d).is_nan());
+        }
+    }
+
+    #[test]
+    fn whole_tensors_and_blocks_agree() {
+        // A parameter that is not aligned goes through blocks.
+        fn run<R: Step>(numbers: [f64; NUMBERS], states: usize, at: usize) -> Vec<u8> {
+            let mut tensors: [Vec<u8>; TENSORS] = std::array::from_fn(|k| {
+                let values = (0..777).map(|i| (i * (k + 3) % 101) as f32 / 77.0);
+                std::iter::repeat_n(0, at).chain(values.flat_map(f32::to_ne_bytes)).collect()
+            });
+            let data = std::array::from_fn(|k| match k < 2 + states {
+                true => tensors[k].as_mut_ptr().wrapping_add(at),
+                false => std::ptr::null_mut(),
+            });
+            let item = Item { data, dtype: DType::F32, len: 777, numbers };
+            // SAFETY: vectors of 777 elements from `at` on.
+            unsafe { entry::<Update<R, f32>>(level())((&item, Preparation::default(), 0, 777)) };
+            tensors.iter().flat_map(|bytes| bytes[at..].to_vec()).collect()
+        }
+        let sgd = [0.0, 0.9, 0.7, 0.0, 0.0, -0.1, 0.0, 0.0, 0.0, 0.0];
+        let adam = [0.99, 0.0, 0.1, 0.999, 0.001, 0.0316, 1e-8, -0.1, 0.0, 0.0];
+        for states in [0, 1] {
+            assert_eq!(run::<Sgd>(sgd, states, 0), run::<Sgd>(sgd, states, 1), "{states}");
+        }
+        for states in [2, 3] {
+            assert_eq!(run::<Adam>(adam, states, 0), run::<Adam>(adam, states, 1), "{states}");
         }
     }
 

@@ -36,9 +36,9 @@ mod tests;
 
 use access::{Access, Stored};
 use flambeau_base::allocator::{is_available, out_of_memory};
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Complex, DType, Error, Result, dispatch};
-use geometry::Gather;
+use geometry::{Gather, Tiling};
 use planes::Operands;
 use simd::{Dispatch, Scratch, Shared};
 
@@ -74,8 +74,8 @@ impl ConvShape {
     /// A convolution of contiguous tensors.
     ///
     /// # Errors
-    /// When a size is zero that may not be, the groups do not divide the channels, or the kernel is larger than the
-    /// padded input.
+    /// When a size is zero that may not be, the groups do not divide the channels, the kernel is larger than the padded
+    /// input, or either reaches over more than 2^40 positions.
     pub fn new(
         batch: usize,
         in_channels: usize,
@@ -104,7 +104,7 @@ impl ConvShape {
                 list(extent)
             )));
         }
-        check_reach(in_channels / groups, padded, extent)?;
+        check_reach(padded, extent)?;
         let output = std::array::from_fn(|a| (padded[a] - extent[a]) / stride[a] + 1);
         Ok(ConvShape {
             batch,
@@ -127,7 +127,7 @@ impl ConvShape {
     ///
     /// # Errors
     /// When a size is zero that may not be, the groups do not divide the channels, `output_padding` is not smaller than
-    /// stride or dilation, or the output would have a size below 1.
+    /// stride or dilation, or the output would have a size below 1 or reach over more than 2^40 positions.
     pub fn transposed(
         batch: usize,
         in_channels: usize,
@@ -147,9 +147,6 @@ impl ConvShape {
                  {output_padding:?} stride: {stride:?} dilation: {dilation:?}"
             )));
         }
-        let extent: [usize; 3] = std::array::from_fn(|a| dilation[a].saturating_mul(kernel[a] - 1).saturating_add(1));
-        let padded = std::array::from_fn(|a| (input[a].saturating_mul(stride[a])).saturating_add(padding[a]));
-        check_reach((in_channels / groups).max(out_channels / groups), padded, extent)?;
         let mut output = [0; 3];
         for a in 0..3 {
             let full = (input[a].saturating_sub(1).saturating_mul(stride[a]))
@@ -162,6 +159,8 @@ impl ConvShape {
                 )));
             }
         }
+        let extent = std::array::from_fn(|a| dilation[a].saturating_mul(kernel[a] - 1).saturating_add(1));
+        check_reach(std::array::from_fn(|a| output[a].saturating_add(padding[a].saturating_mul(2))), extent)?;
         Ok(ConvShape {
             batch,
             in_channels: out_channels,
@@ -197,24 +196,57 @@ impl ConvShape {
         self.batch * self.out_channels * self.output.iter().product::<usize>()
     }
 
+    /// Whether there is memory for what tasks lay out: of a tile, all that lies between its first and its last tap. With
+    /// `transposed`, for the transpose.
+    ///
+    /// # Errors
+    /// When there is not.
+    pub fn check_memory(&self, transposed: bool) -> Result<()> {
+        /// Bytes that no machine is asked for in vain.
+        const FEW: usize = 1 << 28;
+        /// No task has larger tiles, nor more terms of a sum at a time.
+        const POSITIONS: usize = 1024;
+        const TERMS: usize = 576;
+        let channels = self.in_channels.max(self.out_channels) / self.groups;
+        let roughly = (0..3).fold(channels.saturating_mul(8), |bytes, a| {
+            let positions = self.input[a].max(self.output[a]).min(POSITIONS);
+            bytes.saturating_mul(self.dilation[a] * (self.kernel[a] - 1) + self.stride[a].saturating_mul(positions) + 1)
+        });
+        if roughly <= FEW {
+            return Ok(());
+        }
+        let gathers = if transposed { Gather::backward(self) } else { vec![Gather::forward(self)] };
+        for g in gathers {
+            let tiling = Tiling::new(g.batch, &g.axes, POSITIONS);
+            let channels = g.source_channels.min(TERMS / g.taps.len().max(1) + 2);
+            let tasks = tiling.len().min(num_threads());
+            let needed = (0..3).fold(8 * channels * tiling.images * tasks, |bytes, a| {
+                let (axis, size) = (&g.axes[a], tiling.size[a]);
+                let whole = (size - 1).saturating_mul(axis.step).saturating_add(axis.span + 1);
+                // Of planes, only the residues that are read.
+                let read = (size + axis.reach).saturating_mul(axis.residues.len().max(1));
+                bytes.saturating_mul(if self.channels_last { whole } else { whole.min(read) })
+            });
+            if needed > FEW && !is_available(needed) {
+                return Err(out_of_memory(needed));
+            }
+        }
+        Ok(())
+    }
+
     /// The real convolution that computes a complex one: every channel becomes a real and an imaginary one.
     fn doubled(&self) -> ConvShape {
         ConvShape { in_channels: 2 * self.in_channels, out_channels: 2 * self.out_channels, ..*self }
     }
 }
 
-/// An error where positions or taps are too far apart: what lies between the taps of one position is laid out.
-fn check_reach(channels: usize, padded: [usize; 3], extent: [usize; 3]) -> Result<()> {
-    /// Far below where distances overflow.
+/// An error for sizes whose distances could overflow.
+fn check_reach(padded: [usize; 3], extent: [usize; 3]) -> Result<()> {
     const FARTHEST: usize = 1 << 40;
-    /// Bytes that no machine is asked for in vain.
-    const FEW: usize = 1 << 30;
-    let needed = extent.iter().fold(channels.saturating_mul(8), |bytes, &size| bytes.saturating_mul(size));
-    let far = padded.iter().chain(&extent).any(|&size| size > FARTHEST);
-    if far || needed > FEW && !is_available(needed) {
-        return Err(out_of_memory(needed));
+    match padded.iter().chain(&extent).find(|&&size| size > FARTHEST) {
+        Some(size) => Err(Error::runtime(format!("convolution over {size} positions is not supported"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn check(

@@ -378,14 +378,32 @@ fn impossible_shapes_are_refused() {
     assert!(transposed(2).is_err());
 }
 
-/// What would have to lay out more memory than there is says so beforehand.
+/// What would have to lay out more memory than there is says so beforehand, and what would not is not refused.
 #[test]
 fn taps_too_far_apart() {
-    for far in [1 << 38, 1 << 45, usize::MAX / 4] {
+    let new = |channels, size: usize, kernel, stride, padding, dilation| {
+        ConvShape::new(1, channels, 2, 1, [1, size, size], kernel, stride, padding, dilation)
+    };
+    for far in [1 << 45, usize::MAX / 4] {
         let (padding, dilation) = ([0, far, far], [1, far, far]);
-        let error = ConvShape::new(1, 3, 2, 1, [1, 4, 4], [1, 3, 3], [1; 3], padding, dilation).unwrap_err();
-        assert_eq!(error.kind(), flambeau_base::ErrorKind::OutOfMemory, "{far}");
-        let error = ConvShape::transposed(1, 3, 2, 1, [1, 4, 4], [1, 3, 3], [1; 3], padding, [0; 3], dilation);
-        assert_eq!(error.unwrap_err().kind(), flambeau_base::ErrorKind::OutOfMemory, "{far}");
+        assert!(new(3, 4, [1, 3, 3], [1; 3], padding, dilation).is_err(), "{far}");
+        assert!(ConvShape::transposed(1, 3, 2, 1, [1, 4, 4], [1, 3, 3], [1; 3], [0; 3], [0; 3], dilation).is_err());
     }
+    let refused = |shape: ConvShape, transposed| match shape.check_memory(transposed) {
+        Ok(()) => false,
+        Err(error) => error.kind() == flambeau_base::ErrorKind::OutOfMemory,
+    };
+    let far = 1 << 38;
+    let shape = new(3, 4, [1, 3, 3], [1; 3], [0, far, far], [1, far, far]).unwrap();
+    assert!(refused(shape, false) && refused(shape, true));
+    // The tile's own width counts; with channels last, what strides leave out does too.
+    let wide = new(1, 768, [1, 3, 1], [1; 3], [0, 1 << 30, 0], [1, 1 << 30, 1]).unwrap();
+    assert!(refused(wide, false));
+    let strided = new(1, 4, [1; 3], [1, far, far], [0, far, far], [1; 3]).unwrap();
+    assert!(refused(strided.channels_last(), false) && !refused(strided, false));
+    // Channels are laid out a few at a time, and the transpose's taps are nearer by the stride.
+    let dilated = new(512, 2001, [1, 3, 3], [1; 3], [0, 1000, 1000], [1, 1000, 1000]).unwrap();
+    assert!(!refused(dilated, false));
+    let apart = ConvShape::transposed(1, 512, 1, 1, [1, 8, 8], [1, 9, 9], [1, 512, 512], [0; 3], [0; 3], [1, 512, 512]);
+    assert!(!refused(apart.unwrap(), true));
 }

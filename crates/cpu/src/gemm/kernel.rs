@@ -47,23 +47,26 @@ pub type Dot<L, S> = unsafe fn(*const L, isize, usize, *const S, isize, usize, u
 /// Copies `k` rows of the panel's full width: `source, step, k, destination`.
 pub type CopyRows<L> = unsafe fn(*const L, isize, usize, *mut L);
 
-/// Finished sums of one block.
+/// Finished sums of one block, `rows` by `columns`, times `alpha`.
 pub struct Sums<S> {
     /// The first of them.
     pub sums: *const f32,
     /// From one row of them to the next.
     pub sums_row: usize,
+    /// How many rows.
     pub rows: usize,
+    /// How many columns.
     pub columns: usize,
+    /// The factor of the sums.
     pub alpha: f32,
-    /// `None` if the old value is not to be read.
+    /// The factor of the old value, which is not read if this is `None`.
     pub beta: Option<f32>,
     /// Where the first result goes.
     pub out: *mut S,
     /// From one row of results to the next.
     pub out_row: isize,
 }
-/// `out = alpha * sums + beta * out`, rounded once.
+/// `out = alpha * sums + beta * out`, computed as `f32` and then rounded.
 pub type Narrow<S> = unsafe fn(&Sums<S>);
 
 /// The kernels of one lane type for one instruction set.
@@ -130,6 +133,10 @@ unsafe fn sums<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t:
     }
 }
 
+/// The product of a block.
+///
+/// # Safety
+/// As [`sums`], for C too.
 #[inline(always)]
 unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
     // SAFETY: the caller's block covers R rows and N vectors (the last one partly), within its operands.

@@ -125,6 +125,9 @@ pub unsafe fn pack<T: Copy>(
 }
 
 /// `to[i * padded + w] = from[w * across + i]` for eight `w`.
+///
+/// # Safety
+/// As for [`pack`]; the machine has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn transpose_eight(from: *const u32, across: isize, k: usize, to: *mut u32, padded: usize) {

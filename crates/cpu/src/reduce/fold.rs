@@ -80,7 +80,7 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
 
 /// [`Fold::shortest_run`] of sums.
 fn shortest_sum(dtype: DType, dense: bool) -> usize {
-    /// What [`add_runs`] takes as long for as the columns of a transposition.
+    /// Elements of a row for which [`add_runs`] takes as long as a transposition and its columns.
     const RUN_OF_ITS_OWN: usize = 24;
     match dtype {
         DType::F32 | DType::F64 if level() == Level::Avx512 => RUN_OF_ITS_OWN,

@@ -181,7 +181,7 @@ trait Reducer: Sync {
     fn state_size(&self) -> usize;
     /// The most columns in a block.
     fn tile(&self) -> usize;
-    /// [`long_row`], where this operation differs.
+    /// [`long_row`], unless this operation has a limit of its own, for four rows or more.
     fn shortest_run(&self, dense: bool) -> usize {
         long_row(dense)
     }

@@ -1,6 +1,6 @@
 //! The walk of a reduction: merges and orders dimensions, cuts tiles and pieces, feeds blocks to the reducer.
 
-use super::{Block, KeptDim, Operand, Output, ReducedDim, Reducer};
+use super::{Block, KeptDim, Operand, Output, ReducedDim, Reducer, long_row};
 use crate::copy::{CastStrip, Matrix, Shared, cast_strip, transpose};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
@@ -32,6 +32,9 @@ const PIECE_ROWS: usize = 256;
 
 /// Elements of work worth a parallel task.
 const TASK: usize = 1 << 15;
+
+/// Runs that [`Reducer::shortest_run`] counts on.
+const SEVERAL: usize = 4;
 
 /// The fewest columns that rows are transposed to: so many are folded together in registers.
 const TURNED_COLUMNS: usize = 64;
@@ -99,9 +102,12 @@ impl<'a> Plan<'a> {
         let none_reduced = Reduced { size: 1, stride: 0, step: 0 };
         let (col_stride, row_stride) =
             (kept.first().map_or(isize::MAX, |d| d.stride.abs()), reduced.first().map(|d| d.stride.abs()));
+        // Whether tiles are of several columns, which some operations have a way of their own for.
+        let several = PIECE / reduced_count.max(1) >= SEVERAL && kept.first().is_some_and(|d| d.size >= SEVERAL);
         let single = row_stride.is_some_and(|s| {
             let (n, dense) = (reduced[0].size, s == size && col_stride == reduced[0].size as isize * size);
-            s < col_stride && (kept.is_empty() || n >= reducer.shortest_run(dense))
+            let shortest = if several { reducer.shortest_run(dense) } else { long_row(dense) };
+            s < col_stride && (kept.is_empty() || n >= shortest)
         });
         let mut row_at = 0;
         if !single && let Some(c) = kept.first() {

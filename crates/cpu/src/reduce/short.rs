@@ -2,18 +2,16 @@
 //! their accumulators is shared by four. The bits are those of `fold_run`.
 
 use super::Block;
-use super::fold::{RUN, SET};
+use super::fold::{RUN, SET, Value};
 use std::arch::x86_64::*;
 
 /// Elements whose sums are `f64`.
-pub(super) trait Addend: Sized {
-    /// Whether what comes out infinite or NaN has to be added another way.
-    const NARROW: bool;
+pub(super) trait Addend: Value {
     /// The sums of the elements that lie `RUN` apart, of `SET` elements; those without a bit in `mask` are not read and count
     /// as zero.
     ///
     /// # Safety
-    /// The machine has AVX-512 (F, BW, DQ), and what is read must be valid.
+    /// The machine has AVX-512 (F, DQ), and what is read must be valid.
     unsafe fn sums(x: *const Self, mask: u64) -> [__m512d; 2];
 }
 
@@ -21,16 +19,6 @@ pub(super) trait Addend: Sized {
 #[inline(always)]
 fn part(mask: u64, at: usize) -> u16 {
     (mask >> at) as u16
-}
-
-/// Sixteen `f32` as `f64`.
-///
-/// # Safety
-/// The machine has AVX-512 DQ.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn widened(x: __m512) -> [__m512d; 2] {
-    [_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(x))]
 }
 
 /// Adds four vectors that `$load` gives for elements `0`, `RUN`, ... in pairs, as `fold_run` does.
@@ -59,17 +47,16 @@ macro_rules! in_pairs {
 }
 
 impl Addend for f32 {
-    const NARROW: bool = true;
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     unsafe fn sums(x: *const f32, mask: u64) -> [__m512d; 2] {
         // SAFETY: only elements of the mask are read.
-        unsafe { widened(in_pairs!(_mm512_add_ps, |at| _mm512_maskz_loadu_ps(part(mask, at), x.wrapping_add(at)))) }
+        let sums = unsafe { in_pairs!(_mm512_add_ps, |at| _mm512_maskz_loadu_ps(part(mask, at), x.wrapping_add(at))) };
+        [_mm512_cvtps_pd(_mm512_castps512_ps256(sums)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(sums))]
     }
 }
 
 impl Addend for f64 {
-    const NARROW: bool = false;
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn sums(x: *const f64, mask: u64) -> [__m512d; 2] {
@@ -91,7 +78,7 @@ impl Addend for f64 {
 /// # Safety
 /// As [`add_runs`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
 unsafe fn lanes<T: Addend>(x: *const T, n: usize, last: u64) -> __m256d {
     let (mut low, mut high) = (_mm512_setzero_pd(), _mm512_setzero_pd());
     let mut at = 0;
@@ -115,8 +102,8 @@ unsafe fn lanes<T: Addend>(x: *const T, n: usize, last: u64) -> __m256d {
 /// to be added another way. Gives how many it did.
 ///
 /// # Safety
-/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX-512 (F, BW, DQ, VL).
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX-512 (F, DQ, VL).
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
 pub(super) unsafe fn add_runs<T: Addend>(b: &Block, first: usize, states: *mut f64) -> usize {
     let n = b.rows;
     let last = u64::MAX << ((SET - n % SET) % SET);
@@ -134,6 +121,7 @@ pub(super) unsafe fn add_runs<T: Addend>(b: &Block, first: usize, states: *mut f
             let rs = _mm256_add_pd(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
             let sums = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_hadd_pd(pq, rs));
             let infinite = _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(sums, sums), sums);
+            // (Terms that were added as `f32` may have overflowed.)
             if T::NARROW && infinite != 0 {
                 break;
             }

@@ -249,6 +249,7 @@ fn convolution_run(
     if outs[0].numel() == 0 {
         return Ok(());
     }
+    c.shape.check_memory(c.transposed)?;
     write_dense(&outs[0], c.format, |out| {
         let storages = [(x.storage(), false), (w.storage(), false), (out.storage(), true)];
         let _locks = LockSet::new(storages.into_iter().chain(bias.iter().map(|b| (b.storage(), false))))?;
@@ -326,6 +327,7 @@ fn input_gradient_run(
     if g.numel() == 0 {
         return outs[0].zero_().map(drop);
     }
+    c.shape.check_memory(!c.transposed)?;
     let (g, w) = (g.contiguous_in(c.format)?, w.contiguous()?);
     write_dense(&outs[0], c.format, |out| {
         let _locks = LockSet::new([(g.storage(), false), (w.storage(), false), (out.storage(), true)])?;
@@ -386,6 +388,7 @@ fn weight_gradient_run(
     if g.numel() == 0 {
         return outs[0].zero_().map(drop);
     }
+    c.shape.check_memory(false)?;
     let (g, x) = (g.contiguous_in(c.format)?, x.contiguous_in(c.format)?);
     write_dense(&outs[0], MemoryFormat::Contiguous, |out| {
         let _locks = LockSet::new([(g.storage(), false), (x.storage(), false), (out.storage(), true)])?;
