@@ -10,7 +10,7 @@
 //!
 //! Note [Staggered blocks]: processors tell loads from earlier stores by the last twelve bits of their addresses before they
 //! know the rest. Arrays that begin at the same place of a page, as mappings do, therefore seem to overlap in every loop over
-//! them, and loads wait for stores that do not concern them: a step of Adam over five million parameters takes 1.5 times as
+//! them, and loads wait for stores that do not concern them: a step of Adam over 1.3 million parameters takes 1.5 times as
 //! long. So large blocks begin at different places of their first page.
 //!
 //! `deallocate` is told the size, so blocks have no headers, and a block may be freed on any thread.

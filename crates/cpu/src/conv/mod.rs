@@ -210,7 +210,8 @@ impl ConvShape {
         let channels = self.in_channels.max(self.out_channels) / self.groups;
         let roughly = (0..3).fold(channels.saturating_mul(8), |bytes, a| {
             let positions = self.input[a].max(self.output[a]).min(POSITIONS);
-            bytes.saturating_mul(self.dilation[a] * (self.kernel[a] - 1) + self.stride[a].saturating_mul(positions) + 1)
+            let taps = self.dilation[a] * (self.kernel[a] - 1) + 1;
+            bytes.saturating_mul(self.stride[a].saturating_mul(positions).saturating_add(taps))
         });
         if roughly <= FEW {
             return Ok(());

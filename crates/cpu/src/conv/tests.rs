@@ -401,6 +401,8 @@ fn taps_too_far_apart() {
     assert!(refused(wide, false));
     let strided = new(1, 4, [1; 3], [1, far, far], [0, far, far], [1; 3]).unwrap();
     assert!(refused(strided.channels_last(), false) && !refused(strided, false));
+    let once = new(1, 4, [1; 3], [1, 1 << 62, 1 << 62], [0; 3], [1; 3]).unwrap();
+    assert!(once.output == [1; 3] && !refused(once, false));
     // Channels are laid out a few at a time, and the transpose's taps are nearer by the stride.
     let dilated = new(512, 2001, [1, 3, 3], [1; 3], [0, 1000, 1000], [1, 1000, 1000]).unwrap();
     assert!(!refused(dilated, false));
