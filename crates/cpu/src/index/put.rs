@@ -8,11 +8,13 @@ use crate::buffer::Buffer;
 use crate::copy::{copy_strided, prefetch};
 use crate::math::select;
 use flambeau_base::iter::Iter;
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
 
-/// Elements that are worth a piece of work, and columns of one: narrower parts of rows cost more to fetch.
-const PIECE: usize = 1 << 20;
+/// Elements that are worth a piece of work, where its indices are its own or all pieces read the same; and columns of a
+/// piece of rows: narrower parts cost more to fetch.
+const OWN_PIECE: usize = 1 << 15;
+const SHARED_PIECE: usize = 1 << 17;
 const NARROW: usize = 256;
 
 /// How values that hit one element are combined.
@@ -273,9 +275,13 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     let last = ordered.pop();
     let outer_count: usize = ordered.iter().map(|o| o.size).product();
     let in_order = outer_count * last.as_ref().map_or(1, |l| l.size);
-    // At most 16 pieces, none narrow: every piece reads all indices, and parts of all rows.
     let columns = it.numel();
-    let grain = columns.div_ceil(16).max(PIECE / in_order).max(NARROW);
+    let own = free[2..].iter().all(|strides| strides.first().is_some_and(|&s| s != 0));
+    let far = free[0].last().is_some_and(|s| s.unsigned_abs() >= 64);
+    let (worth, narrow) = (if own { OWN_PIECE } else { SHARED_PIECE }, if far { 1 } else { NARROW });
+    // All pieces of near columns visit all rows, and may read all indices: one for a thread.
+    let pieces = num_threads() * if far { 4 } else { 1 };
+    let grain = columns.div_ceil(pieces).max(worth / in_order).max(narrow);
     // One strip with the addresses `p`, strides `s` and `n` elements, several times if there is one index.
     let run = |p: &[*mut u8], s: &[isize], n: usize, times: Times| {
         // SAFETY: a strip of the caller's operands; indices are in range.
