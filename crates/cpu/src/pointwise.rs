@@ -4,6 +4,7 @@
 //! elements to one. [`strip`] turns it into a loop for one instruction set. That loop is all that is compiled per
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
+mod expand;
 mod pairs;
 mod turned;
 
@@ -423,8 +424,19 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     }
     let walk =
         |rows: &Rows| turned.as_ref().map_or_else(|| iter.for_each_rows(rows), |turned| turned.for_each_rows(rows));
+    let expands = |strides: [&[isize]; 2], counts: [usize; 2], converted: bool| {
+        counts[1] > 1 && turned.is_none() && expand::fits(strides, counts, &elements, converted)
+    };
     if converts.iter().all(Option::is_none) {
         return walk(&|data, [inner, outer], [count, rows]| {
+            if expands([inner, outer], [count, rows], false) {
+                // SAFETY: the iterator hands out elements within the operands, which are of the strip's dtypes.
+                return unsafe {
+                    expand::run(data, [inner, outer], [count, rows], &elements, &|data, strides, count| {
+                        (strip.run)(strip_args(data, strides, count, params, streams))
+                    })
+                };
+            }
             let mut args = strip_args(data, inner, count, params, streams);
             if strip.rows {
                 args.rows = rows;
@@ -465,6 +477,10 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         unsafe { converted(strip, params, &converts[..n], &sizes_of, data, strides, count) }
     };
     walk(&|data, [inner, outer], [count, rows]| {
+        if expands([inner, outer], [count, rows], true) {
+            // SAFETY: the iterator hands out elements within the operands.
+            return unsafe { expand::run(data, [inner, outer], [count, rows], &elements, &one_row) };
+        }
         let mut at: smallvec::SmallVec<[*mut u8; MAX_OPERANDS]> = data.into();
         for row in 0..rows {
             if row > 0 {

@@ -109,7 +109,8 @@ unsafe fn add_runs<I: Isa, T: Element, S>(b: &Block, first: usize, states: *mut 
     0
 }
 
-/// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`.
+/// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`, for extremes `u8` and
+/// `i32` too.
 pub(super) trait Value: Element + PartialOrd {
     /// Sums and products: `f64` for floats, and wrapping `i64` for integers.
     type Sum: Value<Sum = Self::Sum>;
@@ -151,37 +152,29 @@ macro_rules! float_value {
 }
 float_value!(f32: true, f64: false);
 
-impl Value for i64 {
-    type Sum = i64;
-    const NARROW: bool = false;
-    const ZERO: i64 = 0;
-    const ONE: i64 = 1;
-    const HIGHEST: i64 = i64::MAX;
-    const LOWEST: i64 = i64::MIN;
-    #[inline(always)]
-    fn widen(self) -> i64 {
-        self
-    }
-    #[inline(always)]
-    fn plus(self, other: i64) -> i64 {
-        self.wrapping_add(other)
-    }
-    #[inline(always)]
-    fn times(self, other: i64) -> i64 {
-        self.wrapping_mul(other)
-    }
-    #[inline(always)]
-    fn nan(self) -> bool {
-        false
-    }
-    #[inline(always)]
-    fn magnitude(self) -> i64 {
-        self.wrapping_abs()
-    }
-    #[inline(always)]
-    fn finite(self) -> bool {
-        true
-    }
+macro_rules! integer_value {
+    ($($t:ty),*) => { $(
+        impl Value for $t {
+            type Sum = i64;
+            const NARROW: bool = false;
+            const ZERO: $t = 0;
+            const ONE: $t = 1;
+            const HIGHEST: $t = <$t>::MAX;
+            const LOWEST: $t = <$t>::MIN;
+            #[inline(always)] fn widen(self) -> i64 { i64::from(self) }
+            #[inline(always)] fn plus(self, other: $t) -> $t { self.wrapping_add(other) }
+            #[inline(always)] fn times(self, other: $t) -> $t { self.wrapping_mul(other) }
+            #[inline(always)] fn nan(self) -> bool { false }
+            #[inline(always)] #[allow(clippy::unnecessary_cast)] fn magnitude(self) -> $t { magnitude(self as i64) as $t }
+            #[inline(always)] fn finite(self) -> bool { true }
+        }
+    )* };
+}
+integer_value!(u8, i32, i64);
+
+#[inline(always)]
+fn magnitude(x: i64) -> i64 {
+    x.wrapping_abs()
 }
 
 /// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, an element that adds

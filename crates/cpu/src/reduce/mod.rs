@@ -1,8 +1,9 @@
 //! Reductions over strided memory: sums, products, extremes, norms, moments.
 //!
 //! [`reduce`] plans a walk (below, compiled once for all operations) and hands dense blocks to a [`Reducer`], whose
-//! inner loops run on three element types only: `f32` (halves too), `f64`, and `i64` (every integer and `bool`). Blocks
-//! of another dtype, or without unit stride, are first converted or gathered into a buffer that stays in L1.
+//! inner loops run on few element types: `f32` (halves too), `f64`, and `i64` (every integer and `bool`); extremes of small
+//! integers on `u8` and `i32`. Blocks of another dtype, or without unit stride, are first converted or gathered into a
+//! buffer that stays in L1.
 //!
 //! The walk always puts contiguous elements innermost, whether they are kept (then columns are folded side by side) or
 //! reduced (then a row's elements are dealt to many accumulators). Work is split by size alone: long reductions into
@@ -339,6 +340,8 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
             }
         };
     }
+    // Whether extremes are found in 32 bits.
+    let in_words = matches!(source, DType::I8 | DType::I16 | DType::U16 | DType::I32);
     let n = count as f64;
     match op {
         Reduction::Sum | Reduction::NanSum if out == DType::Bool => reducer(Reduction::Any, source, out, count),
@@ -359,6 +362,10 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::Product => {
             (float_domain!(float, T => Box::new(Simple::new(Product::<T>::NEW, identity::<f64>))), Load::Cast)
         }
+        Reduction::Max if source == DType::U8 => (Box::new(Simple::new(Max::<u8>::NEW, identity::<u8>)), Load::Cast),
+        Reduction::Min if source == DType::U8 => (Box::new(Simple::new(Min::<u8>::NEW, identity::<u8>)), Load::Cast),
+        Reduction::Max if in_words => (Box::new(Simple::new(Max::<i32>::NEW, identity::<i32>)), Load::Cast),
+        Reduction::Min if in_words => (Box::new(Simple::new(Min::<i32>::NEW, identity::<i32>)), Load::Cast),
         Reduction::Max if natural == DType::I64 => (Box::new(Simple::new(Max::<i64>::NEW, restore)), order_load),
         Reduction::Min if natural == DType::I64 => (Box::new(Simple::new(Min::<i64>::NEW, restore)), order_load),
         Reduction::Max => {
@@ -378,6 +385,13 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         }
         Reduction::MinWithIndex | Reduction::ArgMin => {
             (float_domain!(natural, T => Box::new(Extreme::new(Min::<T>::NEW, identity::<T>))), Load::Cast)
+        }
+        // A byte is not zero where the largest is not, or the smallest.
+        Reduction::Any if source == DType::U8 => {
+            (Box::new(Simple::new(Max::<u8>::NEW, |x: u8| u8::from(x != 0))), Load::Cast)
+        }
+        Reduction::All if source == DType::U8 => {
+            (Box::new(Simple::new(Min::<u8>::NEW, |x: u8| u8::from(x != 0))), Load::Cast)
         }
         Reduction::Any => counted!(|c: i64| (c != 0) as i64),
         Reduction::All => {

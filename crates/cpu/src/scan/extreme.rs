@@ -2,7 +2,8 @@
 
 use super::Lines;
 use crate::copy::Shared;
-use flambeau_base::{DType, dispatch};
+use flambeau_base::halves::{bf16_to_f32, f16_to_f32};
+use flambeau_base::{Bool, DType, bf16, dispatch, f16};
 
 /// Running maxima (`greatest`) or minima along `dim`, and where they are. Among equal values the last wins, and a NaN
 /// stays, as in PyTorch. Operands are addresses and strides in bytes; the indices are `i64`.
@@ -42,22 +43,45 @@ pub unsafe fn cumulative_extreme(
     });
 }
 
+/// An element, and what it is compared by: comparing halves themselves takes several times as long.
+trait Ordered: Copy {
+    type Key: PartialOrd + Copy;
+    fn key(self) -> Self::Key;
+}
+
+macro_rules! ordered {
+    ($($t:ty => $key:ty: |$x:ident| $by:expr;)*) => { $(
+        impl Ordered for $t {
+            type Key = $key;
+            #[inline(always)]
+            fn key(self) -> $key { let $x = self; $by }
+        }
+    )* };
+}
+ordered! {
+    Bool => Bool: |x| x;
+    u8 => u8: |x| x; u16 => u16: |x| x; u32 => u32: |x| x; u64 => u64: |x| x;
+    i8 => i8: |x| x; i16 => i16: |x| x; i32 => i32: |x| x; i64 => i64: |x| x;
+    f16 => f32: |x| f16_to_f32(x); bf16 => f32: |x| bf16_to_f32(x); f32 => f32: |x| x; f64 => f64: |x| x;
+}
+
 /// Whether `x` replaces `best`.
 #[inline(always)]
 #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
-fn replaces<T: PartialOrd + Copy>(greatest: bool, x: T, best: T) -> bool {
-    x != x || (best == best && if greatest { x >= best } else { x <= best })
+fn replaces<K: PartialOrd + Copy>(greatest: bool, x: K, best: K) -> bool {
+    (x != x) | ((best == best) & if greatest { x >= best } else { x <= best })
 }
 
-unsafe fn one_line<T: PartialOrd + Copy>(greatest: bool, p: [*mut u8; 3], along: &[isize], n: usize) {
+unsafe fn one_line<T: Ordered>(greatest: bool, p: [*mut u8; 3], along: &[isize], n: usize) {
     // SAFETY: `n` elements of each operand by the caller's contract.
     unsafe {
         let mut best = p[2].cast::<T>().read_unaligned();
+        let mut key = best.key();
         let mut at = 0;
         for i in 0..n as isize {
             let x = p[2].offset(i * along[2]).cast::<T>().read_unaligned();
-            if replaces(greatest, x, best) {
-                (best, at) = (x, i as i64);
+            if replaces(greatest, x.key(), key) {
+                (best, key, at) = (x, x.key(), i as i64);
             }
             p[0].offset(i * along[0]).cast::<T>().write_unaligned(best);
             p[1].offset(i * along[1]).cast::<i64>().write_unaligned(at);
@@ -66,7 +90,7 @@ unsafe fn one_line<T: PartialOrd + Copy>(greatest: bool, p: [*mut u8; 3], along:
 }
 
 /// Row by row: the previous row of the outputs is the state.
-unsafe fn side_by_side<T: PartialOrd + Copy>(
+unsafe fn side_by_side<T: Ordered>(
     greatest: bool,
     p: &[*mut u8],
     s: &[isize],
@@ -87,7 +111,7 @@ unsafe fn side_by_side<T: PartialOrd + Copy>(
                 } else {
                     (at(0, before, j).cast::<T>().read_unaligned(), at(1, before, j).cast::<i64>().read_unaligned())
                 };
-                let replace = replaces(greatest, x, best);
+                let replace = replaces(greatest, x.key(), best.key());
                 at(0, i, j).cast::<T>().write_unaligned(if replace { x } else { best });
                 at(1, i, j).cast::<i64>().write_unaligned(if replace { i as i64 } else { from });
             }

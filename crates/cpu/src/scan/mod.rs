@@ -1,9 +1,10 @@
 //! Running totals: cumsum, cumprod, logcumsumexp, cummax, cummin.
 //!
-//! A source of another dtype or with gaps is cast into the destination (or a block on the stack, when that is strided)
-//! and scanned in place there, so the kernels see contiguous data of one dtype. Lines that lie next to each other are
-//! scanned side by side, a row of accumulators at a time; a long line alone is cut into fixed pieces whose totals are
-//! carried in order. No result depends on the number of threads.
+//! A source of another dtype or with gaps is cast into the destination (or a block on the stack, when that is strided or
+//! of halves, which are scanned as `f32`) and scanned in place there, so the kernels see contiguous data of one dtype.
+//! Lines that lie next to each other are scanned side by side, a row of accumulators at a time, short lines that lie end
+//! to end several at a time; a long line alone is cut into fixed pieces whose totals are carried in order. No result
+//! depends on the number of threads.
 //!
 //! As in PyTorch, sums and products of `f32` (here also of halves) accumulate in `f64`, those of complex64 in complex128.
 
@@ -12,10 +13,11 @@ mod extreme;
 
 pub use extreme::cumulative_extreme;
 
-use crate::copy::{CastStrip, Shared, cast_strip, cast_strip_of_size};
+use crate::copy::{CastStrip, Shared, cast_strip};
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::{num_threads, parallel_for};
-use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
+use flambeau_base::{Bool, Complex, DType, Element, dispatch};
+use std::mem::MaybeUninit;
 
 /// What a scan accumulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +32,19 @@ pub enum ScanOp {
 
 /// Lines scanned side by side: their accumulators (at most 16 bytes each) take 2 KiB.
 const WIDTH: usize = 128;
-/// Elements of a line scanned at a time when the destination is strided.
+/// Elements of a line scanned at a time when they are not scanned where they lie.
 const BLOCK: usize = 512;
+/// The longest line of which several are scanned together.
+const SHORT: usize = 128;
 /// Elements of one piece of a long line.
 const PIECE: usize = 1 << 16;
 
 /// Element `i` of `dst` becomes the accumulator combined with elements `..= i` of `src`, for `n` contiguous elements of
 /// one dtype; the two may be the same.
 type Line = unsafe fn(src: *const u8, dst: *mut u8, n: usize, accumulator: *mut u8);
+
+/// As [`Line`], for each of the second count of lines with as many elements as the first says, which follow one another.
+type Lined = unsafe fn(src: *const u8, dst: *mut u8, n: usize, count: usize);
 
 /// The kernels of one (operator, dtype).
 #[derive(Clone, Copy)]
@@ -46,6 +53,8 @@ struct Kernels {
     line: Line,
     /// Across lines, one accumulator each.
     row: Line,
+    /// Along a number of lines that lie end to end, where there is such a kernel.
+    lines: Option<Lined>,
     /// Only the accumulator.
     total: unsafe fn(src: *const u8, n: usize, accumulator: *mut u8),
     /// Combines the second accumulator into the first.
@@ -70,8 +79,15 @@ pub unsafe fn scan(
     if sizes.contains(&0) {
         return;
     }
-    let kernels = kernels(op, dst.2);
-    let job = Job { kernels, cast: cast_strip(src.2, dst.2), same: src.2 == dst.2, size: dst.2.size() };
+    let work = if matches!(dst.2, DType::F16 | DType::BF16) { DType::F32 } else { dst.2 };
+    let job = Job {
+        kernels: kernels(op, work),
+        cast: (src.2 != dst.2).then(|| cast_strip(src.2, dst.2)),
+        widen: (work != dst.2).then(|| cast_strip(dst.2, work)),
+        store: cast_strip(work, dst.2),
+        size: dst.2.size(),
+        work: work.size(),
+    };
     let lines = Lines::new(sizes, dim, &[(dst.0, dst.1), (src.0.cast_mut(), src.1)]);
     let n = lines.length;
     // Pieces cost a second pass: integers, whose bits are the same either way, need several threads to gain by it.
@@ -91,10 +107,12 @@ pub unsafe fn scan(
         unsafe {
             if s[0].unsigned_abs() < lines.along[0].unsigned_abs() && count >= 4 {
                 job.side_by_side(p, s, &lines.along, count, n);
+            } else if n <= SHORT && count > 1 && job.end_to_end(s, &lines.along, n) && job.kernels.lines.is_some() {
+                job.short_lines(p, &lines.along, count, n);
             } else {
                 for i in 0..count as isize {
                     let mut accumulator = Room([0; 2]);
-                    (kernels.start)(accumulator.address());
+                    (job.kernels.start)(accumulator.address());
                     let line = [p[0].offset(i * s[0]), p[1].offset(i * s[1])];
                     job.line(line[0], line[1], &lines.along, n, accumulator.address());
                 }
@@ -146,43 +164,99 @@ impl Room {
     }
 }
 
+/// Memory on the stack for a block, not cleared: most lines are shorter.
+struct Block(MaybeUninit<[Room; BLOCK]>);
+
+impl Block {
+    fn new() -> Block {
+        Block(MaybeUninit::uninit())
+    }
+    fn address(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
 struct Job {
     kernels: Kernels,
-    cast: CastStrip,
-    /// Whether the source has the destination's dtype already.
-    same: bool,
-    /// Bytes of a destination element.
+    /// To the destination's dtype, where the source is of another.
+    cast: Option<CastStrip>,
+    /// From the destination's dtype to the one that is scanned, if that is another; and back.
+    widen: Option<CastStrip>,
+    store: CastStrip,
+    /// Bytes of a destination element, and of one that is scanned.
     size: usize,
+    work: usize,
 }
 
 impl Job {
-    /// `n` elements of the source as contiguous ones of the destination's dtype: the source itself, or cast into `room`.
+    /// `n` elements of the source, [`BLOCK`] at most unless that is `room`'s own, as contiguous ones of the dtype that is
+    /// scanned: the source itself, or cast into `room`.
     unsafe fn contiguous(&self, src: *const u8, stride: isize, room: *mut u8, n: usize) -> *const u8 {
-        if self.same && stride == self.size as isize {
-            return src;
+        let (size, work) = (self.size as isize, self.work as isize);
+        // SAFETY: the caller's elements and room for them; the block holds `n` halves.
+        unsafe {
+            match (self.cast, self.widen) {
+                (None, None) if stride == size => return src,
+                (None, None) => (self.store)(src, stride, room, work, n),
+                (Some(cast), None) => cast(src, stride, room, work, n),
+                (None, Some(widen)) => widen(src, stride, room, work, n),
+                (Some(cast), Some(widen)) => {
+                    let mut halves = [MaybeUninit::<u16>::uninit(); BLOCK];
+                    let halves = halves.as_mut_ptr().cast();
+                    cast(src, stride, halves, size, n);
+                    widen(halves, size, room, work, n);
+                }
+            }
         }
-        // SAFETY: the caller's elements and room for them.
-        unsafe { (self.cast)(src, stride, room, self.size as isize, n) };
         room
+    }
+
+    /// Whether elements are scanned where the destination lies, if they are that far apart.
+    fn in_place(&self, stride: isize) -> bool {
+        self.widen.is_none() && stride == self.size as isize
+    }
+
+    /// Whether contiguous lines of `n` elements follow one another, in the destination and in the source.
+    fn end_to_end(&self, lines: &[isize], along: &[isize], n: usize) -> bool {
+        along[0] == self.size as isize && (0..2).all(|k| lines[k] == along[k] * n as isize)
+    }
+
+    /// `count` lines of `n` elements, [`SHORT`] at most, that lie [`Job::end_to_end`].
+    unsafe fn short_lines(&self, p: &[*mut u8], along: &[isize], count: usize, n: usize) {
+        let Some(scan) = self.kernels.lines else { return };
+        let mut block = Block::new();
+        let (at_once, in_place) = (BLOCK / n, self.in_place(along[0]));
+        for first in (0..count).step_by(at_once) {
+            let lines = at_once.min(count - first);
+            let at = (first * n) as isize;
+            // SAFETY: lines of the caller's; the block holds as many elements.
+            unsafe {
+                let (dst, src) = (p[0].offset(at * along[0]), p[1].offset(at * along[1]));
+                let work = if in_place { dst } else { block.address() };
+                let from = self.contiguous(src, along[1], work, lines * n);
+                scan(from, work, n, lines);
+                if !in_place {
+                    (self.store)(work, self.work as isize, dst, along[0], lines * n);
+                }
+            }
+        }
     }
 
     /// One line of `n` elements, continuing from the accumulator.
     unsafe fn line(&self, dst: *mut u8, src: *const u8, along: &[isize], n: usize, accumulator: *mut u8) {
-        let size = self.size as isize;
-        let mut block = [0u64; 2 * BLOCK];
-        let block = block.as_mut_ptr().cast::<u8>();
-        let store = cast_strip_of_size(self.size);
+        let mut block = Block::new();
+        let in_place = self.in_place(along[0]);
         for start in (0..n).step_by(BLOCK) {
             let count = BLOCK.min(n - start);
             let (dst, src) =
                 (dst.wrapping_offset(start as isize * along[0]), src.wrapping_offset(start as isize * along[1]));
             // SAFETY: part of the caller's line; the block holds BLOCK elements.
             unsafe {
-                let work = if along[0] == size { dst } else { block };
+                let work = if in_place { dst } else { block.address() };
                 let from = self.contiguous(src, along[1], work, count);
                 (self.kernels.line)(from, work, count, accumulator);
-                if along[0] != size {
-                    store(block, size, dst, along[0], count);
+                if !in_place {
+                    (self.store)(work, self.work as isize, dst, along[0], count);
                 }
             }
         }
@@ -190,13 +264,11 @@ impl Job {
 
     /// `count` lines that lie next to each other.
     unsafe fn side_by_side(&self, p: &[*mut u8], s: &[isize], along: &[isize], count: usize, n: usize) {
-        let size = self.size as isize;
-        let store = cast_strip_of_size(self.size);
         let mut accumulators = [const { Room([0; 2]) }; WIDTH];
         let accumulators = accumulators.as_mut_ptr().cast::<u8>();
-        let mut block = [const { Room([0; 2]) }; WIDTH];
-        let block = block.as_mut_ptr().cast::<u8>();
-        let step = accumulator_size(self.size) as isize;
+        let mut block = Block::new();
+        let in_place = self.in_place(s[0]);
+        let step = accumulator_size(self.work) as isize;
         for first in (0..count).step_by(WIDTH) {
             let width = WIDTH.min(count - first);
             for i in 0..width as isize {
@@ -206,13 +278,13 @@ impl Job {
             let mut dst = p[0].wrapping_offset(first as isize * s[0]);
             let mut src: *const u8 = p[1].wrapping_offset(first as isize * s[1]);
             for _ in 0..n {
-                // SAFETY: one row of the caller's lines.
+                // SAFETY: one row of the caller's lines; the block holds WIDTH elements.
                 unsafe {
-                    let work = if s[0] == size { dst } else { block };
+                    let work = if in_place { dst } else { block.address() };
                     let from = self.contiguous(src, s[1], work, width);
                     (self.kernels.row)(from, work, width, accumulators);
-                    if s[0] != size {
-                        store(block, size, dst, s[0], width);
+                    if !in_place {
+                        (self.store)(work, self.work as isize, dst, s[0], width);
                     }
                 }
                 dst = dst.wrapping_offset(along[0]);
@@ -229,15 +301,15 @@ impl Job {
         let shared = Shared(totals.as_mut_ptr());
         let kernels = self.kernels;
         parallel_for(n, PIECE, &|r| {
-            let mut block = [0u64; 2 * BLOCK];
-            let block = block.as_mut_ptr().cast::<u8>();
+            let mut block = Block::new();
             // SAFETY: one piece's slot and elements; the block holds BLOCK of them.
             unsafe {
                 let total = shared.get().add(r.start / PIECE + 1).cast::<u8>();
                 (kernels.start)(total);
                 for start in r.clone().step_by(BLOCK) {
                     let count = BLOCK.min(r.end - start);
-                    let from = self.contiguous(src.get().offset(start as isize * along[1]), along[1], block, count);
+                    let from =
+                        self.contiguous(src.get().offset(start as isize * along[1]), along[1], block.address(), count);
                     (kernels.total)(from, count, total);
                 }
             }
@@ -299,7 +371,7 @@ scanned! {
     Bool => i64, to_i64, from_i64;
     u8 => i64, to_i64, from_i64; u16 => i64, to_i64, from_i64; u32 => i64, to_i64, from_i64; u64 => i64, to_i64, from_i64;
     i8 => i64, to_i64, from_i64; i16 => i64, to_i64, from_i64; i32 => i64, to_i64, from_i64; i64 => i64, to_i64, from_i64;
-    f16 => f64, to_f64, from_f64; bf16 => f64, to_f64, from_f64; f32 => f64, to_f64, from_f64; f64 => f64, to_f64, from_f64;
+    f32 => f64, to_f64, from_f64; f64 => f64, to_f64, from_f64;
     Complex<f32> => Complex<f64>, to_c128, from_c128; Complex<f64> => Complex<f64>, to_c128, from_c128;
 }
 
@@ -383,17 +455,20 @@ impl Operator<Complex<f64>> for LogSumExp {
     }
 }
 
-/// The kernels for a pair, chosen once per call.
+/// The kernels for a pair, chosen once per call; `dtype` is not a half.
 fn kernels(op: ScanOp, dtype: DType) -> Kernels {
     match op {
-        ScanOp::Sum => dispatch!(dtype, T => kernels_of::<T, Sum>()),
-        ScanOp::Prod => dispatch!(dtype, T => kernels_of::<T, Prod>()),
-        ScanOp::LogSumExp => dispatch!(dtype, T in [floats] => Kernels {
+        ScanOp::Sum => dispatch!(dtype, T in [bool, ints, reals, complexes] => kernels_of::<T, Sum>();
+            else unreachable!("halves are scanned as f32")),
+        ScanOp::Prod => dispatch!(dtype, T in [bool, ints, reals, complexes] => kernels_of::<T, Prod>();
+            else unreachable!("halves are scanned as f32")),
+        ScanOp::LogSumExp => dispatch!(dtype, T in [reals] => Kernels {
                 line: exponential::line::<T>,
                 row: exponential::row::<T>,
+                lines: None,
                 ..kernels_of::<T, LogSumExp>()
             };
-            else dispatch!(dtype, T in [complexes] => kernels_of::<T, LogSumExp>();
+            else dispatch!(dtype, T in [complexes] => Kernels { lines: None, ..kernels_of::<T, LogSumExp>() };
                 else unreachable!("logcumsumexp of integers"))),
     }
 }
@@ -402,6 +477,7 @@ fn kernels_of<T: Scanned, O: Operator<T::Accumulator>>() -> Kernels {
     Kernels {
         line: line::<T, O>,
         row: row::<T, O>,
+        lines: Some(lines::<T, O>),
         total: total::<T, O>,
         join: join::<T::Accumulator, O>,
         start: start::<T::Accumulator, O>,
@@ -419,7 +495,7 @@ unsafe fn line<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mu
     unsafe {
         let mut carry = accumulator.cast::<T::Accumulator>().read();
         let mut done = 0;
-        if matches!(T::DTYPE, DType::F16 | DType::BF16 | DType::F32) {
+        if matches!(T::DTYPE, DType::F32) {
             while done + CHUNK <= n {
                 let mut part = [O::NEUTRAL; CHUNK];
                 for (i, part) in part.iter_mut().enumerate() {
@@ -440,6 +516,33 @@ unsafe fn line<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mu
             dst.add(i).write_unaligned(T::narrow(carry));
         }
         accumulator.cast::<T::Accumulator>().write(carry);
+    }
+}
+
+/// Four lines at a time: the operations of one depend on each other, those of different ones do not.
+unsafe fn lines<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mut u8, n: usize, count: usize) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+    let mut done = 0;
+    // SAFETY: `count` lines of `n` elements by the caller's contract.
+    unsafe {
+        while done + 4 <= count {
+            let (src, dst) = (src.add(done * n), dst.add(done * n));
+            let mut carry = [O::NEUTRAL; 4];
+            for i in 0..n {
+                for (l, carry) in carry.iter_mut().enumerate() {
+                    *carry = O::combine(*carry, src.add(l * n + i).read_unaligned().widen());
+                    dst.add(l * n + i).write_unaligned(T::narrow(*carry));
+                }
+            }
+            done += 4;
+        }
+        for l in done..count {
+            let mut carry = O::NEUTRAL;
+            for i in l * n..(l + 1) * n {
+                carry = O::combine(carry, src.add(i).read_unaligned().widen());
+                dst.add(i).write_unaligned(T::narrow(carry));
+            }
+        }
     }
 }
 

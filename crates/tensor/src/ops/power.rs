@@ -2,12 +2,14 @@
 
 use crate::autograd::Derivative;
 use crate::dims;
-use crate::pointwise::scalar_params;
+use crate::pointwise::{map_one, scalar_params};
 use crate::promotion::{Promotion, result_type, result_type_with};
 use crate::samples::{Maker, Sample};
 use crate::value::Operand;
 use crate::{Body, DType, Error, IntoOperand, Op, OwnedOperand, Result, Scalar, Tensor, backward, ensure, sample};
-use flambeau_cpu::math::complex;
+use flambeau_base::Element;
+use flambeau_cpu::math::{Isa, complex, level};
+use flambeau_cpu::pointwise::{MAX_PARAMS, Map, strip};
 
 // ---- pow ----------------------------------------------------------------------------------------
 
@@ -95,22 +97,50 @@ op! {
     ulp: 4.0;
 }
 
-/// Small whole exponents are products; everything else, and every change of dtype, is the general power.
+/// The third power of each element, multiplied in this order.
+struct Cube;
+impl<T: Element + std::ops::Mul<Output = T>> Map<T, 1> for Cube {
+    type Out = T;
+    const PARAMS: bool = false;
+    #[inline(always)]
+    fn map<I: Isa>([x]: [T; 1], _: &[T; MAX_PARAMS]) -> T {
+        x * x * x
+    }
+}
+
+/// Every factor rounded, as PyTorch has it; in one pass where nothing is rounded between them.
+fn cube(x: &Tensor) -> Result<Tensor> {
+    match x.dtype() {
+        DType::F32 if x.device().is_cpu() => map_one(strip::<Cube, f32, 1>(level()), x),
+        DType::F64 if x.device().is_cpu() => map_one(strip::<Cube, f64, 1>(level()), x),
+        _ => x.mul(x)?.mul(x),
+    }
+}
+
+/// Small whole exponents are products, and one half is a root; everything else, and every change of dtype, is the general
+/// power. Of `float16`, PyTorch rounds only the result.
 fn pow_scalar_any(x: &Tensor, exponent: Scalar) -> Result<Tensor> {
     let dtype = result_type_with(x, exponent);
     check_exponent(dtype, exponent)?;
     if dtype == x.dtype() && !exponent.is_complex() {
         let e = exponent.to_f64();
+        let roots = dtype.is_floating_point() && dtype != DType::F16;
         if e == 0.0 {
             return x.ones_like();
         } else if e == 1.0 {
             return x.clone_in(crate::MemoryFormat::Preserve);
         } else if e == 2.0 && dtype != DType::Bool {
             return x.mul(x);
-        } else if e == 3.0 && dtype.compute() == dtype {
-            return x.mul(x)?.mul(x);
-        } else if e == -0.5 && dtype.is_floating_point() && dtype != DType::F16 {
+        } else if e == 3.0 && dtype != DType::Bool && dtype != DType::F16 {
+            return cube(x);
+        } else if e == 0.5 && roots {
+            return x.sqrt();
+        } else if e == -0.5 && roots {
             return x.rsqrt();
+        } else if e == -1.0 && roots {
+            return x.reciprocal();
+        } else if e == -2.0 && roots {
+            return x.mul(x)?.reciprocal_();
         }
     }
     pow::OP.call(&[x.into(), exponent.into()])?.one()
