@@ -1,6 +1,7 @@
 //! Rows put together from a part of each of several arrays: concatenation along an inner dimension.
 
-use super::{PIECE_BYTES, Shared, cast_strip_of_size, move_bytes};
+use super::rows::{SHORT_ROW_BYTES, copy_rows};
+use super::{PIECE_BYTES, Shared, move_bytes};
 use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::parallel::parallel_for;
 use smallvec::SmallVec;
@@ -9,91 +10,86 @@ use std::marker::PhantomData;
 /// Bytes of the rows that one array after the other is copied to: they stay in the first-level cache meanwhile.
 const BLOCK_BYTES: usize = 1 << 14;
 
-/// Parts of more bytes are left to `memcpy`.
-const LONG_PART: usize = 256;
-
 /// Rows of which fewer stay in the cache are written one after the other.
 const FEW_ROWS: usize = 8;
 
-/// Writes `rows` contiguous rows, each of a part of every array: `parts` has an array's address and the bytes of one of
-/// its parts, which lie end to end.
+/// A part of every row: the address of the first, its bytes, and the distance to the next row's.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The address of the first row's.
+    pub data: *const u8,
+    /// How many.
+    pub bytes: usize,
+    /// From row to row, in bytes.
+    pub step: isize,
+}
+
+// SAFETY: what it points to is only read, and the caller of [`join_rows`] vouches for it.
+unsafe impl Sync for Part {}
+
+impl Part {
+    /// The parts of the rows from `row` on.
+    fn from_row(self, row: usize) -> Part {
+        Part { data: self.data.wrapping_offset(row as isize * self.step), ..self }
+    }
+}
+
+/// Writes `rows` contiguous rows, each of a part of every array.
 ///
 /// # Safety
 /// Each array must be valid for `rows` parts, and `to` for `rows` rows; they must not overlap.
-pub unsafe fn join_rows(to: *mut u8, parts: &[(*const u8, usize)], rows: usize) {
-    let row: usize = parts.iter().map(|part| part.1).sum();
+pub unsafe fn join_rows(to: *mut u8, parts: &[Part], rows: usize) {
+    let row: usize = parts.iter().map(|part| part.bytes).sum();
     if row == 0 {
         return;
     }
     let to = Shared(to);
-    let parts: SmallVec<[(Shared<u8>, usize); 8]> = parts.iter().map(|p| (Shared(p.0.cast_mut()), p.1)).collect();
     parallel_for(rows, (PIECE_BYTES / row).max(1), &|range| {
-        let from: SmallVec<[(*const u8, usize); 8]> =
-            parts.iter().map(|p| (p.0.get().wrapping_add(range.start * p.1).cast_const(), p.1)).collect();
+        let from: SmallVec<[Part; 8]> = parts.iter().map(|part| part.from_row(range.start)).collect();
         // SAFETY: rows `range` of the caller's arrays; no other piece writes to them.
         unsafe { join_some(to.get().add(range.start * row), row, &from, range.len()) }
     });
 }
 
 /// [`join_rows`] on one thread; `row` is the sum of the parts.
-unsafe fn join_some(to: *mut u8, row: usize, parts: &[(*const u8, usize)], rows: usize) {
+unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize) {
     // SAFETY: the caller's contract.
     unsafe {
         if interleaved(to, parts, rows) {
             return;
         }
-        let block = BLOCK_BYTES / row;
-        if block < FEW_ROWS {
-            for r in 0..rows {
-                let mut at = to.add(r * row);
-                for &(from, part) in parts {
-                    move_bytes(from.add(r * part), at, part);
-                    at = at.add(part);
-                }
-            }
-            return;
-        }
+        // Long rows are written one after the other.
+        let block = match BLOCK_BYTES / row {
+            block if block < FEW_ROWS => 1,
+            block => block,
+        };
         for start in (0..rows).step_by(block) {
             let count = block.min(rows - start);
             let mut at = to.add(start * row);
-            for &(from, part) in parts {
-                copy_parts(from.add(start * part), part, at, row, count);
-                at = at.add(part);
-            }
-        }
-    }
-}
-
-/// Copies `count` parts that lie end to end to places that are `row` bytes apart.
-unsafe fn copy_parts(from: *const u8, part: usize, to: *mut u8, row: usize, count: usize) {
-    // SAFETY: the caller's parts and places.
-    unsafe {
-        if part > LONG_PART {
-            for i in 0..count {
-                move_bytes(from.add(i * part), to.add(i * row), part);
-            }
-        } else if part > 0 {
-            // One piece of a size that has instructions, or two that overlap.
-            let size = (1 << part.ilog2()).min(LONG_PART / 2);
-            let strip = cast_strip_of_size(size);
-            strip(from, part as isize, to, row as isize, count);
-            if part > size {
-                let last = part - size;
-                strip(from.add(last), part as isize, to.add(last), row as isize, count);
+            for part in parts {
+                let Part { data, bytes, step } = part.from_row(start);
+                if bytes <= SHORT_ROW_BYTES {
+                    copy_rows((data, step, at, row as isize, bytes, count));
+                } else {
+                    for i in 0..count {
+                        move_bytes(data.offset(i as isize * step), at.add(i * row), bytes);
+                    }
+                }
+                at = at.add(bytes);
             }
         }
     }
 }
 
 /// Joins parts that are one number each, of few arrays, in vectors. False if they are not.
-unsafe fn interleaved(to: *mut u8, parts: &[(*const u8, usize)], rows: usize) -> bool {
-    let size = parts[0].1;
-    if parts.iter().any(|part| part.1 != size) {
+unsafe fn interleaved(to: *mut u8, parts: &[Part], rows: usize) -> bool {
+    let size = parts[0].bytes;
+    if parts.iter().any(|part| part.bytes != size || part.step != size as isize) {
         return false;
     }
     macro_rules! of {
         ($T:ty, $N:literal) => {{
-            let from = std::array::from_fn(|k| parts[k].0.cast());
+            let from = std::array::from_fn(|k| parts[k].data.cast());
             // With wider vectors the shuffles take longer than the stores that they save.
             let interleave = entry::<Interleave<$T, $N>>(level().min(Level::Avx2));
             // SAFETY: the caller's contract: `rows` elements of each array; the machine has the level.

@@ -7,16 +7,18 @@
 mod cast;
 mod fill;
 mod join;
+mod rows;
 pub(crate) mod stream;
 pub(crate) mod transpose;
 
 pub use cast::{CastStrip, cast_strip};
 pub use fill::fill_strided;
-pub use join::join_rows;
+pub use join::{Part, join_rows};
 
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
+use rows::{RowsArgs, SHORT_ROW_BYTES, copy_rows, turn_rows};
 use transpose::block_side;
 pub(crate) use transpose::{Matrix, prefetch, transpose};
 
@@ -176,6 +178,22 @@ impl Plan {
             // SAFETY: the blocks partition the plan.
             return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose(size, m) });
         }
+        let (row, element) = (self.shape[0] * size, size as isize);
+        if self.shape.len() > 1 && row <= SHORT_ROW_BYTES {
+            // SAFETY: rows of the plan; its contract is theirs.
+            match self.strides[0] {
+                strides if strides == (element, element) => {
+                    return self.short_rows(row, &|args| unsafe { copy_rows(args) });
+                }
+                strides if strides == (element, -element) && size <= 8 => {
+                    let n = self.shape[0];
+                    return self.short_rows(row, &|args: RowsArgs| unsafe {
+                        turn_rows(size, (args.0, args.1, args.2, args.3, n, args.5))
+                    });
+                }
+                _ => {}
+            }
+        }
         // SAFETY: strips of the plan; its contract is the strip's.
         self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });
     }
@@ -243,6 +261,21 @@ impl Plan {
         }
         let fastest = (1..self.shape.len()).filter(|&d| self.strides[d].1 != 0 && self.shape[d] > 1);
         fastest.min_by_key(|&d| self.strides[d].1.unsigned_abs()).filter(|&d| self.strides[d].1.unsigned_abs() < inner)
+    }
+
+    /// Runs `copy` over all rows, of `bytes` bytes, with those at once that follow each other along the second dimension.
+    fn short_rows(&self, bytes: usize, copy: &(dyn Fn(RowsArgs) + Sync)) {
+        let rows: usize = self.shape[1..].iter().product();
+        let (inner, (ds, ss)) = (self.shape[1], self.strides[1]);
+        parallel_for(rows, (PIECE_BYTES / bytes.max(1)).max(1), &|r| {
+            let mut row = r.start;
+            while row < r.end {
+                let (dst, src) = self.at(1, row);
+                let count = (inner - row % inner).min(r.end - row);
+                copy((src, ss, dst, ds, bytes, count));
+                row += count;
+            }
+        });
     }
 
     /// Runs `strip` over every row.

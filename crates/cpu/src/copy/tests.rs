@@ -168,7 +168,8 @@ fn rows_join() {
                 .enumerate()
                 .map(|(k, w)| (0..w * rows).map(|i| (i * 7 + k * 31) as u8).collect())
                 .collect();
-            let parts: Vec<(*const u8, usize)> = arrays.iter().zip(widths).map(|(a, &w)| (a.as_ptr(), w)).collect();
+            let part = |(a, &w): (&Vec<u8>, &usize)| Part { data: a.as_ptr(), bytes: w, step: w as isize };
+            let parts: Vec<Part> = arrays.iter().zip(widths).map(part).collect();
             let wanted: Vec<u8> = (0..rows)
                 .flat_map(|r| arrays.iter().zip(widths).flat_map(move |(a, &w)| a[r * w..][..w].to_vec()))
                 .collect();
@@ -176,6 +177,38 @@ fn rows_join() {
             // SAFETY: each array holds `rows` parts, and there is room for as many rows.
             unsafe { join_rows(joined.as_mut_ptr(), &parts, rows) };
             assert_eq!(joined, wanted, "{widths:?} x {rows}");
+        }
+    }
+}
+
+/// Rows of every length about the sizes that are copied at once, apart and backwards.
+#[test]
+fn short_rows() {
+    for size in [1usize, 2, 4, 8] {
+        for n in (1..70).chain([127, 128, 129, 300]) {
+            let (rows, gap) = (9, 3);
+            let src: Vec<u8> = (0..rows * (n + gap) * size).map(|i| (i * 31 + i / 251) as u8).collect();
+            let (step, element) = (((n + gap) * size) as isize, size as isize);
+            for turned in [false, true] {
+                let dtype = [DType::U8, DType::F16, DType::F32, DType::F64][size.ilog2() as usize];
+                let mut got = vec![9u8; rows * (n + 1) * size];
+                let mut want = got.clone();
+                let first = if turned { (n - 1) * size } else { 0 };
+                // SAFETY: the buffers hold rows of `n` elements at these strides.
+                unsafe {
+                    let to = (got.as_mut_ptr(), &[((n + 1) * size) as isize, element][..], dtype);
+                    let from = [step, if turned { -element } else { element }];
+                    copy_strided(&[rows as i64, n as i64], to, (src.as_ptr().add(first), &from, dtype));
+                }
+                for (r, want) in want.chunks_exact_mut((n + 1) * size).enumerate() {
+                    for i in 0..n {
+                        let j = if turned { n - 1 - i } else { i };
+                        let from = &src[r * (n + gap) * size + j * size..][..size];
+                        want[i * size..][..size].copy_from_slice(from);
+                    }
+                }
+                assert!(got == want, "{n} elements of {size} bytes, turned {turned}");
+            }
         }
     }
 }

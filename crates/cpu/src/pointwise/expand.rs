@@ -10,6 +10,9 @@ use std::mem::MaybeUninit;
 const CONVERTED: usize = 256;
 const PLAIN: usize = 128;
 
+/// Elements that a strip is left with, after its whole chunks, from which on laying out pays where nothing is converted.
+const MANY_LEFT: usize = 12;
+
 /// Elements that a number is written as at once. What is written beyond a row is the next row's.
 const AT_ONCE: usize = 16;
 
@@ -35,7 +38,7 @@ enum Rows {
 
 /// Whether rows of `n` elements, `rows` of them, had better be laid out; `sizes` are those of the operands' elements.
 pub(super) fn fits([inner, outer]: [&[isize]; 2], [n, rows]: [usize; 2], sizes: &[usize], converted: bool) -> bool {
-    let short = if converted { n <= CONVERTED } else { n <= PLAIN && !n.is_multiple_of(32) };
+    let short = if converted { n <= CONVERTED } else { n <= PLAIN && n % 32 >= MANY_LEFT };
     short
         && n > 1
         && rows >= 4

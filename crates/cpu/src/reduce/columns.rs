@@ -6,7 +6,7 @@ use crate::copy::prefetch;
 use crate::math::{Isa, select};
 
 /// Accumulators that the elements of few columns are dealt to.
-pub(super) const LANES: usize = 128;
+pub(super) const LANES: usize = 256;
 
 /// Bytes between what is folded and what is asked for: they stay in the first-level cache.
 const AHEAD: usize = 1 << 14;
@@ -159,7 +159,7 @@ pub(super) unsafe fn fold_few<I: Isa, F: Fold>(
     let addresses = addresses[..rows.next_multiple_of(4)].as_chunks().0;
     // SAFETY: the caller's columns, and as many elements of nothing.
     unsafe {
-        if !fold_fours::<I, F, true>(f, addresses, skip, params, states) {
+        if const { !F::QUICK } || !fold_fours::<I, F, true>(f, addresses, skip, params, states) {
             fold_fours::<I, F, false>(f, addresses, skip, params, states);
         }
     }
@@ -272,12 +272,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
 pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::Param], states: &mut [F::State]) {
     let Block { rows, row_stride, cols, .. } = b;
     let x = b.data.cast::<F::In>();
-    let mut deal = 1;
-    if row_stride == cols as isize {
-        while deal * 2 * cols <= LANES && deal * 8 <= rows {
-            deal *= 2;
-        }
-    }
+    let deal = if row_stride == cols as isize { dealt(rows, cols) } else { 1 };
     let mut accumulators = const { [F::IDENTITY; LANES] };
     let mut lane_params = [params[0]; LANES];
     if deal > 1 && size_of::<F::Param>() > 0 {
@@ -302,15 +297,19 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
     if deal == 1 {
         return;
     }
-    let mut half = lanes;
-    while half > cols {
-        half /= 2;
-        let (low, high) = accumulators.split_at_mut(half);
-        for j in 0..half {
-            low[j] = f.merge(low[j], high[j]);
+    for j in 0..cols {
+        for d in 0..deal {
+            states[j] = f.merge(states[j], accumulators[d * cols + j]);
         }
     }
-    for j in 0..cols {
-        states[j] = f.merge(states[j], accumulators[j]);
-    }
+}
+
+/// How many rows are dealt to accumulators of their own: as many as waste few of the lanes that are folded together, which
+/// are whole times `LOOK`.
+fn dealt(rows: usize, cols: usize) -> usize {
+    let used = |deal: usize| deal * cols * 100 / (deal * cols).next_multiple_of(LOOK);
+    let most = (LANES / cols).min(rows / 4).max(1);
+    // Of those that are about as good, the fewest.
+    let best = (1..=most).map(used).max().unwrap_or(0);
+    (1..=most).find(|&deal| used(deal) + 3 >= best).unwrap_or(1)
 }

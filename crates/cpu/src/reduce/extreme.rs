@@ -135,7 +135,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             return;
         }
         let units = [(); TILE];
-        let narrow = b.cols < LANES && b.row_stride == b.cols as isize;
+        let narrow = b.cols < LANES / 2 && b.row_stride == b.cols as isize;
         let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
         let mut best = const { [F::IDENTITY; TILE] };
         let mut best_block = [0i32; TILE];

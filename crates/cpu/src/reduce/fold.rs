@@ -44,6 +44,8 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     const QUICK: bool = false;
     /// Whether they pay for few rows of many columns.
     const QUICK_COLUMNS: bool = Self::QUICK;
+    /// Whether few rows of many columns have a loop of their own, with accumulators in registers.
+    const FEW_ROWS: bool = Self::QUICK;
     /// Whether the quick ways do not serve this element.
     #[inline(always)]
     fn is_rare(_: Self::In) -> bool {
@@ -186,7 +188,8 @@ macro_rules! fold {
      $(; at_most $highest:expr)?
      $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
      $(; narrowly |$y:ident| $part:expr)?
-     $(; runs by $runs:ident)?) => {
+     $(; runs by $runs:ident)?
+     $(; few_rows $few:literal)?) => {
         $(#[$doc])*
         pub(super) struct $name<T>(PhantomData<T>);
         impl<T> $name<T> {
@@ -217,6 +220,7 @@ macro_rules! fold {
                 $merge
             }
             $( const HIGHEST: Level = $highest; )?
+            $( const FEW_ROWS: bool = $few; )?
             $(
                 const QUICK: bool = true;
                 #[inline(always)]
@@ -268,7 +272,8 @@ fold! {
     Sum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
     |x| x.widen(), |a, b| a.plus(b);
     narrowly |x| x;
-    runs by add_runs
+    runs by add_runs;
+    few_rows true
 }
 fold! {
     /// The sum of what is not NaN.
@@ -280,7 +285,8 @@ fold! {
     /// The product. (Zen 4 converts and multiplies in vectors of 64 bytes at two thirds of the speed of those of 32.)
     Product<T>: T::Sum = T::Sum::ONE, neutral T::ONE,
     |x| x.widen(), |a, b| a.times(b);
-    at_most Level::Avx2
+    at_most Level::Avx2;
+    few_rows true
 }
 fold! {
     /// How many are not zero (NaN is not).

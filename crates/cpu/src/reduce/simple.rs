@@ -93,7 +93,7 @@ pub(super) struct Simple<F: Fold, V, G> {
 
 impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Simple<F, V, G> {
     pub(super) fn new(fold: F, finish: G) -> Self {
-        let few = if const { F::QUICK } { Some(entry::<FewRows<F, V, G>>(level()) as _) } else { None };
+        let few = if const { F::FEW_ROWS } { Some(entry::<FewRows<F, V, G>>(level()) as _) } else { None };
         Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), few, to: PhantomData }
     }
 }

@@ -69,7 +69,7 @@ ordered! {
 #[inline(always)]
 #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
 fn replaces<K: PartialOrd + Copy>(greatest: bool, x: K, best: K) -> bool {
-    (x != x) | ((best == best) & if greatest { x >= best } else { x <= best })
+    x != x || (best == best && if greatest { x >= best } else { x <= best })
 }
 
 unsafe fn one_line<T: Ordered>(greatest: bool, p: [*mut u8; 3], along: &[isize], n: usize) {

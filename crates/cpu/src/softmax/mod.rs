@@ -219,6 +219,11 @@ impl<H: Element> RowFunction for LogSoftmaxOf<H> {
     fn scale(sum: f64) -> f64 {
         H::from_f64(H::from_f64(sum).to_f64().ln()).to_f64()
     }
+    #[inline(always)]
+    fn scale_short<I: Isa, T: Float>(sum: T) -> T {
+        let rounded = T::from_f64(H::from_f64(sum.to_f64()).to_f64());
+        T::from_f64(H::from_f64(rounded.log::<I>().to_f64()).to_f64())
+    }
 }
 
 struct SoftmaxBackward;
@@ -617,6 +622,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         let short = match dim {
             0..=16 => entry::<ShortRows<T, F, 16>>(level()),
             17..=32 => entry::<ShortRows<T, F, 32>>(level()),
+            33..=48 => entry::<ShortRows<T, F, 48>>(level()),
             _ => entry::<ShortRows<T, F, SHORT>>(level()),
         };
         let rows_per_block = SHORT_BLOCK / dim;

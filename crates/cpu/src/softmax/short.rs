@@ -8,6 +8,9 @@ use std::marker::PhantomData;
 /// The longest rows that count as short.
 pub(super) const SHORT: usize = 64;
 
+/// Rows whose sums are made use of together.
+const TOGETHER: usize = 16;
+
 /// Contiguous rows of up to `W` elements: the inputs, the output (which may be an input), the length and number of rows.
 pub(super) struct ShortRows<T, F, const W: usize>(PhantomData<(T, F)>);
 
@@ -16,37 +19,67 @@ impl<T: Float, F: RowFunction, const W: usize> Kernel for ShortRows<T, F, W> {
     type Output = ();
 
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
     unsafe fn run<I: Isa>(([a, b], out, n, rows): Self::Args) {
         let apart = !std::ptr::eq(a, out) && !std::ptr::eq(b, out);
-        for at in (0..rows * n).step_by(n) {
-            // Whole arrays may be read, and written if nobody reads there any more, where rows follow.
-            let follows = at + W <= rows * n;
-            // SAFETY: `n` elements of each row by the caller's contract, `W` where rows follow.
-            unsafe {
-                let load = |p: *const T| match follows {
-                    true => p.add(at).cast::<[T; W]>().read_unaligned(),
-                    false => {
-                        let mut x = [<T as Number>::ZERO; W];
-                        std::ptr::copy_nonoverlapping(p.add(at), x.as_mut_ptr(), n);
-                        x
-                    }
-                };
-                let result = Self::row::<I>(&load(a), &load(b), n);
-                if n == W || (follows && apart) {
-                    out.add(at).cast::<[T; W]>().write_unaligned(result);
-                } else {
-                    std::ptr::copy_nonoverlapping(result.as_ptr(), out.add(at), n);
+        // Whole arrays may be read, and written if nobody reads there any more, where rows follow.
+        let follows = |row: usize| row * n + W <= rows * n;
+        // SAFETY: `n` elements of each row by the caller's contract, `W` where rows follow.
+        let load = |p: *const T, row: usize| unsafe {
+            if follows(row) {
+                p.add(row * n).cast::<[T; W]>().read_unaligned()
+            } else {
+                let mut x = [<T as Number>::ZERO; W];
+                std::ptr::copy_nonoverlapping(p.add(row * n), x.as_mut_ptr(), n);
+                x
+            }
+        };
+        // SAFETY: as above.
+        let store = |result: [T; W], row: usize| unsafe {
+            let to = out.add(row * n);
+            if n == W || (follows(row) && apart) {
+                to.cast::<[T; W]>().write_unaligned(result);
+            } else {
+                std::ptr::copy_nonoverlapping(result.as_ptr(), to, n);
+            }
+        };
+        if F::SCALED_TERM {
+            for row in 0..rows {
+                let (_, terms) = Self::terms::<I>(&load(a, row), &load(b, row), n);
+                let scale = F::scale_short::<I, T>(joined(terms, |a, b| a + b));
+                store(terms.map(|term| term * scale), row);
+            }
+            return;
+        }
+        // What is made of the sums of several rows is made of all at once: one after the other, each would wait for the
+        // one before.
+        for first in (0..rows).step_by(TOGETHER) {
+            let count = TOGETHER.min(rows - first);
+            let (mut max, mut scale) = ([<T as Number>::ZERO; TOGETHER], [<T as Number>::ZERO; TOGETHER]);
+            for i in 0..count {
+                let (largest, terms) = Self::terms::<I>(&load(a, first + i), &load(b, first + i), n);
+                (max[i], scale[i]) = (largest, joined(terms, |a, b| a + b));
+            }
+            for scale in &mut scale {
+                *scale = F::scale_short::<I, T>(*scale);
+            }
+            for i in 0..count {
+                let (a, b) = (load(a, first + i), load(b, first + i));
+                let mut results = [<T as Number>::ZERO; W];
+                for l in 0..W {
+                    results[l] = F::apply::<I, T>(a[l], b[l], max[i], scale[i]);
                 }
+                store(results, first + i);
             }
         }
     }
 }
 
 impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
-    /// The results of the first `n` elements.
+    /// The maximum and the terms of the first `n` elements; what follows is zero.
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-    fn row<I: Isa>(a: &[T; W], b: &[T; W], n: usize) -> [T; W] {
+    fn terms<I: Isa>(a: &[T; W], b: &[T; W], n: usize) -> (T, [T; W]) {
         let zero = <T as Number>::ZERO;
         let mut max = zero;
         if F::MAX {
@@ -82,11 +115,6 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
         for l in 0..W {
             terms[l] = select(l < n, terms[l], zero);
         }
-        let scale = F::scale_short::<I, T>(joined(terms, |a, b| a + b));
-        let mut out = [zero; W];
-        for l in 0..W {
-            out[l] = if F::SCALED_TERM { terms[l] * scale } else { F::apply::<I, T>(a[l], b[l], max, scale) };
-        }
-        out
+        (max, terms)
     }
 }

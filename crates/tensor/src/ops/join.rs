@@ -8,6 +8,7 @@ use crate::{
     Body, DType, Error, MemoryFormat, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample,
 };
 use flambeau_base::storage::LockSet;
+use flambeau_cpu::copy::Part;
 
 // ---- cat ----------------------------------------------------------------------------------------
 
@@ -81,16 +82,37 @@ fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
 /// Results of fewer bytes are one row if they are joined along the outermost dim.
 const SMALL: usize = 1 << 14;
 
-/// The inputs as parts of rows: addresses, and bytes of a part. For tensors that are contiguous and of the result's
-/// dtype, where that is the order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
-fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<(*const u8, usize)>> {
-    let alike = |t: &&&Tensor| t.is_contiguous() && t.dtype() == out.dtype();
+/// The inputs as parts of rows, for tensors of the result's dtype whose parts are contiguous and equally far apart, where
+/// that is the order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
+fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<Part>> {
     let large = || out.numel() as usize * out.element_size() > SMALL;
-    if (d == 0 && large()) || !out.is_contiguous() || inputs.iter().filter(alike).count() != inputs.len() {
+    if (d == 0 && large()) || !out.is_contiguous() {
         return None;
     }
-    let part = |t: &&Tensor| t.sizes()[d..].iter().product::<i64>() as usize * t.element_size();
-    Some(inputs.iter().map(|t| (t.data_ptr().cast_const(), part(t))).collect())
+    inputs.iter().map(|t| if t.dtype() == out.dtype() { part_of_rows(t, d) } else { None }).collect()
+}
+
+/// A tensor as a part of every row: the dims from `d` on are the part, those before it the rows.
+fn part_of_rows(t: &Tensor, d: usize) -> Option<Part> {
+    let (sizes, strides) = (t.sizes(), t.strides());
+    let mut numel = 1;
+    for k in (d..t.dim()).rev() {
+        if sizes[k] != 1 && strides[k] != numel {
+            return None;
+        }
+        numel *= sizes[k];
+    }
+    let mut rows: Option<(i64, i64)> = None;
+    for k in (0..d).rev().filter(|&k| sizes[k] != 1) {
+        rows = match rows {
+            None => Some((sizes[k], strides[k])),
+            Some((n, step)) if strides[k] == n.checked_mul(step)? => Some((n * sizes[k], step)),
+            Some(_) => return None,
+        };
+    }
+    let size = t.element_size();
+    let step = rows.map_or(numel, |(_, step)| step) as isize * size as isize;
+    Some(Part { data: t.data_ptr().cast_const(), bytes: numel as usize * size, step })
 }
 
 fn cat_run(tensors: &[Tensor], dim: i64, outs: &[Tensor]) -> Result<()> {
