@@ -18,7 +18,8 @@ pub use join::{Part, join_rows};
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
-use rows::{RowsArgs, SHORT_ROW_BYTES, copy_rows, turn_rows};
+pub(crate) use rows::copy_rows;
+use rows::{RowsArgs, SHORT_ROW_BYTES, turn_rows};
 use transpose::block_side;
 pub(crate) use transpose::{Matrix, prefetch, transpose};
 
@@ -27,6 +28,9 @@ const PIECE_BYTES: usize = 1 << 18;
 
 /// Rows up to this many elements are walked two dimensions at a time.
 const SHORT_ROW: usize = 32;
+
+/// Rows up to this many elements are turned round without a call for each.
+const SHORT_TURNED: usize = 128;
 
 /// From here on, one element is better written to a row by whole cache lines.
 const LONG_ROW: usize = 64;
@@ -185,7 +189,7 @@ impl Plan {
                 strides if strides == (element, element) => {
                     return self.short_rows(row, &|args| unsafe { copy_rows(args) });
                 }
-                strides if strides == (element, -element) && size <= 8 => {
+                strides if strides == (element, -element) && size <= 8 && self.shape[0] <= SHORT_TURNED => {
                     let n = self.shape[0];
                     return self.short_rows(row, &|args: RowsArgs| unsafe {
                         turn_rows(size, (args.0, args.1, args.2, args.3, n, args.5))

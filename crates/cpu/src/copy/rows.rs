@@ -7,13 +7,13 @@ use std::marker::PhantomData;
 pub(super) const SHORT_ROW_BYTES: usize = 1024;
 
 /// Source and destination, the distances of their rows in bytes, and the length and number of rows.
-pub(super) type RowsArgs = (*const u8, isize, *mut u8, isize, usize, usize);
+pub(crate) type RowsArgs = (*const u8, isize, *mut u8, isize, usize, usize);
 
 /// Copies rows of contiguous bytes, at most [`SHORT_ROW_BYTES`].
 ///
 /// # Safety
 /// Source and destination are valid for the rows; they are the same, or do not overlap.
-pub(super) unsafe fn copy_rows(args: RowsArgs) {
+pub(crate) unsafe fn copy_rows(args: RowsArgs) {
     // SAFETY: the caller's; the machine has its level.
     unsafe { entry::<CopyRows>(level())(args) }
 }

@@ -6,7 +6,7 @@ pub mod polynomial;
 pub mod single;
 
 use super::double::{self, erfcx_positive};
-use super::poly::horner;
+use super::poly::{fma, horner};
 use super::{Baseline, Float, Isa, select};
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
 
@@ -53,9 +53,12 @@ pub fn lgamma(x: f64) -> f64 {
         // Reflection: gamma(x) gamma(-x) = -pi / (x sin(pi x)).
         return log(PI / (x * sin_pi(x)).abs()) - lgamma(-x);
     }
-    // lgamma(2 + z), to the last place also where it is near zero.
+    // lgamma(2 + z), to the last place also where it is near zero; even and odd powers side by side.
     let near_two = |z: f64| {
-        z * horner!(I, z; 0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.02058080842778457, -0.0073855510286681535, 0.002890510330738737, -0.0011927539120010226, 0.0005096695248853096, -0.00022315475074520367, 9.945750909889392e-05, -4.4926351103833334e-05, 2.050726741605779e-05, -9.438458716242811e-06, 4.374374916915131e-06, -2.0449201467015115e-06, 9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08)
+        let square = z * z;
+        let even = horner!(I, square; 0.42278433509846713, -0.06735230105319814, -0.0073855510286681535, -0.0011927539120010226, -0.00022315475074520367, -4.4926351103833334e-05, -9.438458716242811e-06, -2.0449201467015115e-06, -4.303558760359961e-07, -1.3412819758517287e-07);
+        let odd = horner!(I, square; 0.3224670334241132, 0.02058080842778457, 0.002890510330738737, 0.0005096695248853096, 9.945750909889392e-05, 2.050726741605779e-05, 4.374374916915131e-06, 9.578663334114758e-07, 2.0304806751615227e-07, 6.379047507619774e-08);
+        z * fma::<I, _>(odd, z, even)
     };
     if x < 0.5 {
         return near_two(x) - log1p(x) - log(x);

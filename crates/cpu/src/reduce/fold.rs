@@ -80,35 +80,48 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     }
 }
 
-/// [`Fold::shortest_run`] of sums.
-fn shortest_sum(dtype: DType, dense: bool) -> usize {
-    /// Elements of a row for which [`add_runs`] takes as long as a transposition and its columns.
+/// [`Fold::shortest_run`] of what [`short`] does.
+fn shortest_of_many(dense: bool) -> usize {
+    /// Elements of a row for which it takes as long as a transposition and its columns.
     const RUN_OF_ITS_OWN: usize = 24;
-    match dtype {
-        DType::F32 | DType::F64 if level() == Level::Avx512 => RUN_OF_ITS_OWN,
+    match level() {
+        Level::Avx512 => RUN_OF_ITS_OWN,
         _ => long_row(dense),
     }
 }
 
-/// [`Fold::fold_runs`] of sums.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
-unsafe fn add_runs<I: Isa, T: Element, S>(b: &Block, first: usize, states: *mut S) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    if const { matches!(I::LEVEL, Level::Avx512) } {
-        // SAFETY: the caller runs at that level, and what these are added up in is `f64`.
-        unsafe {
-            match T::DTYPE {
-                DType::F32 => return short::add_runs::<f32>(b, first, states.cast()),
-                DType::F64 => return short::add_runs::<f64>(b, first, states.cast()),
-                _ => {}
+/// [`Fold::fold_runs`] by [`short`], for each dtype that the operation is there for.
+macro_rules! short_runs {
+    ($($name:ident: $($dtype:ident $op:ty),+;)*) => { $(
+        /// Whether there is a way for that dtype, and the way.
+        struct $name;
+        impl $name {
+            fn is_for(dtype: DType) -> bool {
+                cfg!(target_arch = "x86_64") && matches!(dtype, $(DType::$dtype)|+)
+            }
+            /// # Safety
+            /// The block's columns must be runs of valid elements, with a state for each, of a dtype that it is for.
+            #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+            unsafe fn fold<S>(dtype: DType, block: &Block, first: usize, states: *mut S) -> usize {
+                #[cfg(target_arch = "x86_64")]
+                if level() == Level::Avx512 && size_of::<S>() == size_of::<f64>() {
+                    // SAFETY: the machine has that level; the rest is the caller's.
+                    unsafe {
+                        match dtype {
+                            $(DType::$dtype => return short::fold_runs::<$op>(block, first, states.cast()),)+
+                            _ => {}
+                        }
+                    }
+                }
+                0
             }
         }
-    }
-    0
+    )* };
+}
+short_runs! {
+    SumRuns: F32 short::Sum<f32>, F64 short::Sum<f64>, I64 short::Sum<i64>;
+    NanSumRuns: F32 short::NanSum<f32>, F64 short::NanSum<f64>;
+    ProductRuns: F32 short::Product<f32>, F64 short::Product<f64>, I64 short::Product<i64>;
 }
 
 /// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`, for extremes `u8` and
@@ -251,12 +264,12 @@ macro_rules! fold {
             )?
             $(
                 fn shortest_run(dense: bool) -> usize {
-                    shortest_sum($T::DTYPE, dense)
+                    if $runs::is_for($T::DTYPE) { shortest_of_many(dense) } else { long_row(dense) }
                 }
                 #[inline(always)]
                 unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut Self::State) -> usize {
                     // SAFETY: the caller's.
-                    unsafe { $runs::<I, $T, Self::State>(block, first, states) }
+                    if $runs::is_for($T::DTYPE) { unsafe { $runs::fold($T::DTYPE, block, first, states) } } else { 0 }
                 }
             )?
         }
@@ -272,20 +285,22 @@ fold! {
     Sum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
     |x| x.widen(), |a, b| a.plus(b);
     narrowly |x| x;
-    runs by add_runs;
+    runs by SumRuns;
     few_rows true
 }
 fold! {
     /// The sum of what is not NaN.
     NanSum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
     |x| select(x.nan(), T::ZERO, x).widen(), |a, b| a.plus(b);
-    narrowly |x| select(x.nan(), T::ZERO, x)
+    narrowly |x| select(x.nan(), T::ZERO, x);
+    runs by NanSumRuns
 }
 fold! {
     /// The product. (Zen 4 converts and multiplies in vectors of 64 bytes at two thirds of the speed of those of 32.)
     Product<T>: T::Sum = T::Sum::ONE, neutral T::ONE,
     |x| x.widen(), |a, b| a.times(b);
     at_most Level::Avx2;
+    runs by ProductRuns;
     few_rows true
 }
 fold! {

@@ -1,29 +1,38 @@
-//! Sums of many runs of contiguous elements with AVX-512: what short ones spend on the masks of their ends and on joining
-//! their accumulators is shared by four. The bits are those of `fold_run`.
+//! Many runs of contiguous elements with AVX-512: what short ones spend on the masks of their ends and on joining their
+//! accumulators is shared by four. The bits are those of `fold_run`.
 
 use super::Block;
 use super::fold::{RUN, SET, Value};
 use std::arch::x86_64::*;
+use std::marker::PhantomData;
 
-/// Elements whose sums are `f64`.
-pub(super) trait Addend: Value {
-    /// The sums of the elements that lie `RUN` apart, of `SET` elements; those without a bit in `mask` are not read and count
-    /// as zero.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 (F, DQ), and what is read must be valid.
-    unsafe fn sums(x: *const Self, mask: u64) -> [__m512d; 2];
+/// An operation on accumulators of eight bytes, whose vectors are written `__m512d` whatever they hold.
+///
+/// # Safety
+/// For all functions: the machine has AVX-512 (F, DQ).
+pub(super) trait Operation {
+    /// The elements.
+    type In: Value;
+    /// Whether accumulators of finite elements may be infinite, and have to be made another way then.
+    const OVERFLOWS: bool = false;
+    /// The longest runs that are faster this way.
+    const LONGEST: usize = usize::MAX;
+    /// Accumulators of nothing.
+    unsafe fn nothing() -> __m512d;
+    /// The accumulators of both.
+    unsafe fn join(a: __m512d, b: __m512d) -> __m512d;
+    /// The accumulators of the elements that lie `RUN` apart, of `SET` elements; those without a bit in `mask` are not read,
+    /// and count as nothing. What is read must be valid.
+    unsafe fn four(x: *const Self::In, mask: u64) -> [__m512d; 2];
 }
 
-/// The part of a mask for the sixteen elements from `at` on.
-#[inline(always)]
-fn part(mask: u64, at: usize) -> u16 {
-    (mask >> at) as u16
-}
+pub(super) struct Sum<T>(PhantomData<T>);
+pub(super) struct NanSum<T>(PhantomData<T>);
+pub(super) struct Product<T>(PhantomData<T>);
 
-/// Adds four vectors that `$load` gives for elements `0`, `RUN`, ... in pairs, as `fold_run` does.
+/// Joins four vectors that `$load` gives for elements `0`, `RUN`, ... in pairs, as `fold_run` does.
 macro_rules! in_pairs {
-    ($add:ident, |$at:ident| $load:expr) => {{
+    ($join:expr, |$at:ident| $load:expr) => {{
         let [a, b, c, d] = [
             {
                 let $at = 0;
@@ -42,91 +51,200 @@ macro_rules! in_pairs {
                 $load
             },
         ];
-        $add($add(a, b), $add(c, d))
+        $join($join(a, b), $join(c, d))
     }};
 }
 
-impl Addend for f32 {
+/// Operations on elements of eight bytes: nothing, the join, and what is made of elements as they are read, `$m` being the
+/// mask for them.
+macro_rules! of_eight_bytes {
+    ($($op:ty: $T:ty = $nothing:expr, |$a:ident, $b:ident| $join:expr, |$x:ident, $m:ident| $load:expr;)*) => { $(
+        impl Operation for $op {
+            type In = $T;
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn nothing() -> __m512d {
+                $nothing
+            }
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn join($a: __m512d, $b: __m512d) -> __m512d {
+                $join
+            }
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn four(x: *const $T, mask: u64) -> [__m512d; 2] {
+                // SAFETY: only elements of the mask are read.
+                unsafe {
+                    let part = |at: usize| {
+                        let ($x, $m) = (x.wrapping_add(at).cast::<f64>(), (mask >> at) as u8);
+                        $load
+                    };
+                    [
+                        in_pairs!(Self::join, |at| part(at)),
+                        in_pairs!(Self::join, |at| part(at + 8)),
+                    ]
+                }
+            }
+        }
+    )* };
+}
+
+of_eight_bytes! {
+    Sum<f64>: f64 = _mm512_setzero_pd(), |a, b| _mm512_add_pd(a, b), |x, m| _mm512_maskz_loadu_pd(m, x);
+    NanSum<f64>: f64 = _mm512_setzero_pd(), |a, b| _mm512_add_pd(a, b), |x, m| {
+        let x = _mm512_maskz_loadu_pd(m, x);
+        _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_ORD_Q>(x, x), x)
+    };
+    Product<f64>: f64 = _mm512_set1_pd(1.0), |a, b| _mm512_mul_pd(a, b),
+        |x, m| _mm512_mask_loadu_pd(_mm512_set1_pd(1.0), m, x);
+    Sum<i64>: i64 = _mm512_setzero_pd(),
+        |a, b| _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b))),
+        |x, m| _mm512_maskz_loadu_pd(m, x);
+    Product<i64>: i64 = _mm512_castsi512_pd(_mm512_set1_epi64(1)),
+        |a, b| _mm512_castsi512_pd(_mm512_mullo_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b))),
+        |x, m| _mm512_mask_loadu_pd(_mm512_castsi512_pd(_mm512_set1_epi64(1)), m, x);
+}
+
+/// The halves of a vector of `f32` in `f64`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn widened(x: __m512) -> [__m512d; 2] {
+    [_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(x))]
+}
+
+/// Sums of `f32`, four of which are added as such.
+macro_rules! narrow_sums {
+    ($($op:ty: |$x:ident| $part:expr;)*) => { $(
+        impl Operation for $op {
+            type In = f32;
+            const OVERFLOWS: bool = true;
+            #[inline]
+            #[target_feature(enable = "avx512f")]
+            unsafe fn nothing() -> __m512d {
+                _mm512_setzero_pd()
+            }
+            #[inline]
+            #[target_feature(enable = "avx512f")]
+            unsafe fn join(a: __m512d, b: __m512d) -> __m512d {
+                _mm512_add_pd(a, b)
+            }
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512dq")]
+            unsafe fn four(x: *const f32, mask: u64) -> [__m512d; 2] {
+                // SAFETY: only elements of the mask are read.
+                widened(unsafe {
+                    in_pairs!(_mm512_add_ps, |at| {
+                        let $x = _mm512_maskz_loadu_ps((mask >> at) as u16, x.wrapping_add(at));
+                        $part
+                    })
+                })
+            }
+        }
+    )* };
+}
+narrow_sums! {
+    Sum<f32>: |x| x;
+    NanSum<f32>: |x| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x);
+}
+
+impl Operation for Product<f32> {
+    type In = f32;
+    /// Beyond, what vectors of 64 bytes take longer for counts (see the fold).
+    const LONGEST: usize = 64;
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn nothing() -> __m512d {
+        _mm512_set1_pd(1.0)
+    }
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn join(a: __m512d, b: __m512d) -> __m512d {
+        _mm512_mul_pd(a, b)
+    }
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    unsafe fn sums(x: *const f32, mask: u64) -> [__m512d; 2] {
+    unsafe fn four(x: *const f32, mask: u64) -> [__m512d; 2] {
         // SAFETY: only elements of the mask are read.
-        let sums = unsafe { in_pairs!(_mm512_add_ps, |at| _mm512_maskz_loadu_ps(part(mask, at), x.wrapping_add(at))) };
-        [_mm512_cvtps_pd(_mm512_castps512_ps256(sums)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(sums))]
+        unsafe {
+            let both = |a: [__m512d; 2], b: [__m512d; 2]| [_mm512_mul_pd(a[0], b[0]), _mm512_mul_pd(a[1], b[1])];
+            in_pairs!(both, |at| {
+                let (m, x) = ((mask >> at) as u16, x.wrapping_add(at));
+                widened(_mm512_mask_loadu_ps(_mm512_set1_ps(1.0), m, x))
+            })
+        }
     }
 }
 
-impl Addend for f64 {
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn sums(x: *const f64, mask: u64) -> [__m512d; 2] {
-        // SAFETY: only elements of the mask are read.
-        unsafe {
-            let low = in_pairs!(_mm512_add_pd, |at| _mm512_maskz_loadu_pd(part(mask, at) as u8, x.wrapping_add(at)));
-            let y = x.wrapping_add(8);
-            let high = in_pairs!(_mm512_add_pd, |at| {
-                _mm512_maskz_loadu_pd((part(mask, at) >> 8) as u8, y.wrapping_add(at))
-            });
-            [low, high]
-        }
-    }
+/// [`Operation::join`] of half as many.
+///
+/// # Safety
+/// As there.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+unsafe fn join<O: Operation>(a: __m256d, b: __m256d) -> __m256d {
+    // SAFETY: the caller's.
+    _mm512_castpd512_pd256(unsafe { O::join(_mm512_castpd256_pd512(a), _mm512_castpd256_pd512(b)) })
 }
 
 /// The accumulators of a run of `n` elements, of which four are left; `last` is the mask of its last `SET` elements for those
 /// that are in no whole set.
 ///
 /// # Safety
-/// As [`add_runs`].
+/// As [`fold_runs`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-unsafe fn lanes<T: Addend>(x: *const T, n: usize, last: u64) -> __m256d {
-    let (mut low, mut high) = (_mm512_setzero_pd(), _mm512_setzero_pd());
-    let mut at = 0;
+unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: u64) -> __m256d {
     // SAFETY: elements of the run.
     unsafe {
+        let (mut low, mut high) = (O::nothing(), O::nothing());
+        let mut at = 0;
         while at + SET <= n {
-            let [a, b] = T::sums(x.wrapping_add(at), u64::MAX);
-            (low, high) = (_mm512_add_pd(low, a), _mm512_add_pd(high, b));
+            let [a, b] = O::four(x.wrapping_add(at), u64::MAX);
+            (low, high) = (O::join(low, a), O::join(high, b));
             at += SET;
         }
         if at < n {
-            let [a, b] = T::sums(x.wrapping_add(n).wrapping_sub(SET), last);
-            (low, high) = (_mm512_add_pd(low, a), _mm512_add_pd(high, b));
+            let [a, b] = O::four(x.wrapping_add(n).wrapping_sub(SET), last);
+            (low, high) = (O::join(low, a), O::join(high, b));
         }
+        let all = O::join(low, high);
+        join::<O>(_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all))
     }
-    let all = _mm512_add_pd(low, high);
-    _mm256_add_pd(_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all))
 }
 
-/// Adds the sums of a block's runs from `first` on to their states, four at a time, until less than four are left or some have
-/// to be added another way. Gives how many it did.
+/// Folds a block's runs from `first` on into their states, of eight bytes, four at a time, until less than four are left or
+/// some have to be folded another way. Gives how many it did.
 ///
 /// # Safety
 /// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX-512 (F, DQ, VL).
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-pub(super) unsafe fn add_runs<T: Addend>(b: &Block, first: usize, states: *mut f64) -> usize {
+pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *mut f64) -> usize {
     let n = b.rows;
+    if n > O::LONGEST {
+        return 0;
+    }
     let last = u64::MAX << ((SET - n % SET) % SET);
     let mut j = first;
     while j + 4 <= b.cols {
-        let x = b.data.cast::<T>().wrapping_offset(j as isize * b.col_stride);
+        let x = b.data.cast::<O::In>().wrapping_offset(j as isize * b.col_stride);
         let y = x.wrapping_offset(b.col_stride);
         let z = y.wrapping_offset(b.col_stride);
         let w = z.wrapping_offset(b.col_stride);
         // SAFETY: four runs of the block, and their states.
         unsafe {
-            let (p, q, r, s) = (lanes(x, n, last), lanes(y, n, last), lanes(z, n, last), lanes(w, n, last));
+            let (p, q) = (lanes::<O>(x, n, last), lanes::<O>(y, n, last));
+            let (r, s) = (lanes::<O>(z, n, last), lanes::<O>(w, n, last));
             // The first and third of a run's four with the second and fourth, and then those.
-            let pq = _mm256_add_pd(_mm256_permute2f128_pd::<0x20>(p, q), _mm256_permute2f128_pd::<0x31>(p, q));
-            let rs = _mm256_add_pd(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
-            let sums = _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_hadd_pd(pq, rs));
-            let infinite = _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(sums, sums), sums);
-            // (Terms that were added as `f32` may have overflowed.)
-            if T::NARROW && infinite != 0 {
+            let pq = join::<O>(_mm256_permute2f128_pd::<0x20>(p, q), _mm256_permute2f128_pd::<0x31>(p, q));
+            let rs = join::<O>(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
+            let folded = join::<O>(_mm256_unpacklo_pd(pq, rs), _mm256_unpackhi_pd(pq, rs));
+            let folded = _mm256_permute4x64_pd::<0b11_01_10_00>(folded);
+            if O::OVERFLOWS && _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(folded, folded), folded) != 0 {
                 break;
             }
             let to = states.add(j);
-            _mm256_storeu_pd(to, _mm256_add_pd(_mm256_loadu_pd(to), sums));
+            _mm256_storeu_pd(to, join::<O>(_mm256_loadu_pd(to), folded));
         }
         j += 4;
     }

@@ -467,6 +467,51 @@ fn sums_of_runs_do_not_depend_on_their_number() {
 }
 
 #[test]
+fn runs_four_at_a_time_are_as_alone() {
+    fn check<F: fold::Fold<Param = ()>>(f: F)
+    where
+        F::In: Value,
+    {
+        const ROWS: usize = 11;
+        let is_float = F::In::DTYPE.is_floating_point();
+        for (n, gap) in [(1, 0), (24, 0), (25, 3), (33, 0), (63, 0), (64, 0), (65, 1), (130, 2)] {
+            let step = n + gap;
+            let mut values: Vec<F::In> =
+                (0..ROWS * step).map(|i| F::In::from_f64(((i * 7919 % 1013) as f64 - 506.0) * 0.01)).collect();
+            if is_float {
+                values[3 * step + n / 2] = F::In::from_f64(f64::NAN);
+                values[6 * step + n - 1] = F::In::from_f64(f64::INFINITY);
+            }
+            let block = |values: &mut [F::In], cols| {
+                let (data, col_stride) = (values.as_mut_ptr().cast(), if cols == 1 { 0 } else { step as isize });
+                Block { data, rows: n, row_stride: 1, cols, col_stride, index: 0, index_step: 0 }
+            };
+            assert_eq!(size_of::<F::State>(), size_of::<u64>());
+            let fold = crate::math::entry::<simple::FoldBlock<F>>(crate::math::level());
+            let mut states = [F::IDENTITY; ROWS];
+            // SAFETY: runs of the values, and their states; the level is available.
+            unsafe { fold((f, block(&mut values, ROWS), states.as_mut_ptr())) };
+            for (row, state) in states.iter().enumerate() {
+                let mut alone = F::IDENTITY;
+                // SAFETY: as above; a state is eight bytes.
+                let bits = unsafe {
+                    fold((f, block(&mut values[row * step..], 1), &mut alone));
+                    [(&raw const *state).cast::<u64>().read(), (&raw const alone).cast::<u64>().read()]
+                };
+                let nan = is_float && bits.iter().all(|&bits| f64::from_bits(bits).is_nan());
+                assert!(nan || bits[0] == bits[1], "{:?} {n} {row}: {bits:x?}", F::In::DTYPE);
+            }
+        }
+    }
+    check(fold::Sum::<i64>::NEW);
+    check(fold::Product::<f32>::NEW);
+    check(fold::Product::<f64>::NEW);
+    check(fold::Product::<i64>::NEW);
+    check(fold::NanSum::<f32>::NEW);
+    check(fold::NanSum::<f64>::NEW);
+}
+
+#[test]
 fn variance_keeps_its_digits() {
     // The first element, from which distances are taken, far from the others; a mean far from zero; infinities.
     let spread = |i: usize| (i * 7919 % 1009) as f64 / 1009.0;

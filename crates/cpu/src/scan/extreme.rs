@@ -2,7 +2,7 @@
 
 use super::Lines;
 use crate::copy::Shared;
-use flambeau_base::halves::{bf16_to_f32, f16_to_f32};
+use flambeau_base::halves::f16_to_f32;
 use flambeau_base::{Bool, DType, bf16, dispatch, f16};
 
 /// Running maxima (`greatest`) or minima along `dim`, and where they are. Among equal values the last wins, and a NaN
@@ -62,7 +62,7 @@ ordered! {
     Bool => Bool: |x| x;
     u8 => u8: |x| x; u16 => u16: |x| x; u32 => u32: |x| x; u64 => u64: |x| x;
     i8 => i8: |x| x; i16 => i16: |x| x; i32 => i32: |x| x; i64 => i64: |x| x;
-    f16 => f32: |x| f16_to_f32(x); bf16 => f32: |x| bf16_to_f32(x); f32 => f32: |x| x; f64 => f64: |x| x;
+    f16 => f32: |x| f16_to_f32(x); bf16 => f32: |x| f32::from_bits(u32::from(x.to_bits()) << 16); f32 => f32: |x| x; f64 => f64: |x| x;
 }
 
 /// Whether `x` replaces `best`.
@@ -71,6 +71,12 @@ ordered! {
 fn replaces<K: PartialOrd + Copy>(greatest: bool, x: K, best: K) -> bool {
     x != x || (best == best && if greatest { x >= best } else { x <= best })
 }
+
+/// Asks for a branch where the compiler might choose between values, whose chain a line would wait for: what a branch
+/// guesses is hardly ever wrong here.
+#[cold]
+#[inline]
+fn rarely() {}
 
 unsafe fn one_line<T: Ordered>(greatest: bool, p: [*mut u8; 3], along: &[isize], n: usize) {
     // SAFETY: `n` elements of each operand by the caller's contract.
@@ -81,6 +87,7 @@ unsafe fn one_line<T: Ordered>(greatest: bool, p: [*mut u8; 3], along: &[isize],
         for i in 0..n as isize {
             let x = p[2].offset(i * along[2]).cast::<T>().read_unaligned();
             if replaces(greatest, x.key(), key) {
+                rarely();
                 (best, key, at) = (x, x.key(), i as i64);
             }
             p[0].offset(i * along[0]).cast::<T>().write_unaligned(best);

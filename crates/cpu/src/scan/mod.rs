@@ -13,7 +13,7 @@ mod extreme;
 
 pub use extreme::cumulative_extreme;
 
-use crate::copy::{CastStrip, Shared, cast_strip};
+use crate::copy::{CastStrip, Shared, cast_strip, copy_rows};
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, dispatch};
@@ -266,7 +266,7 @@ impl Job {
     unsafe fn side_by_side(&self, p: &[*mut u8], s: &[isize], along: &[isize], count: usize, n: usize) {
         let mut accumulators = [const { Room([0; 2]) }; WIDTH];
         let accumulators = accumulators.as_mut_ptr().cast::<u8>();
-        let mut block = Block::new();
+        let (mut block, mut halves) = (Block::new(), Block::new());
         let in_place = self.in_place(s[0]);
         let step = accumulator_size(self.work) as isize;
         for first in (0..count).step_by(WIDTH) {
@@ -277,18 +277,35 @@ impl Job {
             }
             let mut dst = p[0].wrapping_offset(first as isize * s[0]);
             let mut src: *const u8 = p[1].wrapping_offset(first as isize * s[1]);
-            for _ in 0..n {
-                // SAFETY: one row of the caller's lines; the block holds WIDTH elements.
+            // Several rows of halves are converted at once, put together where they do not lie end to end.
+            let size = self.size as isize;
+            let together = self.widen.is_some() && self.cast.is_none() && s[..2] == [size, size];
+            let at_once = if together { (BLOCK / width).min(n) } else { 1 };
+            for start in (0..n).step_by(at_once) {
+                let rows = at_once.min(n - start);
+                let bytes = width * self.size;
+                // SAFETY: rows of the caller's lines; the blocks hold as many elements as rows of them have.
                 unsafe {
                     let work = if in_place { dst } else { block.address() };
-                    let from = self.contiguous(src, s[1], work, width);
-                    (self.kernels.row)(from, work, width, accumulators);
-                    if !in_place {
+                    let mut from = src;
+                    if together {
+                        copy_rows((src, along[1], halves.address(), bytes as isize, bytes, rows));
+                        from = halves.address();
+                    }
+                    let from = self.contiguous(from, s[1], work, rows * width);
+                    for row in 0..rows {
+                        let at = row * width * self.work;
+                        (self.kernels.row)(from.add(at), work.add(at), width, accumulators);
+                    }
+                    if together {
+                        (self.store)(work, self.work as isize, halves.address(), size, rows * width);
+                        copy_rows((halves.address(), bytes as isize, dst, along[0], bytes, rows));
+                    } else if !in_place {
                         (self.store)(work, self.work as isize, dst, s[0], width);
                     }
                 }
-                dst = dst.wrapping_offset(along[0]);
-                src = src.wrapping_offset(along[1]);
+                dst = dst.wrapping_offset(rows as isize * along[0]);
+                src = src.wrapping_offset(rows as isize * along[1]);
             }
         }
     }

@@ -1,5 +1,8 @@
 use super::*;
 use flambeau_base::dtype::cast;
+use flambeau_base::{bf16, f16};
+
+scanned! { f16 => f64, to_f64, from_f64; bf16 => f64, to_f64, from_f64; }
 
 fn data<T: Element>(n: usize) -> Vec<T> {
     (0..n).map(|i| T::from_f64(((i * 7919) % 13) as f64 - if T::DTYPE.is_signed() { 6.0 } else { 0.0 })).collect()
@@ -47,10 +50,23 @@ where
 
 #[test]
 fn sums_and_products() {
-    for shape in [[1, 1, 1], [3, 0, 2], [2, 700, 1], [3, 37, 5], [2, 9, 300], [1, 300_007, 1], [70, 1, 3]] {
+    for shape in [
+        [1, 1, 1],
+        [3, 0, 2],
+        [2, 700, 1],
+        [3, 37, 5],
+        [2, 9, 300],
+        [1, 300_007, 1],
+        [70, 1, 3],
+        [71, 33, 1],
+        [6, 700, 1],
+        [2, 40, 6],
+    ] {
         check::<f32, f32>(ScanOp::Sum, shape, 1e-6);
         check::<i8, i64>(ScanOp::Sum, shape, 0.0);
         check::<bf16, bf16>(ScanOp::Sum, shape, 1e-2);
+        check::<i64, f16>(ScanOp::Sum, shape, 1e-3);
+        check::<f64, f64>(ScanOp::Sum, shape, 1e-12);
         check::<u8, f64>(ScanOp::Sum, shape, 1e-12);
         check::<Complex<f32>, Complex<f32>>(ScanOp::Sum, shape, 1e-6);
         check::<i32, i64>(ScanOp::Prod, shape, 0.0);
@@ -111,6 +127,15 @@ fn extremes() {
             assert!(line[3..].iter().all(|x| x.is_nan()));
         }
     }
+    let halves = [1.0, 3.0, -2.0, 3.0, 7.0].map(bf16::from_f64);
+    let (mut values, mut indices) = ([bf16::ZERO; 5], [0i64; 5]);
+    // SAFETY: buffers of this shape.
+    unsafe {
+        let values = (values.as_mut_ptr().cast(), &[2isize][..]);
+        let indices = (indices.as_mut_ptr().cast(), &[8isize][..]);
+        cumulative_extreme(true, &[5], 0, values, indices, (halves.as_ptr().cast(), &[2]), DType::BF16);
+    }
+    assert_eq!((values.map(|x| x.to_f32()), indices), ([1.0, 3.0, 3.0, 3.0, 7.0], [0, 1, 1, 3, 4]));
     let (mut values, mut indices) = ([0u8; 4], [0i64; 4]);
     // SAFETY: buffers of this shape.
     unsafe {

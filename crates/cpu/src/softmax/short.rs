@@ -8,6 +8,22 @@ use std::marker::PhantomData;
 /// The longest rows that count as short.
 pub(super) const SHORT: usize = 64;
 
+/// [`joined`], of three times a power of two as well.
+#[inline(always)]
+fn together<T: Copy, const W: usize>(lanes: [T; W], join: impl Fn(T, T) -> T) -> T {
+    if W.is_power_of_two() {
+        return joined(lanes, join);
+    }
+    let mut first = [lanes[0]; 16];
+    for (l, first) in first.iter_mut().enumerate() {
+        *first = lanes[l];
+        for part in 1..W / 16 {
+            *first = join(*first, lanes[part * 16 + l]);
+        }
+    }
+    joined(first, join)
+}
+
 /// Rows whose sums are made use of together.
 const TOGETHER: usize = 16;
 
@@ -46,7 +62,7 @@ impl<T: Float, F: RowFunction, const W: usize> Kernel for ShortRows<T, F, W> {
         if F::SCALED_TERM {
             for row in 0..rows {
                 let (_, terms) = Self::terms::<I>(&load(a, row), &load(b, row), n);
-                let scale = F::scale_short::<I, T>(joined(terms, |a, b| a + b));
+                let scale = F::scale_short::<I, T>(together(terms, |a, b| a + b));
                 store(terms.map(|term| term * scale), row);
             }
             return;
@@ -58,7 +74,7 @@ impl<T: Float, F: RowFunction, const W: usize> Kernel for ShortRows<T, F, W> {
             let (mut max, mut scale) = ([<T as Number>::ZERO; TOGETHER], [<T as Number>::ZERO; TOGETHER]);
             for i in 0..count {
                 let (largest, terms) = Self::terms::<I>(&load(a, first + i), &load(b, first + i), n);
-                (max[i], scale[i]) = (largest, joined(terms, |a, b| a + b));
+                (max[i], scale[i]) = (largest, together(terms, |a, b| a + b));
             }
             for scale in &mut scale {
                 *scale = F::scale_short::<I, T>(*scale);
@@ -87,7 +103,7 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
             for l in 0..W {
                 lanes[l] = select(l < n, a[l], T::NEG_INFINITY);
             }
-            max = joined(lanes, |a, b| select(b > a, b, a));
+            max = together(lanes, |a, b| select(b > a, b, a));
         }
         // In a row of negative infinities alone the terms must be zero, not NaN, if they are not the results.
         let shift = select(!F::SCALED_TERM && max == T::NEG_INFINITY, zero, max);

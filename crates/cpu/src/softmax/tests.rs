@@ -2,12 +2,15 @@ use super::*;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
-const SHAPES: [SoftmaxShape; 14] = [
+const SHAPES: [SoftmaxShape; 17] = [
     SoftmaxShape { outer: 3, dim: 7, inner: 1 },
     SoftmaxShape { outer: 2, dim: 333, inner: 1 },
     SoftmaxShape { outer: 700, dim: 3, inner: 1 },
     SoftmaxShape { outer: 65, dim: 16, inner: 1 },
     SoftmaxShape { outer: 65, dim: 31, inner: 1 },
+    SoftmaxShape { outer: 65, dim: 33, inner: 1 },
+    SoftmaxShape { outer: 50, dim: 47, inner: 1 },
+    SoftmaxShape { outer: 17, dim: 48, inner: 1 },
     SoftmaxShape { outer: 65, dim: 64, inner: 1 },
     SoftmaxShape { outer: 65, dim: 65, inner: 1 },
     SoftmaxShape { outer: 2, dim: 5, inner: 3 },
