@@ -1,7 +1,7 @@
 //! Rows of elements of any float dtype, seen as rows of the type arithmetic is done in.
 
 use crate::copy::{CastStrip, Shared, cast_strip};
-use crate::math::{Float, Number, select};
+use crate::math::{Float, Isa, Level, Number, select};
 use crate::reduce::Operand;
 use flambeau_base::DType;
 
@@ -154,6 +154,80 @@ pub(crate) fn joined<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T
     lanes[0]
 }
 
+/// The sum of all elements, or the largest, of an array of 16, 32 or 64, in a tree. (Every step has an array of its own:
+/// where a maximum replaces what it is made from, compilers make of it a store under a mask, and what follows waits for it.)
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+pub(crate) fn together<I: Isa, T: Float, const W: usize, const MAX: bool>(lanes: [T; W]) -> T {
+    const { assert!(matches!(W, 16 | 32 | 64)) };
+    let zero = <T as Number>::ZERO;
+    let (mut x16, mut x8, mut x4, mut x2) = ([zero; 16], [zero; 8], [zero; 4], [zero; 2]);
+    let join = |a: T, b: T| if MAX { select(b > a, b, a) } else { a + b };
+    for l in 0..16 {
+        x16[l] = match W {
+            16 => lanes[l],
+            32 => join(lanes[l], lanes[(16 + l) % W]),
+            _ => join(join(lanes[l], lanes[(32 + l) % W]), join(lanes[(16 + l) % W], lanes[(48 + l) % W])),
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if const { matches!(I::LEVEL, Level::Avx512) && matches!(T::DTYPE, DType::F32) } {
+        // SAFETY: the caller runs at that level, and the elements are `f32`.
+        unsafe {
+            let sixteen = (&raw const x16).cast::<[f32; 16]>().read();
+            return T::from_f32(if MAX { x86::largest(sixteen) } else { x86::sum(sixteen) });
+        }
+    }
+    for l in 0..8 {
+        x8[l] = join(x16[l], x16[8 + l]);
+    }
+    for l in 0..4 {
+        x4[l] = join(x8[l], x8[4 + l]);
+    }
+    for l in 0..2 {
+        x2[l] = join(x4[l], x4[2 + l]);
+    }
+    join(x2[0], x2[1])
+}
+
+/// What compilers do through memory.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    macro_rules! trees {
+        ($($name:ident $half:ident $quarter:ident $last:ident;)*) => { $(
+            /// # Safety
+            /// The machine has AVX-512 (F, DQ).
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512dq,avx2")]
+            pub(super) unsafe fn $name(x: [f32; 16]) -> f32 {
+                // SAFETY: an array of 16 is a vector.
+                let x: __m512 = unsafe { std::mem::transmute(x) };
+                let eight = $half(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x));
+                let four = $quarter(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+                let two = $quarter(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32($last(two, _mm_movehdup_ps(two)))
+            }
+        )* };
+    }
+    // (Of equal elements, and where one is not a number, the maximum of instructions is their second operand.)
+    #[inline]
+    #[target_feature(enable = "avx")]
+    fn larger_of_eight(a: __m256, b: __m256) -> __m256 {
+        _mm256_max_ps(b, a)
+    }
+    #[inline]
+    #[target_feature(enable = "avx")]
+    fn larger_of_four(a: __m128, b: __m128) -> __m128 {
+        _mm_max_ps(b, a)
+    }
+    trees! {
+        sum _mm256_add_ps _mm_add_ps _mm_add_ss;
+        largest larger_of_eight larger_of_four larger_of_four;
+    }
+}
+
 /// The sum of two sets of lanes.
 #[inline(always)]
 pub(crate) fn total<T: Float>(lanes: &[T; LANES], rest: &[T; LANES]) -> f64 {
@@ -214,7 +288,7 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
 /// `x` must be valid for `n` elements.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
-pub(crate) unsafe fn largest<T: Float>(x: *const T, n: usize) -> T {
+pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
     let larger = |a: T, b: T| select(b > a, b, a);
     // SAFETY: `i < n` wherever it is called.
     let at = |i: usize| unsafe { *x.add(i) };
@@ -241,7 +315,7 @@ pub(crate) unsafe fn largest<T: Float>(x: *const T, n: usize) -> T {
     for l in 0..LANES {
         all[l] = larger(lanes[l], rest[l]);
     }
-    joined(all, larger)
+    together::<I, T, LANES, true>(all)
 }
 
 /// Calls `f` with the compute type that `dtype` names (`f64` or `f32`).

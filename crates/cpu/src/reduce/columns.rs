@@ -307,9 +307,9 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
 /// How many rows are dealt to accumulators of their own: as many as waste few of the lanes that are folded together, which
 /// are whole times `LOOK`.
 fn dealt(rows: usize, cols: usize) -> usize {
-    let used = |deal: usize| deal * cols * 100 / (deal * cols).next_multiple_of(LOOK);
-    let most = (LANES / cols).min(rows / 4).max(1);
+    let of = |tiles: usize| (tiles * LOOK / cols).min(rows / 4);
+    let used = |tiles: usize| of(tiles) * cols * 100 / (tiles * LOOK);
+    let best = (1..=LANES / LOOK).map(used).max().unwrap_or(0);
     // Of those that are about as good, the fewest.
-    let best = (1..=most).map(used).max().unwrap_or(0);
-    (1..=most).find(|&deal| used(deal) + 3 >= best).unwrap_or(1)
+    (1..=LANES / LOOK).find(|&tiles| used(tiles) + 3 >= best).map_or(1, of).max(1)
 }

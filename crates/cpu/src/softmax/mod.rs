@@ -368,7 +368,7 @@ impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
     #[inline(always)]
     unsafe fn run<I: Isa>((a, b, n): Self::Args) -> Summary {
         // SAFETY: `n` elements each by the caller's contract.
-        let max = if F::MAX { unsafe { largest(a, n) } } else { <T as Number>::ZERO };
+        let max = if F::MAX { unsafe { largest::<I, T>(a, n) } } else { <T as Number>::ZERO };
         // In a piece of negative infinities alone the terms must be zero, not NaN.
         let shift = if max == T::NEG_INFINITY { <T as Number>::ZERO } else { max };
         // SAFETY: the same elements.
@@ -406,7 +406,7 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
                 return Apply::<T, F>::run::<I>((a, b, out, n, summary));
             }
             // The terms wait in the output for their sum.
-            let max = if F::MAX { largest(a, n) } else { <T as Number>::ZERO };
+            let max = if F::MAX { largest::<I, T>(a, n) } else { <T as Number>::ZERO };
             let sum = terms::<I, T, F, true>(a, b, out, n, max);
             let scale = T::from_f64(F::scale(sum));
             for t in std::slice::from_raw_parts_mut(out, n) {
