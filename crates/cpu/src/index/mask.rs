@@ -2,9 +2,12 @@
 
 use super::contiguous_strides;
 use crate::copy::{Shared, cast_strip_of_size, copy_strided};
+use crate::math::{Isa, Kernel, run};
 use flambeau_base::DType;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Elements of a mask in one piece of parallel work.
 const PIECE: usize = 1 << 15;
@@ -108,75 +111,65 @@ impl Mask {
         });
     }
 
-    /// Writes the coordinates of the true elements: `count` rows of one `i64` per dimension.
+    /// Writes the coordinates of the true elements in row-major order: `count` of the first dimension, then `count` of
+    /// the next.
     ///
     /// # Safety
     /// `out` must hold `count * sizes.len()` values.
     pub unsafe fn nonzero(&self, out: *mut i64) {
-        let ndim = self.sizes.len();
-        let shared = Shared(out);
-        if ndim == 0 {
-            return;
-        }
-        let width = self.sizes[ndim - 1] as usize;
-        self.words(&|start, mut word, rank| {
-            // SAFETY: this word's rows of the output.
-            let mut out = unsafe { shared.get().add(rank * ndim) };
-            if ndim == 1 {
-                while word != 0 {
-                    // SAFETY: as above.
-                    unsafe {
-                        out.write((start + word.trailing_zeros() as usize) as i64);
-                        out = out.add(1);
-                    }
-                    word &= word - 1;
-                }
-                return;
-            }
-            let (mut row, mut row_start) = (start / width, start / width * width);
-            let mut outer = self.coordinates(row);
-            while word != 0 {
-                let at = start + word.trailing_zeros() as usize;
-                word &= word - 1;
-                if at - row_start >= width {
-                    row = at / width;
-                    row_start = row * width;
-                    outer = self.coordinates(row);
-                }
-                // SAFETY: as above.
-                unsafe {
-                    for (d, &i) in outer[..(ndim - 1).min(8)].iter().enumerate() {
-                        out.add(d).write(i);
-                    }
-                    if ndim > 9 {
-                        self.write_coordinates(row, out);
-                    }
-                    out.add(ndim - 1).write((at - row_start) as i64);
-                    out = out.add(ndim);
-                }
-            }
+        let Some((&width, outer)) = self.sizes.split_last() else { return };
+        let (width, count, shared) = (width as usize, self.count(), Shared(out));
+        parallel_for(self.numel, PIECE, &|r| {
+            // SAFETY: this piece's places in the output, at most those of all its elements that are true.
+            unsafe { run::<Listing>((self, r, width, outer, count, shared.get())) };
         });
     }
 
-    /// The coordinates of a row, for up to nine dimensions.
-    fn coordinates(&self, mut row: usize) -> [i64; 8] {
-        let mut out = [0; 8];
-        let outer = self.sizes.len() - 1;
-        if outer <= 8 {
-            for d in (0..outer).rev() {
-                out[d] = (row % self.sizes[d] as usize) as i64;
-                row /= self.sizes[d] as usize;
+    /// [`Mask::nonzero`] for one piece of the elements.
+    #[inline(always)]
+    unsafe fn list(&self, piece: Range<usize>, width: usize, outer: &[i64], count: usize, out: *mut i64) {
+        let mut rank = self.before[piece.start / PIECE];
+        // The row that the elements are in, its end, and its coordinates.
+        let mut end = (piece.start / width + 1) * width;
+        let mut row = vec![0i64; outer.len()];
+        coordinates(piece.start / width, outer, &mut row);
+        let mut places = [0u8; 64 + 8];
+        for start in piece.clone().step_by(64) {
+            let word = self.word(start, piece.end);
+            let found = list_bits(word, &mut places);
+            let mut done = 0;
+            while done < found {
+                let first = start + places[done] as usize;
+                if first >= end {
+                    let skipped = (first - end) / width;
+                    end += (skipped + 1) * width;
+                    match skipped {
+                        0 => next_row(outer, &mut row),
+                        _ => coordinates(end / width - 1, outer, &mut row),
+                    }
+                }
+                // Those of this row.
+                let until = match end - start {
+                    ahead @ 0..64 => (word & ((1 << ahead) - 1)).count_ones() as usize,
+                    _ => found,
+                };
+                // SAFETY: the coordinates of some of this piece's elements, which only this thread writes.
+                unsafe {
+                    for (d, &i) in row.iter().enumerate() {
+                        let out = out.add(d * count + rank + done);
+                        std::slice::from_raw_parts_mut(out, until - done).fill(i);
+                    }
+                    let out = out.add(outer.len() * count + rank + done);
+                    let out = std::slice::from_raw_parts_mut(out, until - done);
+                    // The row's start may come after the word's.
+                    let before = (start + width).wrapping_sub(end) as i64;
+                    for (out, &place) in out.iter_mut().zip(&places[done..until]) {
+                        *out = before + place as i64;
+                    }
+                }
+                done = until;
             }
-        }
-        out
-    }
-
-    /// The coordinates of a row, for any number of dimensions.
-    unsafe fn write_coordinates(&self, mut row: usize, out: *mut i64) {
-        for d in (0..self.sizes.len() - 1).rev() {
-            // SAFETY: the caller's row of the output.
-            unsafe { out.add(d).write((row % self.sizes[d] as usize) as i64) };
-            row /= self.sizes[d] as usize;
+            rank += found;
         }
     }
 
@@ -265,6 +258,77 @@ impl Mask {
             }
         });
     }
+}
+
+/// The coordinates of a row.
+fn coordinates(mut row: usize, outer: &[i64], out: &mut [i64]) {
+    for (i, &size) in out.iter_mut().zip(outer).rev() {
+        *i = (row % size as usize) as i64;
+        row /= size as usize;
+    }
+}
+
+/// [`Mask::list`], compiled for each instruction set.
+struct Listing<'a>(PhantomData<&'a Mask>);
+
+impl<'a> Kernel for Listing<'a> {
+    type Args = (&'a Mask, Range<usize>, usize, &'a [i64], usize, *mut i64);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((mask, piece, width, outer, count, out): Self::Args) {
+        // SAFETY: the caller's contract.
+        unsafe { mask.list(piece, width, outer, count, out) }
+    }
+}
+
+/// Moves coordinates on to the next row.
+fn next_row(sizes: &[i64], row: &mut [i64]) {
+    for (i, &size) in row.iter_mut().zip(sizes).rev() {
+        *i += 1;
+        if *i < size {
+            return;
+        }
+        *i = 0;
+    }
+}
+
+/// The places of the bits that are set in each byte.
+static PLACES: [[u8; 8]; 256] = {
+    let mut all = [[0u8; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut found) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 != 0 {
+                all[byte][found] = bit;
+                found += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    all
+};
+
+/// Lists the places of the bits that are set, a byte of them at a time, and says how many there are; what comes after
+/// them is arbitrary.
+#[inline(always)]
+fn list_bits(word: u64, out: &mut [u8; 64 + 8]) -> usize {
+    if word == 0 {
+        return 0;
+    }
+    if word == u64::MAX {
+        (0..64).for_each(|i| out[i] = i as u8);
+        return 64;
+    }
+    let mut found = 0;
+    for (i, byte) in word.to_le_bytes().into_iter().enumerate() {
+        // No carries: places are below 64.
+        let places = u64::from_le_bytes(PLACES[byte as usize]) + 0x0101_0101_0101_0101 * (8 * i as u64);
+        out[found..found + 8].copy_from_slice(&places.to_le_bytes());
+        found += byte.count_ones() as usize;
+    }
+    found
 }
 
 /// Writes one value where the mask (one byte per element, not zero is true) is set; `value` starts with its bytes.

@@ -269,7 +269,9 @@ fn bad_indices() {
 
 #[test]
 fn masks() {
-    for sizes in [vec![], vec![0i64, 3], vec![100_003], vec![31, 70, 5], vec![2, 1, 2, 1, 2, 1, 2, 1, 2, 3]] {
+    for sizes in
+        [vec![], vec![0i64, 3], vec![100_003], vec![31, 70, 5], vec![3, 200, 150], vec![2, 1, 2, 1, 2, 1, 2, 1, 2, 3]]
+    {
         let n = sizes.iter().product::<i64>() as usize;
         for density in [1i64, 2, 10, 1000] {
             let truth: Vec<Bool> = numbers(n, density, 5).iter().map(|&x| Bool::from(x == 0)).collect();
@@ -289,7 +291,7 @@ fn masks() {
                 for (k, &i) in hits.iter().enumerate() {
                     let mut rest = i as i64;
                     for d in (0..sizes.len()).rev() {
-                        assert_eq!(coordinates[k * sizes.len() + d], rest % sizes[d]);
+                        assert_eq!(coordinates[d * hits.len() + k], rest % sizes[d]);
                         rest /= sizes[d];
                     }
                 }

@@ -23,11 +23,11 @@ pub(crate) fn mask_to_indices(mask: &Tensor) -> Result<Vec<Tensor>> {
     let strides = byte_strides(mask.strides(), mask.dtype());
     // SAFETY: the geometry fits the storage, which stays locked while the mask is used.
     let counted = unsafe { Mask::new(mask.sizes(), (mask.data_ptr(), &strides, mask.dtype())) };
-    let out = Tensor::fresh(crate::Device::CPU, DType::I64, Dims::from_slice(&[counted.count() as i64, dims as i64]))?;
+    let out = Tensor::fresh(crate::Device::CPU, DType::I64, Dims::from_slice(&[dims as i64, counted.count() as i64]))?;
     // SAFETY: the fresh tensor holds one coordinate per dim and true element.
     unsafe { counted.nonzero(out.data_ptr() as *mut i64) };
     drop(lock);
-    (0..dims as i64).map(|d| out.select(1, d)).collect()
+    (0..dims as i64).map(|d| out.select(0, d)).collect()
 }
 
 /// A call's geometry: which dims of the tensor are indexed, by what, and the shape that results.

@@ -284,17 +284,16 @@ op! {
 // ---- listing ------------------------------------------------------------------------------------
 
 fn nonzero_cpu(x: &Tensor) -> Result<Tensor> {
-    let rows = {
-        let _lock = LockSet::new([(x.storage(), false)])?;
-        // SAFETY: the storage is locked until the end of the block.
-        let mask = unsafe { mask_of(x, x.sizes())? };
-        let rows = Tensor::fresh(x.device(), DType::I64, Dims::from_slice(&[mask.count() as i64, x.dim() as i64]))?;
-        // SAFETY: one row of coordinates for each element that is true.
-        unsafe { mask.nonzero(rows.data_ptr().cast()) };
-        rows
-    };
+    let _lock = LockSet::new([(x.storage(), false)])?;
+    // SAFETY: the storage is locked until the end of the function.
+    let mask = unsafe { mask_of(x, x.sizes())? };
+    let (count, dims) = (mask.count() as i64, x.dim() as i64);
     // Each dim's coordinates lie together, as they are used when they index.
-    if x.dim() < 2 { Ok(rows) } else { rows.t()?.contiguous()?.t() }
+    let sizes = if dims < 2 { [count, dims] } else { [dims, count] };
+    let places = Tensor::fresh(x.device(), DType::I64, Dims::from_slice(&sizes))?;
+    // SAFETY: a coordinate in every dim for each element that is true.
+    unsafe { mask.nonzero(places.data_ptr().cast()) };
+    if dims < 2 { Ok(places) } else { places.t() }
 }
 fn nonzero_meta(_x: &Tensor) -> Result<Tensor> {
     sized_by_data("nonzero")
