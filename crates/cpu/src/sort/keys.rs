@@ -1,8 +1,9 @@
 //! Order-preserving keys: an unsigned integer for every element, and back.
 
-use crate::math::level;
+use crate::math::{Isa, Kernel, level, run};
 use crate::with_isa;
 use flambeau_base::{Bool, DType, bf16, dispatch, f16};
+use std::marker::PhantomData;
 
 /// How the elements of one dtype map to keys. Key order is the wanted order, so descending keys are complemented.
 #[derive(Clone, Copy)]
@@ -52,7 +53,8 @@ impl Packed for u128 {
 }
 
 /// An element with an order: NaN is greatest, and zeros of both signs have one key.
-trait Key: Copy {
+pub(super) trait Key: Copy {
+    /// The key.
     fn key(self) -> u64;
     /// The element of a key, unless several elements share it (zeros, NaN).
     fn element(key: u64) -> Option<Self>;
@@ -178,10 +180,24 @@ unsafe fn load<T: Key>(src: *const u8, stride: isize, out: *mut u64, n: usize, f
         }
         return;
     }
-    let src = src.cast::<T>();
-    // SAFETY: the caller's `n` elements.
-    let one = |i: usize| unsafe { out.add(i).write(src.add(i).read_unaligned().key() ^ flip) };
-    with_isa!(level(), _I => (0..n).for_each(one));
+    // SAFETY: the caller's `n` elements, next to each other.
+    unsafe { run::<Load<T>>((src.cast(), out, n, flip)) }
+}
+
+/// [`load`] of elements next to each other. (A kernel, whose arguments are values: what a closure refers to might change
+/// with every key that is written, and nothing was vectorised.)
+struct Load<T>(PhantomData<T>);
+
+impl<T: Key> Kernel for Load<T> {
+    type Args = (*const T, *mut u64, usize, u64);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((src, out, n, flip): Self::Args) {
+        for i in 0..n {
+            // SAFETY: the caller's `n` elements and room for their keys.
+            unsafe { out.add(i).write(src.add(i).read_unaligned().key() ^ flip) };
+        }
+    }
 }
 
 /// For each group of [`GROUP`] keys (the last may be shorter), whether one is below `limit`: a bit each.
@@ -195,6 +211,32 @@ pub(super) fn groups_below(keys: &[u64], limit: u64) -> u64 {
         }
         bits
     })
+}
+
+/// A bound that at least `k` of the keys do not exceed, close to the `k`-th least of them: the `k`-th least of the minima
+/// of as many disjoint parts as make that likely. Nothing if there are too few keys or `k` is large.
+pub(super) fn bound(keys: &[u64], k: usize) -> Option<u64> {
+    const MOST: usize = 256;
+    let parts = (4 * k.min(MOST)).next_power_of_two().max(32);
+    if parts > MOST || keys.len() < parts {
+        return None;
+    }
+    let mut least = [u64::MAX; MOST];
+    let least = &mut least[..parts];
+    with_isa!(level(), _I => {
+        // Parts are columns, so that the minima are whole vectors.
+        for row in keys.chunks(parts) {
+            least.iter_mut().zip(row).for_each(|(least, &key)| *least = key.min(*least));
+        }
+    });
+    Some(*least.select_nth_unstable(k - 1).1)
+}
+
+/// The least and the greatest of the keys, and how many of them are `counted`.
+pub(super) fn summary(keys: &[u64], counted: u64) -> (u64, u64, usize) {
+    with_isa!(level(), _I => keys.iter().fold((u64::MAX, 0, 0), |(min, max, count), &key| {
+        (key.min(min), key.max(max), count + usize::from(key == counted))
+    }))
 }
 
 /// Keys that are dismissed together.

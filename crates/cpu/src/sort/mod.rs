@@ -3,15 +3,18 @@
 //! Every element becomes an unsigned *key* of the same order (`keys.rs`), and a key with its index becomes one
 //! integer, `key << bits | index`. Those integers are all different, so any sort of them is a stable sort of the
 //! elements, the code exists for two integer widths instead of thirteen dtypes, and a result does not depend on how the
-//! work was split. Large rows are split by the top bits of the key until the buckets fit in cache; those are sorted by
+//! work was split. Short rows are sorted many at once (`network.rs`). Large rows are split by the top bits of the key until the buckets fit in cache; those are sorted by
 //! the standard library. NaN is the greatest value, and zeros of both signs are equal, as in PyTorch.
 
+mod count;
 mod keys;
+mod network;
 mod search;
 mod select;
 mod unique;
 
-pub use search::{bincount, bincount_weighted, bins, histogram, searchsorted};
+pub use count::{bincount, bincount_weighted, bins, histogram};
+pub use search::searchsorted;
 pub use select::{Rank, select_rank, topk};
 pub use unique::{Unique, runs, unique, unique_consecutive, unique_rows};
 
@@ -21,6 +24,7 @@ use crate::scan::Lines;
 use flambeau_base::DType;
 use flambeau_base::parallel::parallel_for;
 use keys::{Keys, Packed};
+use network::{Batch, Side, Wanted};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -74,6 +78,12 @@ pub unsafe fn sort(
         return;
     }
     lines.it.for_each_grain((1 << 13) / n + 1, &|p, s, count| {
+        if network::sorts(dtype, n) && count >= network::FEWEST {
+            let side = |i: usize| Side { data: p[i], line: s[i], along: lines.along[i] };
+            let sides = (wants_values.then(|| side(0)), wants_indices.then(|| side(1)), side(2));
+            // SAFETY: some of the caller's lines.
+            return unsafe { Batch::default().run(keys, n, count, Wanted::First(n), sides) };
+        }
         let mut scratch = Scratch::default();
         for i in 0..count as isize {
             // SAFETY: one line of the caller's operands.

@@ -1,6 +1,8 @@
-//! Searching sorted sequences, and counting.
+//! Searching sorted sequences.
 
 use crate::copy::Shared;
+use crate::math::level;
+use crate::with_isa;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, dispatch};
 
@@ -26,92 +28,124 @@ pub unsafe fn searchsorted(
     let (boundaries, values) = (Shared(boundaries.cast_mut()), Shared(values.cast_mut()));
     let (target, sorter) = (Shared(out.0), sorter.map(|s| Shared(s.cast_mut())));
     let wide = out.1 == DType::I64;
-    parallel_for(rows * width, 1 << 11, &|r| {
-        dispatch!(dtype, T in [bool, ints, floats] => for i in r {
-            let row = if boundary_rows == 1 { 0 } else { i / width * length };
-            // SAFETY: elements of the caller's arrays.
-            unsafe {
-                let value = values.get().cast::<T>().add(i).read_unaligned();
-                let at = |j: usize| {
-                    let j = sorter.map_or(j, |s| s.get().add(row + j).read() as usize);
-                    boundaries.get().cast::<T>().add(row + j).read_unaligned()
-                };
-                let (mut start, mut end) = (0, length);
-                while start < end {
-                    let middle = start + (end - start) / 2;
-                    let x = at(middle);
-                    // Not before and not after NaN: PyTorch moves right past whatever does not compare.
-                    let stop = if right { x > value } else { x >= value };
-                    // Selects, not branches: nothing predicts which way a search goes.
-                    end = if stop { middle } else { end };
-                    start = if stop { start } else { middle + 1 };
-                }
-                if wide {
-                    target.get().cast::<i64>().add(i).write_unaligned(start as i64);
-                } else {
-                    target.get().cast::<i32>().add(i).write_unaligned(start as i32);
-                }
+    dispatch!(dtype, T in [bool, ints, floats] => {
+        // SAFETY: elements of the caller's arrays.
+        let value = |i: usize| unsafe { values.get().cast::<T>().add(i).read_unaligned() };
+        // SAFETY: as above.
+        let boundary = |at: usize| unsafe { boundaries.get().cast::<T>().add(at).read_unaligned() };
+        let row = |i: usize| if boundary_rows == 1 { 0 } else { i / width * length };
+        // SAFETY: as above; one output for each value.
+        let put = |i: usize, place: usize| unsafe {
+            if wide {
+                target.get().cast::<i64>().add(i).write_unaligned(place as i64);
+            } else {
+                target.get().cast::<i32>().add(i).write_unaligned(place as i32);
             }
-        }; else unreachable!("complex numbers have no order"));
-    });
-}
-
-/// How many counts numbers from zero up need, at least `least`. A negative value is returned with its position.
-pub fn bins(values: &[i64], least: usize) -> Result<usize, (usize, i64)> {
-    let (min, max) = values.iter().fold((0, -1), |(min, max), &v| (v.min(min), v.max(max)));
-    match values.iter().position(|&v| min < 0 && v < 0) {
-        Some(position) => Err((position, values[position])),
-        None => Ok(least.max(max.saturating_add(1) as usize)),
-    }
-}
-
-/// Adds to `counts` how often each of `0..` occurs; there are as many as [`bins`] says.
-pub fn bincount(values: &[i64], counts: &mut [i64]) {
-    for &value in values {
-        counts[value as usize] += 1;
-    }
-}
-
-/// [`bincount`], adding up weights (one per value) instead of ones.
-pub fn bincount_weighted<W: Copy + std::ops::AddAssign>(values: &[i64], weights: &[W], sums: &mut [W]) {
-    for (&value, &weight) in values.iter().zip(weights) {
-        sums[value as usize] += weight;
-    }
-}
-
-/// Sums of weights (ones without any) of the values between consecutive edges; the last bin includes its right edge,
-/// and what lies outside, or is NaN, is not counted. `uniform` says that edges are evenly spaced, so that a bin can be
-/// computed instead of searched; with `exact`, a computed bin is checked against the edges, as `torch.histogram` does
-/// and `torch.histc` does not.
-pub fn histogram<T>(values: &[T], weights: Option<&[T]>, edges: &[T], uniform: bool, exact: bool) -> Vec<T>
-where
-    T: num_traits::Float + std::ops::AddAssign + Default,
-{
-    let bins = edges.len().saturating_sub(1);
-    let mut sums = vec![T::default(); bins];
-    if bins == 0 {
-        return sums;
-    }
-    let (first, last) = (edges[0], edges[bins]);
-    let count = T::from(bins).unwrap_or_else(T::one);
-    for (i, &value) in values.iter().enumerate() {
-        if !(value >= first && value <= last) {
-            continue;
-        }
-        let mut bin = if uniform {
-            ((value - first) * count / (last - first)).to_usize().unwrap_or(0)
-        } else {
-            edges.partition_point(|&edge| edge <= value).saturating_sub(1)
         };
-        bin = bin.min(bins - 1);
-        if uniform && exact {
-            if bin > 0 && value < edges[bin] {
-                bin -= 1;
-            } else if bin + 1 < bins && value >= edges[bin + 1] {
-                bin += 1;
+        // Among boundaries in order, of which none is NaN, every way to search finds the same place.
+        let in_order = sorter.is_none()
+            && boundary_rows == 1
+            && (1..=rows * width).contains(&length)
+            && (1..length).all(|j| boundary(j - 1) <= boundary(j));
+        parallel_for(rows * width, 1 << 11, &|r| {
+            let end = r.end;
+            if in_order && length <= SCANNED {
+                for start in r.step_by(BLOCK) {
+                    let n = BLOCK.min(end - start);
+                    let (mut block, mut places) = ([T::default(); BLOCK], [0u32; BLOCK]);
+                    block[..n].iter_mut().enumerate().for_each(|(i, x)| *x = value(start + i));
+                    let (block, places) = (&block[..n], &mut places[..n]);
+                    with_isa!(level(), _I => (0..length).for_each(|j| pass(boundary(j), block, right, places)));
+                    places.iter().enumerate().for_each(|(i, &place)| put(start + i, place as usize));
+                }
+                return;
             }
-        }
-        sums[bin] += weights.map_or(T::one(), |w| w[i]);
+            for i in r.step_by(TOGETHER) {
+                // What is left of the last group is searched for again and again.
+                let at: [usize; TOGETHER] = std::array::from_fn(|l| (i + l).min(end - 1));
+                let (rows, values) = (at.map(row), at.map(value));
+                let places = match sorter {
+                    None if in_order => search_in_order(length, &values, right, boundary),
+                    None => search(length, &values, right, |l, j| boundary(rows[l] + j)),
+                    Some(sorter) => search(length, &values, right, |l, j| {
+                        // SAFETY: the caller's sorter, of which every row stays in its row of boundaries.
+                        boundary(rows[l] + unsafe { sorter.get().add(rows[l] + j).read() } as usize)
+                    }),
+                };
+                at.into_iter().zip(places).for_each(|(i, place)| put(i, place));
+            }
+        });
+    }; else unreachable!("complex numbers have no order"));
+}
+
+/// Up to so many boundaries in order are all compared with every value, many values at once.
+const SCANNED: usize = 16;
+/// Values that are compared at a time.
+const BLOCK: usize = 64;
+
+/// Moves each value past a boundary that does not stop it.
+#[inline(always)]
+fn pass<T: Copy + PartialOrd>(boundary: T, values: &[T], right: bool, places: &mut [u32]) {
+    let pairs = places.iter_mut().zip(values);
+    match right {
+        true => pairs.for_each(|(place, &value)| *place += 1 - u32::from(boundary > value)),
+        false => pairs.for_each(|(place, &value)| *place += 1 - u32::from(boundary >= value)),
     }
-    sums
+}
+
+/// Values that are searched for together: each step of a search waits for the one before, but not for other searches.
+const TOGETHER: usize = 8;
+
+/// Where each value goes among `length` boundaries in order, at least one: all searches take the same steps.
+#[inline(always)]
+fn search_in_order<T: Copy + PartialOrd>(
+    length: usize,
+    values: &[T; TOGETHER],
+    right: bool,
+    boundary: impl Fn(usize) -> T,
+) -> [usize; TOGETHER] {
+    let passes = |at: usize, l: usize| {
+        let (x, value) = (boundary(at), values[l]);
+        !((x > value) | ((x >= value) & !right)) as usize
+    };
+    let (mut places, mut left) = ([0; TOGETHER], length);
+    while left > 1 {
+        let half = left / 2;
+        for (l, place) in places.iter_mut().enumerate() {
+            // Without branches: nothing predicts which way a search goes.
+            *place += half * passes(*place + half - 1, l);
+        }
+        left -= half;
+    }
+    for (l, place) in places.iter_mut().enumerate() {
+        *place += passes(*place, l);
+    }
+    places
+}
+
+/// Where each value goes among `length` boundaries, which PyTorch looks at in this order: it is seen where they are not
+/// in order.
+#[inline(always)]
+fn search<T: Copy + PartialOrd>(
+    length: usize,
+    values: &[T; TOGETHER],
+    right: bool,
+    boundary: impl Fn(usize, usize) -> T,
+) -> [usize; TOGETHER] {
+    let (mut start, mut end) = ([0; TOGETHER], [length; TOGETHER]);
+    // What is left of a search is at least halved, rounding down.
+    for _ in 0..usize::BITS - length.leading_zeros() {
+        for l in 0..TOGETHER {
+            let middle = start[l] + (end[l] - start[l]) / 2;
+            // A search that has ended must still look somewhere.
+            let x = boundary(l, middle.min(length - 1));
+            // Not before and not after NaN: PyTorch moves right past whatever does not compare.
+            let stop = (x > values[l]) | ((x >= values[l]) & !right);
+            // Selects, not branches: nothing predicts which way a search goes.
+            let moves = !stop & (start[l] < end[l]);
+            end[l] = if stop { middle } else { end[l] };
+            start[l] = if moves { middle + 1 } else { start[l] };
+        }
+    }
+    start
 }

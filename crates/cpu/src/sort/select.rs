@@ -1,7 +1,9 @@
 //! The k greatest or least, and single order statistics.
 
-use super::keys::{GROUP, Keys, Packed, groups_below};
-use super::{PIECE, Row};
+use super::keys::{GROUP, Keys, Packed, bound, groups_below, summary};
+use super::network::{self, Batch, Side, Wanted};
+use super::{PIECE, Row, Scratch};
+use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::scan::Lines;
 use flambeau_base::DType;
@@ -45,6 +47,12 @@ pub unsafe fn topk(
     let cut = n >= 4 * PIECE && k <= PIECE / 16;
     let grain = if cut { usize::MAX } else { GRAIN / n + 1 };
     let some_lines = |p: &[*mut u8], s: &[isize], count: usize| {
+        if network::selects(dtype, n) && count >= network::FEWEST {
+            let side = |i: usize| Side { data: p[i], line: s[i], along: lines.along[i] };
+            let sides = (Some(side(0)), Some(side(1)), side(2));
+            // SAFETY: some of the caller's lines.
+            return unsafe { Batch::default().run(keys, n, count, Wanted::First(k), sides) };
+        }
         for i in 0..count as isize {
             // SAFETY: one line of the caller's operands.
             unsafe {
@@ -91,6 +99,13 @@ pub unsafe fn select_rank(
     let keys = Keys::new(dtype, false);
     let narrow = keys.narrow() && n <= u32::MAX as usize;
     lines.it.for_each_grain(GRAIN / 4 / n + 1, &|p, s, count| {
+        if network::selects(dtype, n) && count >= network::FEWEST {
+            let side = |i: usize| Side { data: p[i], line: s[i], along: lines.along[i] };
+            let sides = (Some(side(0)), Some(side(1)), side(2));
+            // SAFETY: some of the caller's lines.
+            return unsafe { Batch::default().run(keys, n, count, Wanted::One(rank), sides) };
+        }
+        let mut scratch = Scratch::default();
         for i in 0..count as isize {
             let row = Row {
                 keys,
@@ -102,8 +117,8 @@ pub unsafe fn select_rank(
             // SAFETY: one line of the caller's operands.
             unsafe {
                 match narrow {
-                    true => row.ranked::<u64>(n, rank),
-                    false => row.ranked::<u128>(n, rank),
+                    true => row.ranked::<u64>(n, rank, &mut scratch.narrow[0]),
+                    false => row.ranked::<u128>(n, rank, &mut scratch.narrow[0]),
                 }
             }
         }
@@ -133,6 +148,11 @@ impl Row {
         let mut limit = u64::MAX;
         let mut limited = false;
         let mut keep = |start: usize, keys: &[u64]| {
+            if start == from
+                && let Some(limit_of_block) = bound(keys, k).and_then(|key| key.checked_add(1))
+            {
+                (limit, limited) = (limit_of_block, true);
+            }
             // Most groups hold nothing of interest: one vectorised look at the block dismisses them.
             let mut groups = if limited { groups_below(keys, limit) } else { u64::MAX };
             while groups != 0 {
@@ -190,34 +210,80 @@ impl Row {
         unsafe { self.emit(&best, 0) };
     }
 
-    unsafe fn ranked<P: Packed>(&self, n: usize, rank: Rank) {
-        let mut all: Vec<P> = Vec::with_capacity(n);
-        let mut nans = 0;
-        let mut first_nan = None;
-        let nan = self.keys.nan();
-        // SAFETY: the caller's row.
-        unsafe {
-            self.keys_in_blocks(0, n, &mut |start, keys| {
-                for (i, &key) in keys.iter().enumerate() {
-                    let packed = P::pack(key, start + i);
-                    if Some(key) == nan {
-                        nans += 1;
-                        first_nan.get_or_insert(packed);
-                    }
-                    all.push(packed);
-                }
-            });
-        }
-        let at = match (rank, first_nan) {
-            (Rank::Kth(k), _) => k,
-            (Rank::Median, None) => (n - 1) / 2,
-            (Rank::NanMedian, _) if nans < n => (n - nans - 1) / 2,
-            // SAFETY: one output.
-            (_, Some(nan)) => return unsafe { self.emit(&[nan], 0) },
-            (Rank::NanMedian, None) => (n - 1) / 2,
+    unsafe fn ranked<P: Packed>(&self, n: usize, rank: Rank, room: &mut Buffer<u64>) {
+        let keys = room.room(n);
+        // SAFETY: the caller's row, and room for its keys.
+        let keys = unsafe {
+            self.keys.load(self.src, self.src_stride, keys, n);
+            std::slice::from_raw_parts(keys, n)
         };
-        let chosen = *all.select_nth_unstable(at).1;
+        let nan = self.keys.nan();
+        let (min, max, greatest) = summary(keys, nan.unwrap_or_default());
+        let nans = if nan.is_some() { greatest } else { 0 };
+        let at = match rank {
+            Rank::Kth(k) => k,
+            // The first NaN: before it are all the others.
+            Rank::Median if nans > 0 => n - nans,
+            // Of nothing but NaN, the first.
+            Rank::Median | Rank::NanMedian => (n - nans).saturating_sub(1) / 2,
+        };
+        let chosen = nth(keys, at, (min, max));
         // SAFETY: one output.
-        unsafe { self.emit(&[chosen], 0) };
+        unsafe { self.emit(&[P::pack(keys[chosen], chosen)], 0) };
     }
+}
+
+/// So few are selected from by comparing.
+const FEW: usize = 24;
+
+/// Where the element is that is at place `at` in the order of keys and, among equal keys, of indices; all keys are within
+/// `range`. One pass counts how many keys fall into each of some equal parts of the range, another lists those of the
+/// part that the place is in; what is left is cut in the same way, by its own range.
+fn nth(keys: &[u64], mut at: usize, range: (u64, u64)) -> usize {
+    let mut left =
+        if keys.len() <= FEW { (0..keys.len()).collect() } else { part(keys.len(), |i| i, keys, &mut at, range) };
+    while left.len() > FEW {
+        let range = left.iter().fold((u64::MAX, 0), |(min, max), &i| (keys[i].min(min), keys[i].max(max)));
+        if range.0 == range.1 {
+            // Equal keys lie in the order of their indices.
+            return left[at];
+        }
+        left = part(left.len(), |i| left[i], keys, &mut at, range);
+    }
+    *left.select_nth_unstable_by_key(at, |&i| (keys[i], i)).1
+}
+
+/// Lists, in order, those of `n` indices whose keys are in the part of the range that place `at` is in; `at` becomes the
+/// place among them.
+#[inline(always)]
+fn part(n: usize, index: impl Fn(usize) -> usize, keys: &[u64], at: &mut usize, (min, max): (u64, u64)) -> Vec<usize> {
+    // About four keys in each part, were they even, but no more counters than fit in L1.
+    let digit = n.ilog2().saturating_sub(2).clamp(4, 11);
+    let shift = (64 - (max - min).leading_zeros()).saturating_sub(digit);
+    let bucket = |i: usize| ((keys[index(i)] - min) >> shift) as usize;
+    // Neighbours count apart: increments of one counter in a row wait for each other.
+    let mut counts = vec![[0usize; 2]; 1 << digit];
+    let even = n - n % 2;
+    for i in (0..even).step_by(2) {
+        counts[bucket(i)][0] += 1;
+        counts[bucket(i + 1)][1] += 1;
+    }
+    (even..n).for_each(|i| counts[bucket(i)][0] += 1);
+    let (mut chosen, mut count) = (0, 0);
+    for (i, [even, odd]) in counts.iter().enumerate() {
+        (chosen, count) = (i, even + odd);
+        if *at < count {
+            break;
+        }
+        *at -= count;
+    }
+    // Every index is written down, and the next one over it unless it belongs: which ones do cannot be predicted.
+    let mut left = vec![0; count + 1];
+    let mut found = 0;
+    for i in 0..n {
+        left[found] = index(i);
+        found += usize::from(bucket(i) == chosen);
+    }
+    left.truncate(count);
+    left
 }

@@ -176,14 +176,45 @@ fn searches() {
     assert_eq!(run(&[1.0, 2.0, nan], None, &[nan, 2.0, 0.0], true), [3, 3, 0]);
     assert_eq!(run(&[3.0, 1.0, 2.0], Some(&[1, 2, 0]), &[2.5, 9.0], false), [2, 3]);
     assert_eq!(run(&[], None, &[2.5], false), [0]);
+    // More values than are searched for together, and boundaries of every length up to some.
+    let values: Vec<f32> = (0..101).map(|i| (i * 37 % 101) as f32 / 2.0).collect();
+    for length in 1..40 {
+        let boundaries: Vec<f32> = (0..length).map(|i| i as f32).collect();
+        for right in [false, true] {
+            let want = |v: f32| boundaries.partition_point(|&b| if right { b <= v } else { b < v }) as i64;
+            assert!(run(&boundaries, None, &values, right).iter().zip(&values).all(|(&at, &v)| at == want(v)));
+        }
+    }
 }
 
 #[test]
 fn counts() {
-    assert_eq!((bins(&[1, 1, 3], 0), bins(&[], 2), bins(&[1, -4], 2)), (Ok(4), Ok(2), Err((1, -4))));
+    fn needed<T: Element>(values: &[T], least: usize) -> Option<usize> {
+        // SAFETY: the slice's own size.
+        unsafe { bins(values.as_ptr().cast(), values.len(), T::DTYPE, least) }
+    }
+    fn count<T: Element>(values: &[T], counts: &mut [i64]) {
+        // SAFETY: the slice's own size.
+        unsafe { bincount(values.as_ptr().cast(), values.len(), T::DTYPE, counts) }
+    }
+    let none: [i64; 0] = [];
+    assert_eq!((needed(&[1i64, 1, 3], 0), needed(&none, 2), needed(&[1i64, -4], 2)), (Some(4), Some(2), None));
+    assert_eq!((needed(&[1i8, -1], 0), needed(&[200u8, 1], 9), needed(&[1u64 << 63], 0)), (None, Some(201), None));
+    assert_eq!(needed(&[7i32], 0), Some(8));
     let (mut counts, mut sums) = ([0; 4], [0.0f32; 2]);
-    bincount(&[1, 1, 3], &mut counts);
+    count(&[1i64, 1, 3], &mut counts);
     assert_eq!(counts, [0, 2, 0, 1]);
+    // In pieces, in four tables each, in one, and where each piece has too many counts for one of its own.
+    for buckets in [100usize, 1500, 5000] {
+        let values: Vec<i32> = (0..200_003usize).map(|i| (i * i % buckets) as i32).collect();
+        let (mut want, mut got) = (vec![1i64; buckets], vec![1i64; buckets]);
+        values.iter().for_each(|&v| want[v as usize] += 1);
+        count(&values, &mut got);
+        assert!(want == got, "{buckets}");
+    }
+    let (bytes, mut got) = (data::<u8>(100_001, 200.0, 7), [0i64; 256]);
+    count(&bytes, &mut got);
+    assert!((0..256).all(|v| got[v] == bytes.iter().filter(|&&b| b as usize == v).count() as i64));
     bincount_weighted(&[1, 1, 0], &[0.5, 1.0, 2.0], &mut sums);
     assert_eq!(sums, [2.0, 1.5]);
     let edges = [0.0f32, 1.0, 2.0, 4.0];
@@ -212,5 +243,154 @@ fn distinct() {
         let got = unique_rows([2i16, 1, 1, 5, 2, 1].as_ptr().cast(), 3, 2, DType::I16);
         assert_eq!((got.positions, got.inverse, got.counts), (vec![1, 0], vec![1, 0, 1], vec![1, 2]));
         assert_eq!(unique(from, 0, DType::F32, to, &mut [], Some(&mut [])), 0);
+    }
+}
+
+#[test]
+fn distinct_integers() {
+    /// Against the standard library; counted where the range is narrow, sorted where it is not.
+    fn check<T: Element>(src: &[T]) {
+        let n = src.len();
+        let mut want: Vec<T> = src.to_vec();
+        want.sort_by(|&a, &b| order(a, b));
+        let begins: Vec<usize> = (0..n).filter(|&i| i == 0 || want[i] != want[i - 1]).collect();
+        let (mut sorted, mut starts, mut inverse) = (vec![T::default(); n], vec![-1i64; n], vec![-1i64; n]);
+        for with_inverse in [false, true] {
+            sorted.fill(T::default());
+            let places = with_inverse.then_some(&mut inverse[..]);
+            // SAFETY: the vectors' own sizes.
+            let found =
+                unsafe { unique(src.as_ptr().cast(), n, T::DTYPE, sorted.as_mut_ptr().cast(), &mut starts, places) };
+            assert!(begins.iter().map(|&i| i as i64).eq(starts[..found].iter().copied()), "{} {n}", T::DTYPE);
+            assert!(begins.iter().all(|&i| same(&sorted[i..=i], &want[i..=i])), "{} {n}", T::DTYPE);
+        }
+        assert!(src.iter().zip(&inverse).all(|(&x, &rank)| x == want[begins[rank as usize]]), "{} {n}", T::DTYPE);
+    }
+    for dtype in DType::ALL {
+        dispatch!(dtype, T in [bool, ints] => for n in [1, 7, 300, 5000, 150_000] {
+            check(&data::<T>(n, 100.0, 5));
+            check(&data::<T>(n, 1e30, 6));
+        }; else ());
+    }
+    check(&[i64::MIN, i64::MAX, 0, i64::MIN]);
+    check(&[u64::MAX, u64::MAX - 1, u64::MAX]);
+    // Any byte but zero is true.
+    let (mut sorted, mut starts, mut inverse) = ([9u8; 4], [9i64; 4], [9i64; 4]);
+    // SAFETY: the arrays' own sizes.
+    let found = unsafe {
+        let (from, to) = ([2u8, 0, 1, 255].as_ptr(), sorted.as_mut_ptr());
+        unique(from, 4, DType::Bool, to, &mut starts, Some(&mut inverse))
+    };
+    assert_eq!((found, &sorted[..2], &starts[..2], inverse), (2, &[0, 1][..], &[0, 1][..], [1, 0, 1, 1]));
+}
+
+/// What sorting, the `k` greatest and least, and order statistics give for lines along each of two dimensions, against
+/// the standard library; many short lines take the way of `network.rs`.
+#[test]
+fn many_lines() {
+    fn check<T: Element>(lines: usize, n: usize, spread: f64, across: bool) {
+        let src = data::<T>(lines * n, spread, (lines * 31 + n) as u64);
+        let (sizes, dim) = if across { ([n, lines], 0) } else { ([lines, n], 1) };
+        let at = |line: usize, e: usize| if across { e * lines + line } else { line * n + e };
+        let strides = |size: usize, length: usize| {
+            (if across { [lines * size, size] } else { [length * size, size] }).map(|s| s as isize)
+        };
+        let (shape, size) = (sizes.map(|s| s as i64), size_of::<T>());
+        let source = strides(size, n);
+        for descending in [false, true] {
+            let orders: Vec<Vec<usize>> = (0..lines)
+                .map(|line| {
+                    let x = |e: usize| src[at(line, e)];
+                    let mut want: Vec<usize> = (0..n).collect();
+                    want.sort_by(|&a, &b| if descending { order(x(b), x(a)) } else { order(x(a), x(b)) });
+                    want
+                })
+                .collect();
+            let verify =
+                |length: usize, pick: &dyn Fn(&[usize], usize) -> usize, values: &[T], indices: &[i64], name| {
+                    for (line, want) in orders.iter().enumerate() {
+                        for e in 0..length {
+                            let place = if across { e * lines + line } else { line * length + e };
+                            let from = pick(want, e);
+                            assert!(indices[place] == from as i64, "{name} {} {lines} {n} {across}", T::DTYPE);
+                            assert!(same(&values[place..=place], &src[at(line, from)..][..1]), "{name} {}", T::DTYPE);
+                        }
+                    }
+                };
+            for k in [n, n.div_ceil(3)] {
+                let (mut values, mut indices) = (vec![T::default(); lines * k], vec![-1i64; lines * k]);
+                let (to, places) = (strides(size, k), strides(8, k));
+                // SAFETY: buffers of these shapes.
+                unsafe {
+                    let dst = (values.as_mut_ptr().cast(), &to[..]);
+                    let put = (indices.as_mut_ptr().cast(), &places[..]);
+                    let from = (src.as_ptr().cast(), &source[..]);
+                    match k == n {
+                        true => sort(&shape, dim, Some(dst), Some(put), from, T::DTYPE, descending),
+                        false => topk(&shape, dim, k, descending, dst, put, from, T::DTYPE),
+                    }
+                }
+                verify(k, &|want, e| want[e], &values, &indices, "order");
+            }
+            if descending {
+                continue;
+            }
+            let nans = |line: usize| (0..n).filter(|&e| src[at(line, e)] != src[at(line, e)]).count();
+            let (to, places) = (strides(size, 1), strides(8, 1));
+            for rank in [Rank::Kth(n / 2), Rank::Median, Rank::NanMedian] {
+                let (mut values, mut indices) = (vec![T::default(); lines], vec![-1i64; lines]);
+                // SAFETY: buffers of these shapes.
+                unsafe {
+                    let dst = (values.as_mut_ptr().cast(), &to[..]);
+                    let put = (indices.as_mut_ptr().cast(), &places[..]);
+                    select_rank(rank, &shape, dim, dst, put, (src.as_ptr().cast(), &source[..]), T::DTYPE);
+                }
+                for line in 0..lines {
+                    let nans = nans(line);
+                    let want = orders[line][match rank {
+                        Rank::Kth(k) => k,
+                        Rank::Median if nans > 0 => n - nans,
+                        _ if nans == n => 0,
+                        _ => (n - nans - 1) / 2,
+                    }];
+                    assert!(indices[line] == want as i64, "{rank:?} {} {lines} {n} {across}", T::DTYPE);
+                    assert!(same(&values[line..=line], &src[at(line, want)..][..1]), "{rank:?} {}", T::DTYPE);
+                }
+            }
+        }
+    }
+    for dtype in DType::ALL {
+        dispatch!(dtype, T in [bool, ints, floats] => for across in [false, true] {
+            for (lines, n) in [(2, 5), (3, 1), (9, 2), (300, 3), (300, 8), (70, 33), (70, 64), (20, 100), (11, 256), (5, 700)] {
+                check::<T>(lines, n, 50.0, across);
+                check::<T>(lines, n, 1e30, across);
+            }
+        }; else ());
+    }
+}
+
+/// Keys of 64 bits that agree in all but the bits that make way for the index.
+#[test]
+fn close_keys() {
+    let (lines, n) = (20usize, 40usize);
+    let src: Vec<i64> = data::<i64>(lines * n, 30.0, 9)
+        .iter()
+        .enumerate()
+        .map(|(i, &x)| if i % 7 == 0 { i64::MIN + x.abs() } else { i64::MAX - 100 + x })
+        .collect();
+    let (mut values, mut indices) = (vec![0i64; lines * n], vec![0i64; lines * n]);
+    let strides = [n as isize * 8, 8];
+    // SAFETY: buffers of this shape.
+    unsafe {
+        let dst = Some((values.as_mut_ptr().cast(), &strides[..]));
+        let at = Some((indices.as_mut_ptr().cast(), &strides[..]));
+        sort(&[lines as i64, n as i64], 1, dst, at, (src.as_ptr().cast(), &strides), DType::I64, false);
+    }
+    for line in 0..lines {
+        let src = &src[line * n..][..n];
+        let mut want: Vec<usize> = (0..n).collect();
+        want.sort_by_key(|&i| src[i]);
+        assert!(want.iter().map(|&i| src[i]).eq(values[line * n..][..n].iter().copied()));
+        assert!(want.iter().map(|&i| i as i64).eq(indices[line * n..][..n].iter().copied()));
     }
 }

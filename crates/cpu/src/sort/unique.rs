@@ -1,8 +1,11 @@
 //! Distinct elements.
 
-use super::keys::Keys;
-use super::sort;
+use super::count::{extent, tally};
+use super::keys::{Key, Keys};
+use super::{PIECE, sort};
 use crate::buffer::Buffer;
+use crate::copy::Shared;
+use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, dispatch};
 
 /// Distinct elements (or rows), as positions in the source: select them from there for the values.
@@ -72,6 +75,7 @@ pub unsafe fn runs(src: *const u8, n: usize, dtype: DType, starts: &mut [i64], i
 
 /// Sorts `n` contiguous elements to `sorted` and says how many distinct ones there are; every NaN is. Where each begins
 /// among the sorted ones goes to `starts` and, if asked for, which of them every element of the source is to `inverse`.
+/// Only the places that `starts` names are sure to be written to `sorted`.
 ///
 /// # Safety
 /// `src` and `sorted` must be valid for `n` elements of `dtype`, which must not be complex, and not overlap.
@@ -83,6 +87,11 @@ pub unsafe fn unique(
     starts: &mut [i64],
     inverse: Option<&mut [i64]>,
 ) -> usize {
+    let mut inverse = inverse;
+    // SAFETY: the caller's contract.
+    if let Some(count) = unsafe { unique_by_counting(src, n, dtype, sorted, starts, inverse.as_deref_mut()) } {
+        return count;
+    }
     let stride = [dtype.size() as isize];
     let (mut order, mut runs_of_sorted) = (Buffer::<i64>::default(), Buffer::<i64>::default());
     let room = if inverse.is_some() { n } else { 0 };
@@ -102,6 +111,62 @@ pub unsafe fn unique(
         }
         count
     }
+}
+
+/// Counts tried in place of sorting, at most: those of two bytes.
+const COUNTED: u64 = 1 << 16;
+
+/// [`unique`] of integers within a narrow range (and of booleans), by counting how often each occurs.
+///
+/// # Safety
+/// As for [`unique`].
+unsafe fn unique_by_counting(
+    src: *const u8,
+    n: usize,
+    dtype: DType,
+    sorted: *mut u8,
+    starts: &mut [i64],
+    inverse: Option<&mut [i64]>,
+) -> Option<usize> {
+    assert!(starts.len() == n && inverse.as_ref().is_none_or(|i| i.len() == n), "a place for every element");
+    if n == 0 {
+        return Some(0);
+    }
+    // SAFETY: the caller's elements.
+    let (least, greatest) = unsafe { extent(src, n, dtype)? };
+    if greatest - least >= COUNTED.min((n as u64).saturating_mul(4)).max(256) {
+        return None;
+    }
+    let mut counts = vec![0i64; (greatest - least) as usize + 1];
+    // SAFETY: the caller's elements, whose keys are within these bounds.
+    unsafe { tally(src, n, dtype, least, &mut counts) };
+    let mut found = 0;
+    dispatch!(dtype, T in [bool, ints] => {
+        let mut at = 0;
+        for (key, count) in (least..).zip(&mut counts) {
+            let (begin, rank) = (at, found);
+            if *count > 0 {
+                starts[rank] = begin;
+                // Integers do not share keys.
+                let element = <T as Key>::element(key).unwrap_or_default();
+                // SAFETY: the counts add up to the elements that there is room for.
+                unsafe { sorted.cast::<T>().add(begin as usize).write_unaligned(element) };
+                found += 1;
+            }
+            at += std::mem::replace(count, rank as i64);
+        }
+        if let Some(inverse) = inverse {
+            let (ranks, places, from) = (&counts[..], Shared(inverse.as_mut_ptr()), Shared(src.cast_mut()));
+            parallel_for(n, PIECE, &|r| for i in r {
+                // SAFETY: this piece's elements, and a place for each.
+                unsafe {
+                    let key = from.get().cast::<T>().add(i).read_unaligned().key();
+                    places.get().add(i).write(ranks[(key - least) as usize]);
+                }
+            });
+        }
+    }; else return None);
+    Some(found)
 }
 
 /// The elements (rows of `width` contiguous ones, `rows` of them) that differ from the one before.

@@ -502,11 +502,13 @@ fn bincount_any(x: &Tensor, weights: Option<&Tensor>, minlength: Option<i64>) ->
     }
     ensure!(!x.device().is_meta(), "Cannot copy out of meta tensor; no data!");
     let read = |t: &Tensor, dtype| t.detach_all()?.to_device(crate::Device::CPU)?.to_dtype(dtype)?.contiguous();
-    let values = read(x, DType::I64)?;
+    let numbers = read(x, x.dtype())?;
+    let (count, dtype) = (numbers.numel() as usize, numbers.dtype());
     let bins = {
-        let _lock = LockSet::new([(values.storage(), false)])?;
-        // SAFETY: locked and of this type.
-        kernels::bins(unsafe { elements(&values) }, least as usize).map_err(|_| Error::runtime(unfit))?
+        let _lock = LockSet::new([(numbers.storage(), false)])?;
+        // SAFETY: locked, contiguous and of this type.
+        let bins = unsafe { kernels::bins(numbers.data_ptr(), count, dtype, least as usize) };
+        bins.ok_or_else(|| Error::runtime(unfit))?
     };
     let out_dtype = match weights.map(Tensor::dtype) {
         None => DType::I64,
@@ -516,13 +518,15 @@ fn bincount_any(x: &Tensor, weights: Option<&Tensor>, minlength: Option<i64>) ->
     dims::checked_numel(&[bins as i64])?;
     let out = Tensor::zeros(&[bins as i64], (out_dtype, crate::Device::CPU))?;
     let weights = weights.map(|w| read(w, out_dtype)).transpose()?;
-    if values.numel() > 0 {
+    // The sums of weights are made by one kernel.
+    let values = if weights.is_some() { read(&numbers, DType::I64)? } else { numbers };
+    if count > 0 {
         let inputs = [Some(&values), weights.as_ref()].into_iter().flatten();
         let _locks = LockSet::new(inputs.map(|t| (t.storage(), false)).chain([(out.storage(), true)]))?;
         // SAFETY: all are locked and of these types, the output fresh.
         unsafe {
             match (&weights, out_dtype) {
-                (None, _) => kernels::bincount(elements(&values), elements_mut(&out)),
+                (None, _) => kernels::bincount(values.data_ptr(), count, dtype, elements_mut(&out)),
                 (Some(w), DType::F32) => kernels::bincount_weighted(elements(&values), elements::<f32>(w), elements_mut(&out)),
                 (Some(w), _) => kernels::bincount_weighted(elements(&values), elements::<f64>(w), elements_mut(&out)),
             }
