@@ -424,12 +424,12 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     }
     let walk =
         |rows: &Rows| turned.as_ref().map_or_else(|| iter.for_each_rows(rows), |turned| turned.for_each_rows(rows));
-    let expands = |strides: [&[isize]; 2], counts: [usize; 2], converted: bool| {
-        counts[1] > 1 && turned.is_none() && expand::fits(strides, counts, &elements, converted)
+    let expands = |data: &[*mut u8], strides: [&[isize]; 2], counts: [usize; 2], converted: bool| {
+        counts[1] > 1 && turned.is_none() && expand::fits(data, strides, counts, &elements, converted)
     };
     if converts.iter().all(Option::is_none) {
         return walk(&|data, [inner, outer], [count, rows]| {
-            if expands([inner, outer], [count, rows], false) {
+            if expands(data, [inner, outer], [count, rows], false) {
                 // SAFETY: the iterator hands out elements within the operands, which are of the strip's dtypes.
                 return unsafe {
                     expand::run(data, [inner, outer], [count, rows], &elements, &|data, strides, count| {
@@ -477,7 +477,7 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         unsafe { converted(strip, params, &converts[..n], &sizes_of, data, strides, count) }
     };
     walk(&|data, [inner, outer], [count, rows]| {
-        if expands([inner, outer], [count, rows], true) {
+        if expands(data, [inner, outer], [count, rows], true) {
             // SAFETY: the iterator hands out elements within the operands.
             return unsafe { expand::run(data, [inner, outer], [count, rows], &elements, &one_row) };
         }

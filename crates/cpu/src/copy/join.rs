@@ -58,11 +58,17 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize) {
         if interleaved(to, parts, rows) {
             return;
         }
-        // Long rows are written one after the other.
-        let block = match BLOCK_BYTES / row {
-            block if block < FEW_ROWS => 1,
-            block => block,
-        };
+        let block = BLOCK_BYTES / row;
+        if block < FEW_ROWS {
+            for r in 0..rows {
+                let mut at = to.add(r * row);
+                for part in parts {
+                    move_bytes(part.from_row(r).data, at, part.bytes);
+                    at = at.add(part.bytes);
+                }
+            }
+            return;
+        }
         for start in (0..rows).step_by(block) {
             let count = block.min(rows - start);
             let mut at = to.add(start * row);

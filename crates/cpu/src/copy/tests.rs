@@ -147,7 +147,7 @@ fn fills() {
 #[test]
 fn rows_join() {
     // Pairs and more of one number, parts of odd sizes, parts left to `memcpy`; blocks and what is left of them.
-    let widths: [&[usize]; 12] = [
+    let widths: [&[usize]; 13] = [
         &[4, 4],
         &[4, 4, 4],
         &[4, 4, 4, 4],
@@ -158,25 +158,26 @@ fn rows_join() {
         &[3, 256, 255],
         &[257, 4],
         &[600, 1],
+        &[1100, 20],
         &[7],
         &[],
     ];
     for widths in widths {
-        for rows in [0, 1, 31, 32, 100] {
+        for (rows, gap) in [(0, 0), (1, 0), (31, 0), (32, 0), (100, 0), (1, 3), (32, 5), (100, 1)] {
             let arrays: Vec<Vec<u8>> = widths
                 .iter()
                 .enumerate()
-                .map(|(k, w)| (0..w * rows).map(|i| (i * 7 + k * 31) as u8).collect())
+                .map(|(k, w)| (0..(w + gap) * rows).map(|i| (i * 7 + k * 31) as u8).collect())
                 .collect();
-            let part = |(a, &w): (&Vec<u8>, &usize)| Part { data: a.as_ptr(), bytes: w, step: w as isize };
+            let part = |(a, &w): (&Vec<u8>, &usize)| Part { data: a.as_ptr(), bytes: w, step: (w + gap) as isize };
             let parts: Vec<Part> = arrays.iter().zip(widths).map(part).collect();
             let wanted: Vec<u8> = (0..rows)
-                .flat_map(|r| arrays.iter().zip(widths).flat_map(move |(a, &w)| a[r * w..][..w].to_vec()))
+                .flat_map(|r| arrays.iter().zip(widths).flat_map(move |(a, &w)| a[r * (w + gap)..][..w].to_vec()))
                 .collect();
             let mut joined = vec![0; wanted.len()];
             // SAFETY: each array holds `rows` parts, and there is room for as many rows.
             unsafe { join_rows(joined.as_mut_ptr(), &parts, rows) };
-            assert_eq!(joined, wanted, "{widths:?} x {rows}");
+            assert_eq!(joined, wanted, "{widths:?} x {rows}, {gap} apart");
         }
     }
 }

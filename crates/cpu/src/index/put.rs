@@ -280,7 +280,7 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
     let far = free[0].last().is_some_and(|s| s.unsigned_abs() >= 64);
     let (worth, narrow) = (if own { OWN_PIECE } else { SHARED_PIECE }, if far { 1 } else { NARROW });
     // All pieces of near columns visit all rows, and may read all indices: one for a thread.
-    let pieces = num_threads() * if far { 4 } else { 1 };
+    let pieces = num_threads().saturating_mul(if far { 4 } else { 1 });
     let grain = columns.div_ceil(pieces).max(worth / in_order).max(narrow);
     // One strip with the addresses `p`, strides `s` and `n` elements, several times if there is one index.
     let run = |p: &[*mut u8], s: &[isize], n: usize, times: Times| {

@@ -6,7 +6,8 @@
 use super::{BLOCK, MAX_OPERANDS};
 use std::mem::MaybeUninit;
 
-/// Rows from which on a strip takes them as well one by one: where operands are converted around it, and where not.
+/// The longest rows that are laid out: where operands are converted around the strip, and where not. It takes longer ones as
+/// well one by one.
 const CONVERTED: usize = 256;
 const PLAIN: usize = 128;
 
@@ -37,14 +38,40 @@ enum Rows {
 }
 
 /// Whether rows of `n` elements, `rows` of them, had better be laid out; `sizes` are those of the operands' elements.
-pub(super) fn fits([inner, outer]: [&[isize]; 2], [n, rows]: [usize; 2], sizes: &[usize], converted: bool) -> bool {
+///
+/// What is laid out is read before the rows before it are written: an input that lies in the output, other than as the same
+/// elements, is left to the strip.
+pub(super) fn fits(
+    data: &[*mut u8],
+    [inner, outer]: [&[isize]; 2],
+    [n, rows]: [usize; 2],
+    sizes: &[usize],
+    converted: bool,
+) -> bool {
     let short = if converted { n <= CONVERTED } else { n <= PLAIN && n % 32 >= MANY_LEFT };
     short
         && n > 1
         && rows >= 4
         && kind(inner[0], outer[0], n, sizes[0]) == Some(Rows::Plain)
         && inner[0] != 0
-        && (1..sizes.len()).all(|k| kind(inner[k], outer[k], n, sizes[k]).is_some())
+        && (1..sizes.len()).all(|k| match kind(inner[k], outer[k], n, sizes[k]) {
+            None => false,
+            Some(Rows::Plain) => true,
+            Some(_) => {
+                let [a, b] = [0, k].map(|k| extent(data[k], [inner[k], outer[k]], [n, rows], sizes[k]));
+                a.1 <= b.0 || b.1 <= a.0
+            }
+        })
+}
+
+/// The first and the last address, exclusively, of an operand's elements.
+fn extent(data: *mut u8, strides: [isize; 2], counts: [usize; 2], size: usize) -> (isize, isize) {
+    let mut ends = (data.addr() as isize, data.addr() as isize + size as isize);
+    for (stride, count) in strides.into_iter().zip(counts) {
+        let reach = stride * (count as isize - 1);
+        ends = (ends.0 + reach.min(0), ends.1 + reach.max(0));
+    }
+    ends
 }
 
 fn kind(inner: isize, outer: isize, n: usize, size: usize) -> Option<Rows> {
@@ -142,5 +169,95 @@ unsafe fn spread_elements<T: Copy>(from: *const u8, stride: isize, to: *mut u8, 
                 to.add(start).cast::<[T; AT_ONCE]>().write_unaligned([number; AT_ONCE]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MAX_PARAMS, Map, Operand, run, strip};
+    use crate::math::{Isa, level};
+    use flambeau_base::{DType, Element, Scalar, bf16, f16};
+
+    struct Difference;
+    impl<T: Element + std::ops::Sub<Output = T>> Map<T, 2> for Difference {
+        type Out = T;
+        fn map<I: Isa>([x, y]: [T; 2], _: &[T; MAX_PARAMS]) -> T {
+            x - y
+        }
+    }
+
+    fn value<T: Element>(i: usize) -> T {
+        T::from_f64(((i * 7919) % 61) as f64 * 0.25)
+    }
+
+    /// Rows of `n` elements, less one row for all, a number for each row, or rows that lie apart; to an output of its own and in
+    /// place. `S` is what the operands are, `T` what is computed in.
+    fn check<S: Element, T: Element + std::ops::Sub<Output = T>>(rows: usize, n: usize) {
+        let size = size_of::<S>() as isize;
+        let x: Vec<S> = (0..rows * n).map(value).collect();
+        let y: Vec<S> = (0..rows * (n + 3)).map(|i| value(i * 3 + 5)).collect();
+        let dense = [size * n as isize, size];
+        for (strides, at) in [
+            ([0, size], Box::new(|_, j| j) as Box<dyn Fn(usize, usize) -> usize>),
+            ([size * (n + 3) as isize, 0], Box::new(|i, _| i * (n + 3))),
+            ([size * (n + 3) as isize, size], Box::new(|i, j| i * (n + 3) + j)),
+        ] {
+            for in_place in [false, true] {
+                let mut got = if in_place { x.clone() } else { vec![S::default(); rows * n] };
+                let out = Operand { data: got.as_mut_ptr().cast(), strides: &dense, dtype: S::DTYPE };
+                let x_data = if in_place { out.data } else { x.as_ptr() as *mut u8 };
+                let first = Operand { data: x_data, strides: &dense, dtype: S::DTYPE };
+                let second = Operand { data: y.as_ptr() as *mut u8, strides: &strides, dtype: S::DTYPE };
+                // SAFETY: every operand holds what its strides reach; the output is an input or apart.
+                unsafe {
+                    let strip = strip::<Difference, T, 2>(level());
+                    let params = [Scalar::Int(0); MAX_PARAMS];
+                    run(strip, T::DTYPE, params, &[rows as i64, n as i64], &[out, first, second]);
+                }
+                for i in 0..rows {
+                    for j in 0..n {
+                        let wanted = S::from_f64(x[i * n + j].to_f64() - y[at(i, j)].to_f64()).to_f64();
+                        let got = got[i * n + j].to_f64();
+                        assert_eq!(got, wanted, "{} {rows} x {n} by {strides:?}, {i} {j}", S::DTYPE);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn short_rows_of_broadcast_operands() {
+        for n in [2, 12, 15, 16, 17, 31, 44, 61, 127, 128, 129, 200, 256, 257] {
+            for rows in [4, 5, 33, 300] {
+                check::<f32, f32>(rows, n);
+                check::<f64, f64>(rows, n);
+                check::<bf16, f32>(rows, n);
+                check::<f16, f32>(rows, n);
+                check::<flambeau_base::Complex<f64>, flambeau_base::Complex<f64>>(rows, n);
+            }
+        }
+    }
+
+    /// A row of the output itself, taken from all: every row meets what became of it by then.
+    #[test]
+    fn a_row_of_the_output() {
+        let (rows, n) = (6usize, 20usize);
+        let mut x: Vec<f32> = (0..rows * n).map(value).collect();
+        let mut wanted = x.clone();
+        for i in 0..rows {
+            for j in 0..n {
+                wanted[i * n + j] -= wanted[2 * n + j];
+            }
+        }
+        let data: *mut u8 = x.as_mut_ptr().cast();
+        let operand = |data, strides| Operand { data, strides, dtype: DType::F32 };
+        let dense = [4 * n as isize, 4];
+        // SAFETY: rows of one array; what is read and written is that of the test.
+        unsafe {
+            let operands = [operand(data, &dense), operand(data, &dense), operand(data.add(8 * n), &[0, 4])];
+            let params = [Scalar::Int(0); MAX_PARAMS];
+            run(strip::<Difference, f32, 2>(level()), DType::F32, params, &[rows as i64, n as i64], &operands);
+        }
+        assert_eq!(x, wanted);
     }
 }

@@ -75,7 +75,7 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     /// # Safety
     /// The block's columns must be runs of valid elements, with a state for each.
     #[inline(always)]
-    unsafe fn fold_runs<I: Isa>(_block: &Block, _first: usize, _states: *mut Self::State) -> usize {
+    unsafe fn fold_runs(_block: &Block, _first: usize, _states: *mut Self::State) -> usize {
         0
     }
 }
@@ -267,7 +267,7 @@ macro_rules! fold {
                     if $runs::is_for($T::DTYPE) { shortest_of_many(dense) } else { long_row(dense) }
                 }
                 #[inline(always)]
-                unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut Self::State) -> usize {
+                unsafe fn fold_runs(block: &Block, first: usize, states: *mut Self::State) -> usize {
                     // SAFETY: the caller's.
                     if $runs::is_for($T::DTYPE) { unsafe { $runs::fold($T::DTYPE, block, first, states) } } else { 0 }
                 }

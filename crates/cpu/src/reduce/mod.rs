@@ -2,7 +2,7 @@
 //!
 //! [`reduce`] plans a walk (below, compiled once for all operations) and hands dense blocks to a [`Reducer`], whose
 //! inner loops run on few element types: `f32` (halves too), `f64`, and `i64` (every integer and `bool`); extremes of small
-//! integers on `u8` and `i32`. Blocks of another dtype, or without unit stride, are first converted or gathered into a
+//! integers on `u8` and `i32`, and whether bytes are zero on `u8`. Blocks of another dtype, or without unit stride, are first converted or gathered into a
 //! buffer that stays in L1.
 //!
 //! The walk always puts contiguous elements innermost, whether they are kept (then columns are folded side by side) or
@@ -334,10 +334,7 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
     // By how many elements are not zero.
     macro_rules! counted {
         ($finish:expr) => {
-            match source {
-                DType::U8 => (Box::new(Simple::new(CountBytes, $finish)), Load::Cast),
-                _ => (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, $finish))), truth_load),
-            }
+            (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, $finish))), truth_load)
         };
     }
     // Whether extremes are found in 32 bits.
@@ -397,6 +394,9 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::All => {
             let all = count as i64;
             counted!(move |c: i64| (c == all) as i64)
+        }
+        Reduction::CountNonzero if source == DType::U8 => {
+            (Box::new(Simple::new(CountBytes, identity::<i64>)), Load::Cast)
         }
         Reduction::CountNonzero => counted!(identity::<i64>),
         Reduction::Variance { correction } => {

@@ -26,11 +26,11 @@ impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
             // SAFETY: columns of the driver's block, and their states.
             unsafe {
                 loop {
-                    j += F::fold_runs::<I>(&b, j, states);
+                    j += F::fold_runs(&b, j, states);
                     if j == b.cols {
                         return;
                     }
-                    // What it stops at has an infinity, and what follows may.
+                    // It does none, or the last are too few for it; or what it stops at has an infinity, and what follows may.
                     for _ in 0..4.min(b.cols - j) {
                         let x = b.data.cast::<F::In>().wrapping_offset(j as isize * b.col_stride);
                         let run = fold_run::<I, F>(f, x, b.rows, b.before(j), ());

@@ -107,7 +107,7 @@ pub unsafe fn scan(
         unsafe {
             if s[0].unsigned_abs() < lines.along[0].unsigned_abs() && count >= 4 {
                 job.side_by_side(p, s, &lines.along, count, n);
-            } else if n <= SHORT && count > 1 && job.end_to_end(s, &lines.along, n) && job.kernels.lines.is_some() {
+            } else if n <= SHORT && job.end_to_end(s, &lines.along, n) && job.kernels.lines.is_some() {
                 job.short_lines(p, &lines.along, count, n);
             } else {
                 for i in 0..count as isize {
@@ -266,8 +266,9 @@ impl Job {
     unsafe fn side_by_side(&self, p: &[*mut u8], s: &[isize], along: &[isize], count: usize, n: usize) {
         let mut accumulators = [const { Room([0; 2]) }; WIDTH];
         let accumulators = accumulators.as_mut_ptr().cast::<u8>();
-        let (mut block, mut halves) = (Block::new(), Block::new());
+        let mut block = Block::new();
         let in_place = self.in_place(s[0]);
+        let together = self.widen.is_some() && self.cast.is_none() && s[..2] == [self.size as isize; 2];
         let step = accumulator_size(self.work) as isize;
         for first in (0..count).step_by(WIDTH) {
             let width = WIDTH.min(count - first);
@@ -277,35 +278,45 @@ impl Job {
             }
             let mut dst = p[0].wrapping_offset(first as isize * s[0]);
             let mut src: *const u8 = p[1].wrapping_offset(first as isize * s[1]);
-            // Several rows of halves are converted at once, put together where they do not lie end to end.
-            let size = self.size as isize;
-            let together = self.widen.is_some() && self.cast.is_none() && s[..2] == [size, size];
-            let at_once = if together { (BLOCK / width).min(n) } else { 1 };
-            for start in (0..n).step_by(at_once) {
-                let rows = at_once.min(n - start);
-                let bytes = width * self.size;
-                // SAFETY: rows of the caller's lines; the blocks hold as many elements as rows of them have.
+            if together {
+                // SAFETY: the caller's lines, and accumulators for them.
+                unsafe { self.rows_of_halves([dst, src.cast_mut()], along, width, n, accumulators) };
+                continue;
+            }
+            for _ in 0..n {
+                // SAFETY: one row of the caller's lines; the block holds WIDTH elements.
                 unsafe {
                     let work = if in_place { dst } else { block.address() };
-                    let mut from = src;
-                    if together {
-                        copy_rows((src, along[1], halves.address(), bytes as isize, bytes, rows));
-                        from = halves.address();
-                    }
-                    let from = self.contiguous(from, s[1], work, rows * width);
-                    for row in 0..rows {
-                        let at = row * width * self.work;
-                        (self.kernels.row)(from.add(at), work.add(at), width, accumulators);
-                    }
-                    if together {
-                        (self.store)(work, self.work as isize, halves.address(), size, rows * width);
-                        copy_rows((halves.address(), bytes as isize, dst, along[0], bytes, rows));
-                    } else if !in_place {
+                    let from = self.contiguous(src, s[1], work, width);
+                    (self.kernels.row)(from, work, width, accumulators);
+                    if !in_place {
                         (self.store)(work, self.work as isize, dst, s[0], width);
                     }
                 }
-                dst = dst.wrapping_offset(rows as isize * along[0]);
-                src = src.wrapping_offset(rows as isize * along[1]);
+                dst = dst.wrapping_offset(along[0]);
+                src = src.wrapping_offset(along[1]);
+            }
+        }
+    }
+
+    /// `n` rows of `width` contiguous halves, [`WIDTH`] at most: several are put together and converted at once.
+    unsafe fn rows_of_halves(&self, p: [*mut u8; 2], along: &[isize], width: usize, n: usize, accumulators: *mut u8) {
+        let (mut block, mut halves) = (Block::new(), Block::new());
+        let (work, halves) = (block.address(), halves.address());
+        let (at_once, bytes) = (BLOCK / width, width * self.size);
+        for start in (0..n).step_by(at_once) {
+            let rows = at_once.min(n - start);
+            let [dst, src] = [0, 1].map(|k| p[k].wrapping_offset(start as isize * along[k]));
+            // SAFETY: rows of the caller's; the blocks hold as many elements as these have.
+            unsafe {
+                copy_rows((src, along[1], halves, bytes as isize, bytes, rows));
+                self.contiguous(halves, self.size as isize, work, rows * width);
+                for row in 0..rows {
+                    let row = work.add(row * width * self.work);
+                    (self.kernels.row)(row, row, width, accumulators);
+                }
+                (self.store)(work, self.work as isize, halves, self.size as isize, rows * width);
+                copy_rows((halves, bytes as isize, dst, along[0], bytes, rows));
             }
         }
     }

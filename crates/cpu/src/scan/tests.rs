@@ -76,6 +76,24 @@ fn sums_and_products() {
     check::<Bool, i64>(ScanOp::Sum, [1, 300_007, 1], 0.0);
 }
 
+/// Halves in rows and short lines, where they lie.
+#[test]
+fn in_place() {
+    for (sizes, dim) in [([300i64, 33], 0), ([300, 33], 1), ([40, 200], 0), ([40, 200], 1)] {
+        let x: Vec<bf16> = data(sizes.iter().product::<i64>() as usize);
+        let (mut apart, mut same) = (x.clone(), x.clone());
+        let strides = [2 * sizes[1] as isize, 2];
+        // SAFETY: arrays of these sizes; the second is scanned in place.
+        unsafe {
+            let to = (apart.as_mut_ptr().cast(), &strides[..], DType::BF16);
+            scan(ScanOp::Sum, &sizes, dim, to, (x.as_ptr().cast(), &strides, DType::BF16));
+            let to: (*mut u8, _, _) = (same.as_mut_ptr().cast(), &strides[..], DType::BF16);
+            scan(ScanOp::Sum, &sizes, dim, to, (to.0.cast_const(), &strides, DType::BF16));
+        }
+        assert!(apart != x && apart == same, "{sizes:?} along {dim}");
+    }
+}
+
 #[test]
 fn log_sums() {
     let src = [f64::NEG_INFINITY, f64::NEG_INFINITY, 1.0, 2.0, 800.0, f64::INFINITY, f64::INFINITY, f64::NAN, 1.0];
