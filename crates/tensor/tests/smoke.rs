@@ -81,3 +81,15 @@ fn forward_mode() -> Result<()> {
     assert!((d[0].to_vec::<f64>()?[0] - (3.0 - 9.0 / 4.0 * 0.5)).abs() < 1e-12);
     Ok(())
 }
+
+/// A mask of several dims names elements one by one, in row-major order.
+#[test]
+fn masks_of_two_dims() -> Result<()> {
+    let x = Tensor::from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0])?.view(&[2, 3])?;
+    let mask = Tensor::from_slice(&[0i64, 1, 0, 1, 1, 0])?.view(&[2, 3])?.ne(0)?;
+    assert_eq!(x.index(&[Some(mask.clone())])?.to_vec::<f64>()?, [1.0, 3.0, 4.0]);
+    assert_eq!(mask.nonzero()?.contiguous()?.view(&[-1])?.to_vec::<i64>()?, [0, 1, 1, 0, 1, 1]);
+    x.index_put_(&[Some(mask)], &Tensor::from_slice(&[7.0, 8.0, 9.0])?, false)?;
+    assert_eq!(x.view(&[-1])?.to_vec::<f64>()?, [0.0, 7.0, 2.0, 8.0, 9.0, 5.0]);
+    Ok(())
+}

@@ -42,7 +42,7 @@ pub unsafe fn searchsorted(
                 target.get().cast::<i32>().add(i).write_unaligned(place as i32);
             }
         };
-        // Among boundaries in order, of which none is NaN, every way to search finds the same place.
+        // Among boundaries in order, of which none is NaN, or of a single one, every way to search finds the same place.
         let in_order = sorter.is_none()
             && boundary_rows == 1
             && (1..=rows * width).contains(&length)

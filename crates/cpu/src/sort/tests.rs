@@ -372,7 +372,7 @@ fn many_lines() {
 /// Keys of 64 bits that agree in all but the bits that make way for the index.
 #[test]
 fn close_keys() {
-    let (lines, n) = (20usize, 40usize);
+    let (lines, n) = (20usize, 30usize);
     let src: Vec<i64> = data::<i64>(lines * n, 30.0, 9)
         .iter()
         .enumerate()

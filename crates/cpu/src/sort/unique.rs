@@ -143,7 +143,8 @@ unsafe fn unique_by_counting(
     let mut found = 0;
     dispatch!(dtype, T in [bool, ints] => {
         let mut at = 0;
-        for (key, count) in (least..).zip(&mut counts) {
+        for (i, count) in counts.iter_mut().enumerate() {
+            let key = least + i as u64;
             let (begin, rank) = (at, found);
             if *count > 0 {
                 starts[rank] = begin;

@@ -504,12 +504,11 @@ fn bincount_any(x: &Tensor, weights: Option<&Tensor>, minlength: Option<i64>) ->
     let read = |t: &Tensor, dtype| t.detach_all()?.to_device(crate::Device::CPU)?.to_dtype(dtype)?.contiguous();
     let numbers = read(x, x.dtype())?;
     let (count, dtype) = (numbers.numel() as usize, numbers.dtype());
-    let bins = {
-        let _lock = LockSet::new([(numbers.storage(), false)])?;
-        // SAFETY: locked, contiguous and of this type.
-        let bins = unsafe { kernels::bins(numbers.data_ptr(), count, dtype, least as usize) };
-        bins.ok_or_else(|| Error::runtime(unfit))?
-    };
+    // Kept while they are counted: a greater number that came meanwhile would have no bin.
+    let lock = LockSet::new([(numbers.storage(), false)])?;
+    // SAFETY: locked, contiguous and of this type.
+    let bins = unsafe { kernels::bins(numbers.data_ptr(), count, dtype, least as usize) };
+    let bins = bins.ok_or_else(|| Error::runtime(unfit))?;
     let out_dtype = match weights.map(Tensor::dtype) {
         None => DType::I64,
         Some(DType::F32) => DType::F32,
@@ -517,18 +516,28 @@ fn bincount_any(x: &Tensor, weights: Option<&Tensor>, minlength: Option<i64>) ->
     };
     dims::checked_numel(&[bins as i64])?;
     let out = Tensor::zeros(&[bins as i64], (out_dtype, crate::Device::CPU))?;
-    let weights = weights.map(|w| read(w, out_dtype)).transpose()?;
+    let Some(weights) = weights else {
+        let written = LockSet::new([(out.storage(), true)])?;
+        if count > 0 {
+            // SAFETY: both are locked and of these types, the output fresh.
+            unsafe { kernels::bincount(numbers.data_ptr(), count, dtype, elements_mut(&out)) };
+        }
+        drop(written);
+        return out.to_device(x.device());
+    };
+    drop(lock);
     // The sums of weights are made by one kernel.
-    let values = if weights.is_some() { read(&numbers, DType::I64)? } else { numbers };
+    let (weights, values) = (read(weights, out_dtype)?, read(&numbers, DType::I64)?);
     if count > 0 {
-        let inputs = [Some(&values), weights.as_ref()].into_iter().flatten();
-        let _locks = LockSet::new(inputs.map(|t| (t.storage(), false)).chain([(out.storage(), true)]))?;
+        let inputs = [&values, &weights].into_iter().map(|t| (t.storage(), false));
+        let _locks = LockSet::new(inputs.chain([(out.storage(), true)]))?;
         // SAFETY: all are locked and of these types, the output fresh.
         unsafe {
-            match (&weights, out_dtype) {
-                (None, _) => kernels::bincount(values.data_ptr(), count, dtype, elements_mut(&out)),
-                (Some(w), DType::F32) => kernels::bincount_weighted(elements(&values), elements::<f32>(w), elements_mut(&out)),
-                (Some(w), _) => kernels::bincount_weighted(elements(&values), elements::<f64>(w), elements_mut(&out)),
+            match out_dtype {
+                DType::F32 => {
+                    kernels::bincount_weighted(elements(&values), elements::<f32>(&weights), elements_mut(&out))
+                }
+                _ => kernels::bincount_weighted(elements(&values), elements::<f64>(&weights), elements_mut(&out)),
             }
         }
     }
