@@ -29,7 +29,7 @@ unsafe impl Sync for Part {}
 
 impl Part {
     /// The parts of the rows from `row` on.
-    fn from_row(self, row: usize) -> Part {
+    fn at_row(self, row: usize) -> Part {
         Part { data: self.data.wrapping_offset(row as isize * self.step), ..self }
     }
 }
@@ -45,7 +45,7 @@ pub unsafe fn join_rows(to: *mut u8, parts: &[Part], rows: usize) {
     }
     let to = Shared(to);
     parallel_for(rows, (PIECE_BYTES / row).max(1), &|range| {
-        let from: SmallVec<[Part; 8]> = parts.iter().map(|part| part.from_row(range.start)).collect();
+        let from: SmallVec<[Part; 8]> = parts.iter().map(|part| part.at_row(range.start)).collect();
         // SAFETY: rows `range` of the caller's arrays; no other piece writes to them.
         unsafe { join_some(to.get().add(range.start * row), row, &from, range.len()) }
     });
@@ -63,7 +63,7 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize) {
             for r in 0..rows {
                 let mut at = to.add(r * row);
                 for part in parts {
-                    move_bytes(part.from_row(r).data, at, part.bytes);
+                    move_bytes(part.at_row(r).data, at, part.bytes);
                     at = at.add(part.bytes);
                 }
             }
@@ -73,7 +73,7 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize) {
             let count = block.min(rows - start);
             let mut at = to.add(start * row);
             for part in parts {
-                let Part { data, bytes, step } = part.from_row(start);
+                let Part { data, bytes, step } = part.at_row(start);
                 if bytes <= SHORT_ROW_BYTES {
                     copy_rows((data, step, at, row as isize, bytes, count));
                 } else {

@@ -184,16 +184,18 @@ impl Plan {
         }
         let (row, element) = (self.shape[0] * size, size as isize);
         if self.shape.len() > 1 && row <= SHORT_ROW_BYTES {
-            // SAFETY: rows of the plan; its contract is theirs.
+            let n = self.shape[0];
             match self.strides[0] {
                 strides if strides == (element, element) => {
+                    // SAFETY: rows of the plan; its contract is theirs.
                     return self.short_rows(row, &|args| unsafe { copy_rows(args) });
                 }
-                strides if strides == (element, -element) && size <= 8 && self.shape[0] <= SHORT_TURNED => {
-                    let n = self.shape[0];
-                    return self.short_rows(row, &|args: RowsArgs| unsafe {
-                        turn_rows(size, (args.0, args.1, args.2, args.3, n, args.5))
-                    });
+                strides if strides == (element, -element) && size <= 8 && n <= SHORT_TURNED => {
+                    let turn = |(src, src_step, dst, dst_step, _, rows): RowsArgs| {
+                        // SAFETY: as above.
+                        unsafe { turn_rows(size, (src, src_step, dst, dst_step, n, rows)) }
+                    };
+                    return self.short_rows(row, &turn);
                 }
                 _ => {}
             }
