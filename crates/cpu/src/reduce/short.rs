@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 /// An operation on accumulators of eight bytes, whose vectors are written `__m512d` whatever they hold.
 ///
 /// # Safety
-/// For all functions: the machine has AVX-512 (F, DQ).
+/// For all functions: the machine has AVX-512 (F, DQ, VL).
 pub(super) trait Operation {
     /// The elements.
     type In: Value;
@@ -21,6 +21,8 @@ pub(super) trait Operation {
     unsafe fn nothing() -> __m512d;
     /// The accumulators of both.
     unsafe fn join(a: __m512d, b: __m512d) -> __m512d;
+    /// The same of half as many: vectors of 64 bytes are two to some processors.
+    unsafe fn join_half(a: __m256d, b: __m256d) -> __m256d;
     /// The accumulators of the elements that lie `RUN` apart, of `SET` elements; those without a bit in `mask` are not read,
     /// and count as nothing. What is read must be valid.
     unsafe fn four(x: *const Self::In, mask: u64) -> [__m512d; 2];
@@ -55,10 +57,10 @@ macro_rules! in_pairs {
     }};
 }
 
-/// Operations on elements of eight bytes: nothing, the join, and what is made of elements as they are read, `$m` being the
+/// Operations on elements of eight bytes: nothing, the joins, and what is made of elements as they are read, `$m` being the
 /// mask for them.
 macro_rules! of_eight_bytes {
-    ($($op:ty: $T:ty = $nothing:expr, |$a:ident, $b:ident| $join:expr, |$x:ident, $m:ident| $load:expr;)*) => { $(
+    ($($op:ty: $T:ty = $nothing:expr, |$a:ident, $b:ident| $join:expr, $half:expr, |$x:ident, $m:ident| $load:expr;)*) => { $(
         impl Operation for $op {
             type In = $T;
             #[inline]
@@ -70,6 +72,11 @@ macro_rules! of_eight_bytes {
             #[target_feature(enable = "avx512f,avx512dq")]
             unsafe fn join($a: __m512d, $b: __m512d) -> __m512d {
                 $join
+            }
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+            unsafe fn join_half($a: __m256d, $b: __m256d) -> __m256d {
+                $half
             }
             #[inline]
             #[target_feature(enable = "avx512f,avx512dq")]
@@ -91,18 +98,21 @@ macro_rules! of_eight_bytes {
 }
 
 of_eight_bytes! {
-    Sum<f64>: f64 = _mm512_setzero_pd(), |a, b| _mm512_add_pd(a, b), |x, m| _mm512_maskz_loadu_pd(m, x);
-    NanSum<f64>: f64 = _mm512_setzero_pd(), |a, b| _mm512_add_pd(a, b), |x, m| {
+    Sum<f64>: f64 = _mm512_setzero_pd(), |a, b| _mm512_add_pd(a, b), _mm256_add_pd(a, b),
+        |x, m| _mm512_maskz_loadu_pd(m, x);
+    NanSum<f64>: f64 = _mm512_setzero_pd(), |a, b| _mm512_add_pd(a, b), _mm256_add_pd(a, b), |x, m| {
         let x = _mm512_maskz_loadu_pd(m, x);
         _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_ORD_Q>(x, x), x)
     };
-    Product<f64>: f64 = _mm512_set1_pd(1.0), |a, b| _mm512_mul_pd(a, b),
+    Product<f64>: f64 = _mm512_set1_pd(1.0), |a, b| _mm512_mul_pd(a, b), _mm256_mul_pd(a, b),
         |x, m| _mm512_mask_loadu_pd(_mm512_set1_pd(1.0), m, x);
     Sum<i64>: i64 = _mm512_setzero_pd(),
         |a, b| _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b))),
+        _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b))),
         |x, m| _mm512_maskz_loadu_pd(m, x);
     Product<i64>: i64 = _mm512_castsi512_pd(_mm512_set1_epi64(1)),
         |a, b| _mm512_castsi512_pd(_mm512_mullo_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b))),
+        _mm256_castsi256_pd(_mm256_mullo_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b))),
         |x, m| _mm512_mask_loadu_pd(_mm512_castsi512_pd(_mm512_set1_epi64(1)), m, x);
 }
 
@@ -128,6 +138,11 @@ macro_rules! narrow_sums {
             #[target_feature(enable = "avx512f")]
             unsafe fn join(a: __m512d, b: __m512d) -> __m512d {
                 _mm512_add_pd(a, b)
+            }
+            #[inline]
+            #[target_feature(enable = "avx512f")]
+            unsafe fn join_half(a: __m256d, b: __m256d) -> __m256d {
+                _mm256_add_pd(a, b)
             }
             #[inline]
             #[target_feature(enable = "avx512f,avx512dq")]
@@ -163,6 +178,11 @@ impl Operation for Product<f32> {
         _mm512_mul_pd(a, b)
     }
     #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn join_half(a: __m256d, b: __m256d) -> __m256d {
+        _mm256_mul_pd(a, b)
+    }
+    #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     unsafe fn four(x: *const f32, mask: u64) -> [__m512d; 2] {
         // SAFETY: only elements of the mask are read.
@@ -174,17 +194,6 @@ impl Operation for Product<f32> {
             })
         }
     }
-}
-
-/// [`Operation::join`] of half as many.
-///
-/// # Safety
-/// As there.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn join<O: Operation>(a: __m256d, b: __m256d) -> __m256d {
-    // SAFETY: the caller's.
-    _mm512_castpd512_pd256(unsafe { O::join(_mm512_castpd256_pd512(a), _mm512_castpd256_pd512(b)) })
 }
 
 /// The accumulators of a run of `n` elements, of which four are left; `last` is the mask of its last `SET` elements for those
@@ -209,7 +218,7 @@ unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: u64) -> __m256d {
             (low, high) = (O::join(low, a), O::join(high, b));
         }
         let all = O::join(low, high);
-        join::<O>(_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all))
+        O::join_half(_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all))
     }
 }
 
@@ -236,15 +245,15 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
             let (p, q) = (lanes::<O>(x, n, last), lanes::<O>(y, n, last));
             let (r, s) = (lanes::<O>(z, n, last), lanes::<O>(w, n, last));
             // The first and third of a run's four with the second and fourth, and then those.
-            let pq = join::<O>(_mm256_permute2f128_pd::<0x20>(p, q), _mm256_permute2f128_pd::<0x31>(p, q));
-            let rs = join::<O>(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
-            let folded = join::<O>(_mm256_unpacklo_pd(pq, rs), _mm256_unpackhi_pd(pq, rs));
+            let pq = O::join_half(_mm256_permute2f128_pd::<0x20>(p, q), _mm256_permute2f128_pd::<0x31>(p, q));
+            let rs = O::join_half(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
+            let folded = O::join_half(_mm256_unpacklo_pd(pq, rs), _mm256_unpackhi_pd(pq, rs));
             let folded = _mm256_permute4x64_pd::<0b11_01_10_00>(folded);
             if O::OVERFLOWS && _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(folded, folded), folded) != 0 {
                 break;
             }
             let to = states.add(j);
-            _mm256_storeu_pd(to, join::<O>(_mm256_loadu_pd(to), folded));
+            _mm256_storeu_pd(to, O::join_half(_mm256_loadu_pd(to), folded));
         }
         j += 4;
     }
