@@ -180,17 +180,12 @@ macro_rules! integer_value {
             #[inline(always)] fn plus(self, other: $t) -> $t { self.wrapping_add(other) }
             #[inline(always)] fn times(self, other: $t) -> $t { self.wrapping_mul(other) }
             #[inline(always)] fn nan(self) -> bool { false }
-            #[inline(always)] #[allow(clippy::unnecessary_cast)] fn magnitude(self) -> $t { magnitude(self as i64) as $t }
+            #[inline(always)] fn magnitude(self) -> $t { i64::from(self).wrapping_abs() as $t }
             #[inline(always)] fn finite(self) -> bool { true }
         }
     )* };
 }
 integer_value!(u8, i32, i64);
-
-#[inline(always)]
-fn magnitude(x: i64) -> i64 {
-    x.wrapping_abs()
-}
 
 /// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, an element that adds
 /// nothing, the accumulator of an element and the merge; perhaps the highest level that it is compiled for; for elements

@@ -2,8 +2,8 @@
 //!
 //! [`reduce`] plans a walk (below, compiled once for all operations) and hands dense blocks to a [`Reducer`], whose
 //! inner loops run on few element types: `f32` (halves too), `f64`, and `i64` (every integer and `bool`); extremes of small
-//! integers on `u8` and `i32`, and whether bytes are zero on `u8`. Blocks of another dtype, or without unit stride, are first converted or gathered into a
-//! buffer that stays in L1.
+//! integers on `u8` and `i32`, and whether bytes are zero on `u8`. Blocks of another dtype, or without unit stride, are
+//! first converted or gathered into a buffer that stays in L1.
 //!
 //! The walk always puts contiguous elements innermost, whether they are kept (then columns are folded side by side) or
 //! reduced (then a row's elements are dealt to many accumulators). Work is split by size alone: long reductions into

@@ -42,7 +42,7 @@ pub(super) unsafe fn extent(values: *const u8, n: usize, dtype: DType) -> Option
     Some((least.into_inner(), greatest.into_inner()))
 }
 
-/// Adds to `counts` how many of `n` integers or booleans have each key from `base` on; panics where there is no count.
+/// Adds to `counts` how many of `n` integers or booleans have each key from `base` on; there must be a count for each.
 ///
 /// # Safety
 /// `values` must be valid for `n` elements of `dtype`.
