@@ -3,8 +3,9 @@
 //! Every element becomes an unsigned *key* of the same order (`keys.rs`), and a key with its index becomes one
 //! integer, `key << bits | index`. Those integers are all different, so any sort of them is a stable sort of the
 //! elements, the code exists for two integer widths instead of thirteen dtypes, and a result does not depend on how the
-//! work was split. Short rows are sorted many at once (`network.rs`). Large rows are split by the top bits of the key until the buckets fit in cache; those are sorted by
-//! the standard library. NaN is the greatest value, and zeros of both signs are equal, as in PyTorch.
+//! work was split. Short rows are sorted many at once (`network.rs`). Large rows are split by the top bits of the key until
+//! the buckets fit in cache; those are sorted by the standard library. NaN is the greatest value, and zeros of both signs are
+//! equal, as in PyTorch.
 
 mod count;
 mod keys;
@@ -24,7 +25,7 @@ use crate::scan::Lines;
 use flambeau_base::DType;
 use flambeau_base::parallel::parallel_for;
 use keys::{Keys, Packed};
-use network::{Batch, Side, Wanted};
+use network::{Batch, Wanted};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -79,8 +80,8 @@ pub unsafe fn sort(
     }
     lines.it.for_each_grain((1 << 13) / n + 1, &|p, s, count| {
         if network::sorts(dtype, n) && count >= network::FEWEST {
-            let side = |i: usize| Side { data: p[i], line: s[i], along: lines.along[i] };
-            let sides = (wants_values.then(|| side(0)), wants_indices.then(|| side(1)), side(2));
+            let [values, indices, src] = network::sides(p, s, &lines.along);
+            let sides = (wants_values.then_some(values), wants_indices.then_some(indices), src);
             // SAFETY: some of the caller's lines.
             return unsafe { Batch::default().run(keys, n, count, Wanted::First(n), sides) };
         }

@@ -69,6 +69,11 @@ impl Side {
     }
 }
 
+/// The sides of the lines that an iterator hands out: addresses, strides from line to line, and strides along a line.
+pub(super) fn sides(data: &[*mut u8], lines: &[isize], along: &[isize]) -> [Side; 3] {
+    [0, 1, 2].map(|i| Side { data: data[i], line: lines[i], along: along[i] })
+}
+
 /// Room for the lines that are sorted together.
 #[derive(Default)]
 pub(super) struct Batch {

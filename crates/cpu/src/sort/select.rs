@@ -1,7 +1,7 @@
 //! The k greatest or least, and single order statistics.
 
 use super::keys::{GROUP, Keys, Packed, bound, groups_below, summary};
-use super::network::{self, Batch, Side, Wanted};
+use super::network::{self, Batch, Wanted};
 use super::{PIECE, Row, Scratch};
 use crate::buffer::Buffer;
 use crate::copy::Shared;
@@ -48,8 +48,8 @@ pub unsafe fn topk(
     let grain = if cut { usize::MAX } else { GRAIN / n + 1 };
     let some_lines = |p: &[*mut u8], s: &[isize], count: usize| {
         if network::selects(dtype, n) && count >= network::FEWEST {
-            let side = |i: usize| Side { data: p[i], line: s[i], along: lines.along[i] };
-            let sides = (Some(side(0)), Some(side(1)), side(2));
+            let [values, indices, src] = network::sides(p, s, &lines.along);
+            let sides = (Some(values), Some(indices), src);
             // SAFETY: some of the caller's lines.
             return unsafe { Batch::default().run(keys, n, count, Wanted::First(k), sides) };
         }
@@ -100,8 +100,8 @@ pub unsafe fn select_rank(
     let narrow = keys.narrow() && n <= u32::MAX as usize;
     lines.it.for_each_grain(GRAIN / 4 / n + 1, &|p, s, count| {
         if network::selects(dtype, n) && count >= network::FEWEST {
-            let side = |i: usize| Side { data: p[i], line: s[i], along: lines.along[i] };
-            let sides = (Some(side(0)), Some(side(1)), side(2));
+            let [values, indices, src] = network::sides(p, s, &lines.along);
+            let sides = (Some(values), Some(indices), src);
             // SAFETY: some of the caller's lines.
             return unsafe { Batch::default().run(keys, n, count, Wanted::One(rank), sides) };
         }
