@@ -1,10 +1,14 @@
-//! Scratch memory that is not cleared and comes from the caching allocator: fresh pages cost more than sorting them.
+//! Memory for intermediate results: not cleared, kept from call to call where fresh pages cost more than the work, and at
+//! the beginning of cache lines.
 
 use flambeau_base::allocator::CpuAllocator;
 use flambeau_base::{Allocator, Device};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Uninitialised room for plain numbers; it grows, and never shrinks.
+/// Uninitialised room for plain numbers, from the caching allocator; it grows, and never shrinks.
 pub(crate) struct Buffer<P> {
     data: NonNull<P>,
     len: usize,
@@ -44,5 +48,106 @@ impl<P> Drop for Buffer<P> {
             // SAFETY: allocated in `room` with this size; nobody else has it.
             unsafe { CpuAllocator.deallocate(Device::CPU, self.data.cast(), self.len * size_of::<P>()) }
         }
+    }
+}
+
+/// How many bytes of working memory a thread keeps for its next call.
+const KEPT_BYTES: usize = 16 << 20;
+
+struct Blocks(Vec<(NonNull<u8>, usize)>);
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        for (block, bytes) in self.0.drain(..) {
+            // SAFETY: allocated by `Scratch::new` with this layout.
+            unsafe { std::alloc::dealloc(block.as_ptr(), Scratch::<u8>::layout(bytes)) };
+        }
+    }
+}
+
+thread_local! {
+    static BLOCKS: RefCell<Blocks> = const { RefCell::new(Blocks(Vec::new())) };
+}
+
+/// Working memory of this thread, uninitialised at first and reused from call to call: fresh pages cost more to fault
+/// in than a tile costs to compute.
+pub(crate) struct Scratch<E> {
+    block: NonNull<u8>,
+    bytes: usize,
+    element: PhantomData<E>,
+}
+
+impl<E: Copy> Scratch<E> {
+    fn layout(bytes: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(bytes, 64).expect("working memory larger than the address space")
+    }
+
+    /// Memory for `len` elements.
+    pub(crate) fn new(len: usize) -> Scratch<E> {
+        if len == 0 {
+            let none = std::ptr::without_provenance_mut(64);
+            return Scratch { block: NonNull::new(none).expect("64 is not null"), bytes: 0, element: PhantomData };
+        }
+        let bytes = (len * size_of::<E>()).next_multiple_of(4096).max(4096);
+        let kept = BLOCKS.try_with(|blocks| {
+            let blocks = &mut blocks.borrow_mut().0;
+            let best = (0..blocks.len()).filter(|&i| blocks[i].1 >= bytes).min_by_key(|&i| blocks[i].1)?;
+            Some(blocks.swap_remove(best))
+        });
+        let (block, bytes) = kept.ok().flatten().unwrap_or_else(|| {
+            let layout = Self::layout(bytes);
+            // SAFETY: the size is not zero.
+            let block = unsafe { std::alloc::alloc(layout) };
+            (NonNull::new(block).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), bytes)
+        });
+        Scratch { block, bytes, element: PhantomData }
+    }
+
+    /// Its start, aligned to 64 bytes.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> *mut E {
+        self.block.as_ptr().cast()
+    }
+}
+
+impl<E> Drop for Scratch<E> {
+    fn drop(&mut self) {
+        let (block, bytes) = (self.block, self.bytes);
+        if bytes == 0 {
+            return;
+        }
+        let kept = BLOCKS.try_with(|blocks| {
+            let blocks = &mut blocks.borrow_mut().0;
+            let fits = blocks.iter().map(|b| b.1).sum::<usize>() + bytes <= KEPT_BYTES;
+            if fits {
+                blocks.push((block, bytes));
+            }
+            fits
+        });
+        if !kept.unwrap_or(false) {
+            // SAFETY: allocated by `new` with this layout; nobody else has it.
+            unsafe { std::alloc::dealloc(block.as_ptr(), Scratch::<u8>::layout(bytes)) };
+        }
+    }
+}
+
+/// A local array that begins with a cache line. Others begin where the stack of the process happens to: then every vector
+/// of them may cross two lines, from process to process.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Aligned<T>(pub T);
+
+impl<T> Deref for Aligned<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Aligned<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
     }
 }

@@ -518,7 +518,9 @@ pub(crate) unsafe fn store_run<S: Simd>(
 ) {
     // SAFETY: the caller's.
     unsafe {
-        if access.same && stride == 1 {
+        if S::ROUNDS && stride == 1 {
+            S::round(source, target, len);
+        } else if access.same && stride == 1 {
             S::copy(source, target.cast(), len);
         } else {
             (access.store)(source, target, stride, len);

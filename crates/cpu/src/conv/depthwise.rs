@@ -82,9 +82,9 @@ impl<E: Number> Task for PlaneTask<'_, E> {
                 for d in 0..tile.size[0] {
                     for h in 0..tile.size[1] {
                         let row = (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0);
-                        let to = op.result.add((plane * g.result_positions() + row) * op.access.size);
+                        let to = op.result.add((plane * g.result_positions() + row) * op.stored.size);
                         let from = sums.get().add(d * st.axis[0] + h * st.axis[1]);
-                        store_run::<S>(&op.access, from, to, g.axes[2].spacing, tile.size[2]);
+                        store_run::<S>(&op.stored, from, to, g.axes[2].spacing, tile.size[2]);
                     }
                 }
             }
@@ -133,7 +133,7 @@ impl<E: Number> Task for PixelTask<'_, E> {
         let st = &plan.pixels.staged;
         let channels = g.groups;
         let stage = Scratch::<E>::new(if plan.pixels.in_place { 0 } else { tile.images * st.image });
-        let row = Scratch::<E>::new(if op.access.same { 0 } else { 4 * channels });
+        let row = Scratch::<E>::new(if op.stored.same { 0 } else { 4 * channels });
         // SAFETY: the tile's images exist; the scratch memory was sized for them.
         let base = unsafe {
             let source = op.source.add(tile.image * g.source_positions() * channels * op.access.size);
@@ -154,7 +154,7 @@ impl<E: Number> Task for PixelTask<'_, E> {
                         unsafe {
                             let from = base.add(read + w * step);
                             let place = |i: usize| (write + at(2, w + i)) * channels;
-                            let (to, spacing) = if op.access.same {
+                            let (to, spacing) = if op.stored.same {
                                 (op.result.cast::<E>().add(place(0)), g.axes[2].spacing * channels)
                             } else {
                                 (row.get(), channels)
@@ -164,10 +164,10 @@ impl<E: Number> Task for PixelTask<'_, E> {
                             } else {
                                 across::<S, 1>(plan, from, step, to, spacing, channels);
                             }
-                            if !op.access.same {
+                            if !op.stored.same {
                                 for i in 0..n {
-                                    let to = op.result.add(place(i) * op.access.size);
-                                    (op.access.store)(row.get().add(i * channels), to, 1, channels);
+                                    let to = op.result.add(place(i) * op.stored.size);
+                                    (op.stored.store)(row.get().add(i * channels), to, 1, channels);
                                 }
                             }
                         }

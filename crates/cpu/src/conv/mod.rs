@@ -25,6 +25,8 @@ mod access;
 mod depthwise;
 mod geometry;
 mod kernel;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod pixels;
 mod planes;
 pub(crate) mod simd;
@@ -397,6 +399,10 @@ unsafe fn linear(
             DType::Complex64 => complex_linear::<f32>(shape, transpose, conjugate, source, weight, bias, result),
             DType::Complex128 => complex_linear::<f64>(shape, transpose, conjugate, source, weight, bias, result),
             _ => {
+                #[cfg(target_arch = "x86_64")]
+                if dtype == DType::BF16 && pairs::linear(shape, transpose, source, weight, bias, result) {
+                    return;
+                }
                 dispatch_real!(dtype, T => real_linear(Access::of::<T>(), shape, transpose, source, weight, bias, result))
             }
         }
@@ -417,7 +423,7 @@ unsafe fn real_linear<E: Dispatch>(
         let (_weights, weight) = numbers(&access, weight, shape.weight_len());
         let channels = if transpose { shape.in_channels } else { shape.out_channels };
         let (_biases, bias) = bias.map_or((None, std::ptr::null()), |b| numbers(&access, b, channels));
-        let operands = Operands { access, source, weight, bias, result };
+        let operands = Operands { access, stored: access, source, weight, bias, result };
         let gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
         for gather in &gathers {
             if winograd::suits::<E>(gather) && winograd::gather(gather, shape.channels_last, operands) {

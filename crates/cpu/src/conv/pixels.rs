@@ -241,7 +241,7 @@ impl<E: Number> Task for TileTask<'_, E> {
         let end_column = plan.panels.get(last_panel - 1).0 + plan.panels.get(last_panel - 1).1 * S::LANES;
         let columns = end_column.min(g.result_channels) - first_column;
         let first_result = self.group * g.result_channels + first_column;
-        let direct = plan.channels_last && op.access.same;
+        let direct = plan.channels_last && op.stored.same;
         let writes = if plan.channels_last { pixel_places(g, &tile) } else { Vec::new() };
         let stride = end_column - first_column;
         let sums_memory = Scratch::<E>::new(if direct { 0 } else { positions * stride });
@@ -310,8 +310,8 @@ impl<E: Number> Task for TileTask<'_, E> {
                 self.store_planes::<S>(&tile, first_result, columns, stride, sums_memory.get());
             } else if !direct {
                 for (i, write) in writes.iter().enumerate() {
-                    let to = op.result.add((write + first_result) * op.access.size);
-                    store_run::<S>(&op.access, sums_memory.get().add(i * stride), to, 1, columns);
+                    let to = op.result.add((write + first_result) * op.stored.size);
+                    store_run::<S>(&op.stored, sums_memory.get().add(i * stride), to, 1, columns);
                 }
             }
         }
@@ -333,7 +333,7 @@ impl<E: Number> TileTask<'_, E> {
         let op = &self.plan.operands;
         let plane = g.result_positions();
         let each = tile.size.iter().product::<usize>();
-        let straight = op.access.same && g.axes.iter().all(|a| a.spacing == 1);
+        let straight = op.stored.same && g.axes.iter().all(|a| a.spacing == 1);
         let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
         let place = |d: usize, h: usize| (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0);
         let rows = Scratch::<E>::new(if straight { 0 } else { each * S::LANES });
@@ -362,8 +362,8 @@ impl<E: Number> TileTask<'_, E> {
                         for row in 0..tile.size[0] * tile.size[1] {
                             let (d, h) = (row / tile.size[1], row % tile.size[1]);
                             let run = rows.get().add(channel * each + row * tile.size[2]);
-                            let to = op.result.add((to + channel * plane + place(d, h)) * op.access.size);
-                            store_run::<S>(&op.access, run, to, g.axes[2].spacing, tile.size[2]);
+                            let to = op.result.add((to + channel * plane + place(d, h)) * op.stored.size);
+                            store_run::<S>(&op.stored, run, to, g.axes[2].spacing, tile.size[2]);
                         }
                     }
                 }

@@ -14,8 +14,10 @@ use std::ops::Range;
 /// The arrays of a gather.
 #[derive(Clone, Copy)]
 pub(crate) struct Operands<E> {
-    /// How source and result are stored.
+    /// How the source is stored.
     pub access: Access<E>,
+    /// How the result is stored.
+    pub stored: Access<E>,
     /// The source.
     pub source: *const u8,
     /// The weight, as numbers.
@@ -265,8 +267,8 @@ impl<E: Number> Task for TileTask<'_, E> {
                         // SAFETY: as above.
                         unsafe {
                             let from = sums_memory.get().add(sums + piece.column);
-                            let to = op.result.add(place * op.access.size);
-                            store_run::<S>(&op.access, from, to, spacing, piece.len);
+                            let to = op.result.add(place * op.stored.size);
+                            store_run::<S>(&op.stored, from, to, spacing, piece.len);
                         }
                     }
                 }
@@ -448,13 +450,13 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let depth = g.depth();
     let taps = g.taps.len();
     let spaced = g.axes.iter().any(|a| a.spacing != 1);
-    let target = if spaced || 2 * positions <= BUFFERED_POSITIONS || !operands.access.same {
+    let target = if spaced || 2 * positions <= BUFFERED_POSITIONS || !operands.stored.same {
         BUFFERED_POSITIONS
     } else {
         TILE_POSITIONS
     };
     let tiling = Tiling::new(g.batch, &g.axes, target);
-    let direct = operands.access.same && !spaced && tiling.images == 1;
+    let direct = operands.stored.same && !spaced && tiling.images == 1;
     let source_plane = g.source_positions();
     let image_stride = g.groups * g.source_channels * source_plane;
     let stage = PlaneStage::new(

@@ -1,4 +1,5 @@
 use super::*;
+use crate::math::Level;
 use flambeau_base::{Element, bf16, f16};
 
 /// A small generator of numbers, exact in every dtype (xorshift, Marsaglia 2003).
@@ -100,7 +101,7 @@ fn check_all<T: Element>(s: &ConvShape, seed: u64) {
     let expect = |name: &str, got: &[T], want: &[Complex<f64>]| {
         for (i, (g, e)) in got.iter().zip(want).enumerate() {
             let e = T::from_c128(*e);
-            assert!(*g == e, "{name} of {} at {i}: {g:?}, not {e:?}; level {} {s:?}", T::DTYPE, simd::level());
+            assert!(*g == e, "{name} of {} at {i}: {g:?}, not {e:?}; level {:?} {s:?}", T::DTYPE, simd::level());
         }
     };
     let poison = T::from_i64(77);
@@ -131,8 +132,8 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 }
 
 fn at_every_level(f: impl Fn()) {
-    for level in [0, 1, 2] {
-        simd::WIDEST.store(level, std::sync::atomic::Ordering::Relaxed);
+    for level in Level::ALL {
+        simd::WIDEST.store(level as u8, std::sync::atomic::Ordering::Relaxed);
         f();
     }
 }
@@ -278,6 +279,38 @@ fn many_channels_equal_the_definition() {
         check_all::<f64>(&shapes[0], 9);
         check_all::<bf16>(&shapes[0], 9);
     });
+}
+
+/// Channels in pairs, where the machine multiplies such: odd numbers of them, groups, strides that leave places out, volumes,
+/// few and many tiles, and sources that begin in the middle of a pair.
+#[test]
+fn pairs_equal_the_definition() {
+    let _alone = alone();
+    let shapes = [
+        ConvShape::new(2, 3, 20, 1, [1, 19, 23], [1, 7, 7], [1, 2, 2], [0, 3, 3], [1; 3]),
+        ConvShape::new(3, 14, 9, 1, [1, 9, 9], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        ConvShape::new(1, 30, 36, 2, [1, 12, 17], [1, 3, 3], [1, 3, 3], [0, 0, 2], [1, 1, 2]),
+        ConvShape::new(2, 10, 6, 1, [6, 7, 8], [3, 3, 2], [2, 1, 1], [1, 1, 0], [1; 3]),
+        ConvShape::new(1, 33, 65, 1, [1, 30, 31], [1, 1, 1], [1; 3], [0; 3], [1; 3]),
+        ConvShape::new(5, 80, 70, 1, [1, 7, 7], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        ConvShape::new(1, 5, 4, 1, [1, 1, 900], [1, 1, 5], [1, 1, 4], [0, 0, 2], [1; 3]),
+    ];
+    for (i, shape) in shapes.into_iter().enumerate() {
+        let shape = shape.unwrap();
+        check_all::<bf16>(&shape, i as u64);
+        check_all::<bf16>(&shape.channels_last(), i as u64);
+    }
+    let shape = ConvShape::new(1, 8, 16, 1, [1, 5, 6], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]).unwrap().channels_last();
+    let mut numbers = Numbers(5);
+    let (mut x, w) = (numbers.small::<bf16>(shape.input_len()), numbers.small::<bf16>(shape.weight_len()));
+    let mut outs = [vec![bf16::from_i64(7); shape.output_len()], vec![bf16::from_i64(9); shape.output_len()]];
+    for (shift, out) in outs.iter_mut().enumerate() {
+        // SAFETY: the arrays have the shape's sizes, the input one more in front of it the second time.
+        unsafe { forward(DType::BF16, &shape, bytes(&x[shift..]), bytes(&w), None, bytes_mut(out)) };
+        x.insert(0, bf16::from_i64(1));
+    }
+    assert_eq!(outs[0], outs[1]);
+    assert!(outs[0].iter().any(|y| *y != bf16::from_i64(0)));
 }
 
 /// What is computed in tiles must not spread an infinity over them.

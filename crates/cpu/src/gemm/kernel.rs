@@ -567,9 +567,9 @@ mod pairs {
 }
 
 /// Whether pairs of `bf16` are multiplied faster than widened numbers: AMD's processors do twice the multiply-adds a cycle
-/// that way (measured on Zen 5), Intel's half (measured on Emerald Rapids).
+/// that way (measured on Zen 4 and 5), Intel's half (measured on Emerald Rapids).
 #[cfg(target_arch = "x86_64")]
-fn pairs_are_fast(level: Level) -> bool {
+pub(crate) fn pairs_are_fast(level: Level) -> bool {
     static FAST: OnceLock<bool> = OnceLock::new();
     level == Level::Avx512 && *FAST.get_or_init(|| is_x86_feature_detected!("avx512bf16") && is_amd())
 }

@@ -17,9 +17,13 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use kernel::pairs_are_fast;
 pub use operand::Operand;
 pub(crate) use pack::with_buffer;
 pub(crate) use panels::Panels;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use simd::{PairsX16, StoreAs, Vector};
 
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Scalar, dispatch};

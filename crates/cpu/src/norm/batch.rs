@@ -2,6 +2,7 @@
 
 use super::layer::NormGradients;
 use super::rows::{Rows, compute, compute_dtype, store, sums, values};
+use crate::buffer::Scratch;
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use crate::reduce::{KeptDim, Operand, ReduceShape, ReducedDim, Reduction, reduce};
@@ -198,13 +199,13 @@ unsafe fn apply<T: Float, F: ChannelFunction>(
     let n = if inner == 1 { channels } else { inner };
     let count = if inner == 1 { outer } else { outer * channels };
     parallel_for(count, (TASK / n.max(1)).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        let scratch = Scratch::<T>::new(2 * n);
         for r in range {
             // SAFETY: a row of `n` elements each; the scratch memory holds two.
             unsafe {
-                let first = a.read(r * n, n, scratch.as_mut_ptr());
-                let second = if one_input { first } else { b.read(r * n, n, scratch.as_mut_ptr().add(n)) };
-                let to = out.target(r * n, scratch.as_mut_ptr());
+                let first = a.read(r * n, n, scratch.get());
+                let second = if one_input { first } else { b.read(r * n, n, scratch.get().add(n)) };
+                let to = out.target(r * n, scratch.get());
                 if inner == 1 {
                     pixel_row((first, second, to, n, parameters.map(|p| p.as_ptr())));
                 } else {
@@ -268,13 +269,13 @@ unsafe fn channel_sums<T: Float>(
         let mut partials = vec![<T as Number>::ZERO; pieces * 2 * channels];
         let shared = Shared(partials.as_mut_ptr());
         parallel_for(pieces, (TASK / (PIECE_ROWS * channels).max(1)).max(1), &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * channels);
+            let scratch = Scratch::<T>::new(2 * channels);
             for p in range {
                 for r in p * PIECE_ROWS..((p + 1) * PIECE_ROWS).min(outer) {
                     // SAFETY: rows of one element per channel; each piece has its own partial sums.
                     unsafe {
-                        let g = grad.read(r * channels, channels, scratch.as_mut_ptr());
-                        let x = x.read(r * channels, channels, scratch.as_mut_ptr().add(channels));
+                        let g = grad.read(r * channels, channels, scratch.get());
+                        let x = x.read(r * channels, channels, scratch.get().add(channels));
                         let dots = shared.get().add(p * 2 * channels);
                         pixel((g, x, dots, dots.add(channels), channels, mean.as_ptr(), invstd.as_ptr()));
                     }
@@ -292,14 +293,14 @@ unsafe fn channel_sums<T: Float>(
     let mut partials = vec![[0.0; 2]; outer * channels * pieces];
     let shared = Shared(partials.as_mut_ptr());
     parallel_for(outer * channels * pieces, (TASK / piece).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * piece);
+        let scratch = Scratch::<T>::new(2 * piece);
         for i in range {
             let (r, start) = (i / pieces, i % pieces * piece);
             let (at, n, c) = (r * inner + start, piece.min(inner - start), r % channels);
             // SAFETY: `n` elements of one channel; the scratch memory holds them twice.
             unsafe {
-                let g = grad.read(at, n, scratch.as_mut_ptr());
-                let x = x.read(at, n, scratch.as_mut_ptr().add(n));
+                let g = grad.read(at, n, scratch.get());
+                let x = x.read(at, n, scratch.get().add(n));
                 *shared.get().add(i) = row((g, x, n, mean[c], invstd[c]));
             }
         }
@@ -319,7 +320,7 @@ unsafe fn channel_sums<T: Float>(
 pub unsafe fn batch_norm_invstd(channels: usize, eps: f64, variance: Operand, invstd: Operand) {
     // SAFETY: the caller's contract.
     unsafe {
-        let variance: Vec<f64> = values(Some(variance), channels, 0.0);
+        let variance = values::<f64>(Some(variance), channels, 0.0);
         let inverse: Vec<f64> = variance.iter().map(|v| 1.0 / (v + eps).sqrt()).collect();
         store(invstd, 0, &inverse);
     }

@@ -2,6 +2,7 @@
 
 use super::layer::{NormGradients, moments};
 use super::rows::{Rows, SharedOperand, compute, compute_dtype, store, sums, values};
+use crate::buffer::Scratch;
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use crate::reduce::Operand;
@@ -111,13 +112,13 @@ unsafe fn forward<T: Float>(
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let (mean, rstd) = (mean.map(SharedOperand::new), rstd.map(SharedOperand::new));
     parallel_for(shape.batch * groups, (TASK / n.max(1)).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(n);
+        let scratch = Scratch::<T>::new(n);
         for r in range {
             let c = r % groups * channels;
             // SAFETY: a group of `n` elements, `channels` parameters, and one element of each statistic.
             unsafe {
-                let from = x.read(r * n, n, scratch.as_mut_ptr());
-                let to = out.target(r * n, scratch.as_mut_ptr());
+                let from = x.read(r * n, n, scratch.get());
+                let to = out.target(r * n, scratch.get());
                 let (w, b) = (weight[c..].as_ptr(), bias[c..].as_ptr());
                 let (m, s) = group((from, to, (channels, shape.spatial), w, b, eps));
                 out.written(r * n, n, to);
@@ -188,14 +189,14 @@ unsafe fn backward<T: Float>(
     let mut channel_sums = vec![[0.0f64; 2]; batch * shape.channels];
     let shared = Shared(channel_sums.as_mut_ptr());
     parallel_for(batch * groups, (TASK / n.max(1)).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        let scratch = Scratch::<T>::new(2 * n);
         for r in range {
             let c = r % groups * channels;
             // SAFETY: a group of `n` elements; the scratch memory holds two; each group has its own channels' sums.
             unsafe {
-                let g = grad.read(r * n, n, scratch.as_mut_ptr());
-                let x = x.read(r * n, n, scratch.as_mut_ptr().add(n));
-                let to = input.as_ref().map(|out| out.target(r * n, scratch.as_mut_ptr()));
+                let g = grad.read(r * n, n, scratch.get());
+                let x = x.read(r * n, n, scratch.get().add(n));
+                let to = input.as_ref().map(|out| out.target(r * n, scratch.get()));
                 let w = weight[c..].as_ptr();
                 let sums = shared.get().add(r * channels);
                 group((g, x, to, (channels, shape.spatial), w, mean[r], rstd[r], sums));

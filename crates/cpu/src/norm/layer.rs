@@ -1,6 +1,7 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
 use super::rows::{Rows, SharedOperand, compute, compute_dtype, store, sums, values};
+use crate::buffer::Scratch;
 use crate::copy::Shared;
 use crate::math::Float;
 use crate::math::{Isa, Kernel, Number, entry, level};
@@ -182,14 +183,14 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let (mean, rstd) = (mean.map(SharedOperand::new), rstd.map(SharedOperand::new));
     parallel_for(rows, (TASK / n.max(1)).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(n);
+        let scratch = Scratch::<T>::new(n);
         let (w, b) = (w.as_ref().map(|w| w.as_ptr()), b.as_ref().map(|b| b.as_ptr()));
         let mut statistics = Vec::with_capacity(range.len());
         for r in range.clone() {
             // SAFETY: a row of `n` elements; the scratch memory holds one.
             unsafe {
-                let from = x.read(r * n, n, scratch.as_mut_ptr());
-                let to = out.target(r * n, scratch.as_mut_ptr());
+                let from = x.read(r * n, n, scratch.get());
+                let to = out.target(r * n, scratch.get());
                 statistics.push(row((from, to, n, w, b, eps)));
                 out.written(r * n, n, to);
             }
@@ -274,19 +275,19 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
     let mut partials = vec![<T as Number>::ZERO; if wants_parameters { pieces * 2 * n } else { 0 }];
     let shared = Shared(partials.as_mut_ptr());
     parallel_for(pieces, 1, &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        let scratch = Scratch::<T>::new(2 * n);
         for p in range {
             for r in p * piece..((p + 1) * piece).min(rows) {
                 // SAFETY: rows of `n` elements; the scratch memory holds two; each piece has its own partial sums.
                 unsafe {
-                    let g = grad.read(r * n, n, scratch.as_mut_ptr());
-                    let x = x.read(r * n, n, scratch.as_mut_ptr().add(n));
+                    let g = grad.read(r * n, n, scratch.get());
+                    let x = x.read(r * n, n, scratch.get().add(n));
                     if wants_parameters {
                         let sums = shared.get().add(p * 2 * n);
                         parameter_row((g, x, sums, sums.add(n), n, mean[r], rstd[r]));
                     }
                     if let Some(out) = &input {
-                        let to = out.target(r * n, scratch.as_mut_ptr());
+                        let to = out.target(r * n, scratch.get());
                         row((g, x, to, weight.as_ptr(), n, mean[r], rstd[r]));
                         out.written(r * n, n, to);
                     }

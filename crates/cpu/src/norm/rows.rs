@@ -1,9 +1,11 @@
 //! Rows of elements of any float dtype, seen as rows of the type arithmetic is done in.
 
+use crate::buffer::Aligned;
 use crate::copy::{CastStrip, Shared, cast_strip};
 use crate::math::{Float, Isa, Level, Number, select};
 use crate::reduce::Operand;
 use flambeau_base::DType;
+use std::ops::Deref;
 
 /// The dtype to compute in, for data of these dtypes: `f64` if any is, else `f32`.
 pub(crate) fn compute_dtype(dtypes: &[DType]) -> DType {
@@ -90,18 +92,43 @@ impl<T: Float> Rows<T> {
     }
 }
 
+/// An operand's elements as values: in place, or a copy.
+pub(crate) struct Values<T> {
+    start: *const T,
+    n: usize,
+    _copy: Vec<T>,
+}
+
+// SAFETY: they are only read.
+unsafe impl<T: Sync> Sync for Values<T> {}
+
+impl<T> Deref for Values<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: `n` elements of the copy, or of an operand that outlives this by the contract of `values`.
+        unsafe { std::slice::from_raw_parts(self.start, self.n) }
+    }
+}
+
 /// All of an operand's `n` elements as values, or `n` copies of `default` where there is none.
 ///
 /// # Safety
-/// The operand must be valid for reads of `n` elements.
-pub(crate) unsafe fn values<T: Float>(operand: Option<Operand>, n: usize, default: T) -> Vec<T> {
-    let mut values = vec![default; n];
+/// The operand must be valid for reads of `n` elements, and not be written to, for as long as the values are used.
+pub(crate) unsafe fn values<T: Float>(operand: Option<Operand>, n: usize, default: T) -> Values<T> {
+    if let Some(Operand { data, dtype }) = operand
+        && dtype == T::DTYPE
+        && data.cast::<T>().is_aligned()
+        && !data.is_null()
+    {
+        return Values { start: data.cast(), n, _copy: Vec::new() };
+    }
+    let mut copy = vec![default; n];
     if let Some(operand) = operand {
         let (strip, size) = (cast_strip(operand.dtype, T::DTYPE), operand.dtype.size() as isize);
         // SAFETY: the caller's contract.
-        unsafe { strip(operand.data, size, values.as_mut_ptr().cast(), size_of::<T>() as isize, n) };
+        unsafe { strip(operand.data, size, copy.as_mut_ptr().cast(), size_of::<T>() as isize, n) };
     }
-    values
+    Values { start: copy.as_ptr(), n, _copy: copy }
 }
 
 /// Writes values to an operand from element `at` on.
@@ -143,7 +170,8 @@ pub(crate) const BLOCK: usize = 4096;
 
 /// Joins accumulators, a power of two of them, in a tree.
 #[inline(always)]
-pub(crate) fn joined<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+pub(crate) fn joined<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
+    let mut lanes = Aligned(lanes);
     let mut half = N;
     while half > 1 {
         half /= 2;
@@ -161,7 +189,7 @@ pub(crate) fn joined<T: Copy, const N: usize>(mut lanes: [T; N], join: impl Fn(T
 pub(crate) fn together<I: Isa, T: Float, const W: usize, const MAX: bool>(lanes: [T; W]) -> T {
     const { assert!(matches!(W, 16 | 32 | 64)) };
     let zero = <T as Number>::ZERO;
-    let (mut x16, mut x8, mut x4, mut x2) = ([zero; 16], [zero; 8], [zero; 4], [zero; 2]);
+    let (mut x16, mut x8, mut x4, mut x2) = (Aligned([zero; 16]), [zero; 8], [zero; 4], [zero; 2]);
     let join = |a: T, b: T| if MAX { select(b > a, b, a) } else { a + b };
     for l in 0..16 {
         x16[l] = match W {
@@ -231,11 +259,11 @@ mod x86 {
 /// The sum of two sets of lanes.
 #[inline(always)]
 pub(crate) fn total<T: Float>(lanes: &[T; LANES], rest: &[T; LANES]) -> f64 {
-    let mut all = [<T as Number>::ZERO; LANES];
+    let mut all = Aligned([<T as Number>::ZERO; LANES]);
     for l in 0..LANES {
         all[l] = lanes[l] + rest[l];
     }
-    joined(all, |a, b| a + b).to_f64()
+    joined(all.0, |a, b| a + b).to_f64()
 }
 
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
@@ -246,7 +274,7 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
     let mut i = 0;
     while i < n {
         let end = n.min(i + BLOCK);
-        let mut lanes = [[<T as Number>::ZERO; LANES]; K];
+        let mut lanes = Aligned([[<T as Number>::ZERO; LANES]; K]);
         while i + LANES <= end {
             for l in 0..LANES {
                 let terms = term(i + l);
@@ -256,7 +284,7 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
             }
             i += LANES;
         }
-        let mut rest = [[<T as Number>::ZERO; LANES]; K];
+        let mut rest = Aligned([[<T as Number>::ZERO; LANES]; K]);
         let (first, left) = (end - end.min(LANES), end - i);
         if left > 0 && end >= LANES {
             // A whole set of terms, of which those count that were not added yet.
@@ -292,7 +320,7 @@ pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
     let larger = |a: T, b: T| select(b > a, b, a);
     // SAFETY: `i < n` wherever it is called.
     let at = |i: usize| unsafe { *x.add(i) };
-    let mut lanes = const { [T::NEG_INFINITY; LANES] };
+    let mut lanes = const { Aligned([T::NEG_INFINITY; LANES]) };
     let mut i = 0;
     while i + LANES <= n {
         for l in 0..LANES {
@@ -300,7 +328,7 @@ pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
         }
         i += LANES;
     }
-    let mut rest = const { [T::NEG_INFINITY; LANES] };
+    let mut rest = const { Aligned([T::NEG_INFINITY; LANES]) };
     if n >= LANES {
         // Some are looked at twice, which is cheaper than to look at a few one by one.
         for l in 0..LANES {
@@ -311,11 +339,11 @@ pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
             rest[l] = at(l);
         }
     }
-    let mut all = const { [T::NEG_INFINITY; LANES] };
+    let mut all = const { Aligned([T::NEG_INFINITY; LANES]) };
     for l in 0..LANES {
         all[l] = larger(lanes[l], rest[l]);
     }
-    together::<I, T, LANES, true>(all)
+    together::<I, T, LANES, true>(all.0)
 }
 
 /// Calls `f` with the compute type that `dtype` names (`f64` or `f32`).

@@ -1,6 +1,7 @@
 //! The gradients of weight norm: weights that are a direction times a magnitude.
 
-use super::rows::{Rows, SharedOperand, compute, compute_dtype, store, sums, values};
+use super::rows::{Rows, SharedOperand, Values, compute, compute_dtype, store, sums, values};
+use crate::buffer::Scratch;
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use crate::reduce::Operand;
@@ -81,21 +82,21 @@ unsafe fn by_rows<T: Float>(
     (rows, n): (usize, usize),
     grad: Operand,
     v: Operand,
-    (g, norms): &(Vec<f64>, Vec<f64>),
+    (g, norms): &(Values<f64>, Values<f64>),
     (by_v, by_g): (Operand, Operand),
 ) {
     let row = entry::<Row<T>>(level());
     let (grad, v, by_v) = (Rows::<T>::new(grad), Rows::<T>::new(v), Rows::<T>::new(by_v));
     let by_g = SharedOperand::new(by_g);
     parallel_for(rows, (TASK / n).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        let scratch = Scratch::<T>::new(2 * n);
         let mut found = Vec::with_capacity(range.len());
         for r in range.clone() {
             // SAFETY: rows of `n` elements; the scratch memory holds two.
             unsafe {
-                let from = grad.read(r * n, n, scratch.as_mut_ptr());
-                let part = v.read(r * n, n, scratch.as_mut_ptr().add(n));
-                let to = by_v.target(r * n, scratch.as_mut_ptr());
+                let from = grad.read(r * n, n, scratch.get());
+                let part = v.read(r * n, n, scratch.get().add(n));
+                let to = by_v.target(r * n, scratch.get());
                 found.push(row((from, part, to, n, (g[r], norms[r]))));
                 by_v.written(r * n, n, to);
             }
@@ -138,7 +139,7 @@ unsafe fn by_columns<T: Float>(
     (rows, n): (usize, usize),
     grad: Operand,
     v: Operand,
-    (g, norms): &(Vec<f64>, Vec<f64>),
+    (g, norms): &(Values<f64>, Values<f64>),
     (by_v, by_g): (Operand, Operand),
 ) {
     let (add, across) = (entry::<AddProducts<T>>(level()), entry::<Across<T>>(level()));
@@ -147,32 +148,32 @@ unsafe fn by_columns<T: Float>(
     let mut partials = vec![<T as Number>::ZERO; pieces * n];
     let shared = Shared(partials.as_mut_ptr());
     parallel_for(pieces, 1, &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        let scratch = Scratch::<T>::new(2 * n);
         for piece in range {
             for r in piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows) {
                 // SAFETY: rows of `n` elements; the scratch memory holds two; each piece has its own sums.
                 unsafe {
-                    let from = grad.read(r * n, n, scratch.as_mut_ptr());
-                    let elements = v.read(r * n, n, scratch.as_mut_ptr().add(n));
+                    let from = grad.read(r * n, n, scratch.get());
+                    let elements = v.read(r * n, n, scratch.get().add(n));
                     add((from, elements, shared.get().add(piece * n), n));
                 }
             }
         }
     });
     let products = super::add_pieces(&partials, pieces, n, 1, 0);
-    let each = || products.iter().zip(g.iter().zip(norms)).map(|(p, (g, norm))| factors(*p, *g, *norm));
+    let each = || products.iter().zip(g.iter().zip(norms.iter())).map(|(p, (g, norm))| factors(*p, *g, *norm));
     let factor: Vec<T> = each().map(|f| T::from_f64(f[1])).collect();
     let through: Vec<T> = each().map(|f| T::from_f64(f[2])).collect();
     // SAFETY: an element per column.
     unsafe { store(by_g, 0, &each().map(|f| f[0]).collect::<Vec<f64>>()) };
     parallel_for(rows, (TASK / n).max(1), &|range| {
-        let mut scratch = Vec::<T>::with_capacity(2 * n);
+        let scratch = Scratch::<T>::new(2 * n);
         for r in range {
             // SAFETY: rows of `n` elements; the scratch memory holds two.
             unsafe {
-                let from = grad.read(r * n, n, scratch.as_mut_ptr());
-                let elements = v.read(r * n, n, scratch.as_mut_ptr().add(n));
-                let to = by_v.target(r * n, scratch.as_mut_ptr());
+                let from = grad.read(r * n, n, scratch.get());
+                let elements = v.read(r * n, n, scratch.get().add(n));
+                let to = by_v.target(r * n, scratch.get());
                 across((from, elements, to, (factor.as_ptr(), through.as_ptr()), n));
                 by_v.written(r * n, n, to);
             }

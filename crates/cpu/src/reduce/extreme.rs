@@ -7,6 +7,7 @@ use super::columns::{LANES, fold_columns};
 use super::fold::{Fold, Max, Min, Value, fold_run};
 use super::simple::write;
 use super::{Block, Output, Reducer};
+use crate::buffer::Aligned;
 use crate::math::{Isa, Kernel, entry, level, select};
 use flambeau_base::DType;
 use std::marker::PhantomData;
@@ -137,16 +138,16 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
         let units = [(); TILE];
         let narrow = b.cols < LANES / 2 && b.row_stride == b.cols as isize;
         let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
-        let mut best = const { [F::IDENTITY; TILE] };
-        let mut best_block = [0i32; TILE];
-        let mut block = const { [F::IDENTITY; TILE] };
+        let mut best = const { Aligned([F::IDENTITY; TILE]) };
+        let mut best_block = Aligned([0i32; TILE]);
+        let mut block = const { Aligned([F::IDENTITY; TILE]) };
         // SAFETY: the first rows of the caller's block; identities lose to or equal everything.
-        unsafe { fold_columns::<I, F>(f, b.rows_from(0, at_once, size_of::<T>()), &units, &mut best) };
+        unsafe { fold_columns::<I, F>(f, b.rows_from(0, at_once, size_of::<T>()), &units, &mut *best) };
         let mut r = at_once;
         while r < b.rows {
             block[..b.cols].fill(F::IDENTITY);
             // SAFETY: rows of the caller's block.
-            unsafe { fold_columns::<I, F>(f, b.rows_from(r, at_once, size_of::<T>()), &units, &mut block) };
+            unsafe { fold_columns::<I, F>(f, b.rows_from(r, at_once, size_of::<T>()), &units, &mut *block) };
             let id = (r / at_once) as i32;
             let (best, best_block, block) = (&mut best[..b.cols], &mut best_block[..b.cols], &block[..b.cols]);
             for j in 0..b.cols {

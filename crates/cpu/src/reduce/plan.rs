@@ -1,6 +1,7 @@
 //! The walk of a reduction: merges and orders dimensions, cuts tiles and pieces, feeds blocks to the reducer.
 
 use super::{Block, KeptDim, Operand, Output, ReducedDim, Reducer, long_row};
+use crate::buffer;
 use crate::copy::{CastStrip, Matrix, Shared, cast_strip, transpose};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
@@ -210,8 +211,8 @@ impl<'a> Plan<'a> {
         }
         // One run of states per (tile, piece).
         let bytes = state * self.tile;
-        let mut partials: Vec<u64> = Vec::with_capacity((count * pieces * bytes).div_ceil(8));
-        let partials = Shared(partials.as_mut_ptr().cast::<u8>());
+        let partials = buffer::Scratch::<u64>::new((count * pieces * bytes).div_ceil(8));
+        let partials = Shared(partials.get().cast::<u8>());
         parallel_for(count * pieces, (TASK / (piece * self.tile)).max(1), &|range| {
             let mut scratch = Scratch::new(self);
             for i in range {
@@ -463,28 +464,26 @@ struct Tile {
 
 /// One task's memory: a tile's states, a gathered block, and one before it is transposed.
 struct Scratch {
-    memory: Vec<u64>,
+    memory: buffer::Scratch<u64>,
     states: usize,
     block: usize,
 }
 
 impl Scratch {
     fn new(plan: &Plan) -> Scratch {
-        let states = (plan.reducer.state_size() * plan.tile).div_ceil(8);
+        let states = (plan.reducer.state_size() * plan.tile).div_ceil(64) * 8;
         let block = plan.domain_size.div_ceil(8).max(1) * GATHERED.max(plan.tile);
         let blocks = if plan.direct { 0 } else { 1 + (plan.turned && !plan.in_place) as usize };
-        // Never read before it is written, so not cleared.
-        Scratch { memory: Vec::with_capacity(states + blocks * block), states, block }
+        Scratch { memory: buffer::Scratch::new(states + blocks * block), states, block }
     }
     fn states(&mut self) -> *mut u8 {
-        self.memory.as_mut_ptr().cast()
+        self.memory.get().cast()
     }
     fn gathered(&mut self) -> *mut u8 {
-        // The capacity is at least `states`.
-        self.memory.as_mut_ptr().wrapping_add(self.states).cast()
+        self.memory.get().wrapping_add(self.states).cast()
     }
     fn unturned(&mut self) -> *mut u8 {
-        self.memory.as_mut_ptr().wrapping_add(self.states + self.block).cast()
+        self.memory.get().wrapping_add(self.states + self.block).cast()
     }
 }
 

@@ -8,6 +8,7 @@ mod short;
 #[cfg(test)]
 mod tests;
 
+use crate::buffer::{Aligned, Scratch};
 use crate::copy::prefetch;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
@@ -279,7 +280,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     // SAFETY: `LANES` elements of each from where they are read, or as many of a copy that is filled up with what gives
     // zeros; `out` may be an input, so the end is read before anything is written.
     unsafe {
-        let mut last = [<T as Number>::ZERO; LANES];
+        let mut last = Aligned([<T as Number>::ZERO; LANES]);
         if rest > 0 {
             let (mut x, mut y) = (const { [T::NEG_INFINITY; LANES] }, [<T as Number>::ZERO; LANES]);
             let (mut from, mut from_b) = (a.wrapping_add(n).wrapping_sub(LANES), b.wrapping_add(n).wrapping_sub(LANES));
@@ -308,7 +309,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
             }
             // Those that are not part of the rest are counted below.
             let skip = if full == 0 { 0 } else { LANES - rest };
-            let mut counted = [<T as Number>::ZERO; LANES];
+            let mut counted = Aligned([<T as Number>::ZERO; LANES]);
             for l in 0..LANES {
                 counted[l] = select(l >= skip, last[l], <T as Number>::ZERO);
             }
@@ -317,7 +318,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
         let mut at = 0;
         while at < full {
             let end = full.min(at + BLOCK);
-            let mut lanes = [<T as Number>::ZERO; LANES];
+            let mut lanes = Aligned([<T as Number>::ZERO; LANES]);
             while at < end {
                 // The next row, which usually follows: its first pass would wait for memory, while this one computes.
                 for line in (0..LANES).step_by(64 / size_of::<T>()) {
@@ -326,7 +327,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                         prefetch(out.wrapping_add(n + at + line).cast_const().cast());
                     }
                 }
-                let mut block = [<T as Number>::ZERO; LANES];
+                let mut block = Aligned([<T as Number>::ZERO; LANES]);
                 let mut rare = 0u32;
                 if F::CHOICE {
                     for l in 0..LANES {
@@ -346,7 +347,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                     lanes[l] += block[l];
                 }
                 if KEEP {
-                    out.add(at).cast::<[T; LANES]>().write_unaligned(block);
+                    out.add(at).cast::<[T; LANES]>().write_unaligned(block.0);
                 }
                 at += LANES;
             }
@@ -596,21 +597,21 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
             (i / pieces * dim + start, LONG.min(dim - start))
         };
         parallel_for(outer * pieces, 1, &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * LONG);
+            let scratch = Scratch::<T>::new(2 * LONG);
             for i in range {
                 let (at, n) = piece(i);
-                let (a, b) = read(at, n, scratch.as_mut_ptr());
+                let (a, b) = read(at, n, scratch.get());
                 // SAFETY: `n` elements each; piece `i` writes summary `i`.
                 unsafe { *shared.get().add(i) = summarise((a, b, n)) };
             }
         });
         let rows: Vec<Summary> = summaries.chunks(pieces).map(|pieces| merge::<F>(pieces)).collect();
         parallel_for(outer * pieces, 1, &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * LONG);
+            let scratch = Scratch::<T>::new(2 * LONG);
             for i in range {
                 let (at, n) = piece(i);
-                let (a, b) = read(at, n, scratch.as_mut_ptr());
-                let to = out.target(at, scratch.as_mut_ptr());
+                let (a, b) = read(at, n, scratch.get());
+                let to = out.target(at, scratch.get());
                 // SAFETY: `n` elements each.
                 unsafe {
                     apply((a, b, to, n, rows[i / pieces]));
@@ -628,12 +629,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         };
         let rows_per_block = SHORT_BLOCK / dim;
         parallel_for(outer.div_ceil(rows_per_block), TASK / SHORT_BLOCK, &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * SHORT_BLOCK);
+            let scratch = Scratch::<T>::new(2 * SHORT_BLOCK);
             for block in range {
                 let start = block * rows_per_block;
                 let rows = rows_per_block.min(outer - start);
-                let (a, b) = read(start * dim, rows * dim, scratch.as_mut_ptr());
-                let to = out.target(start * dim, scratch.as_mut_ptr());
+                let (a, b) = read(start * dim, rows * dim, scratch.get());
+                let to = out.target(start * dim, scratch.get());
                 // SAFETY: `rows` rows of `dim` elements each.
                 unsafe {
                     short(([a, b], to, dim, rows));
@@ -644,10 +645,10 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
     } else if inner == 1 {
         let row = entry::<Row<T, F>>(level());
         parallel_for(outer, (TASK / dim).max(1), &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * dim);
+            let scratch = Scratch::<T>::new(2 * dim);
             for r in range {
-                let (a, b) = read(r * dim, dim, scratch.as_mut_ptr());
-                let to = out.target(r * dim, scratch.as_mut_ptr());
+                let (a, b) = read(r * dim, dim, scratch.get());
+                let to = out.target(r * dim, scratch.get());
                 // SAFETY: a row of `dim` elements each.
                 unsafe {
                     row((a, b, to, dim));
@@ -658,8 +659,8 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
     } else if inner < NARROW {
         let row = entry::<Row<T, F>>(level());
         parallel_for(outer * inner, (TASK / dim).max(1), &|range| {
-            let mut scratch = Vec::<T>::with_capacity(2 * dim);
-            let first = scratch.as_mut_ptr();
+            let scratch = Scratch::<T>::new(2 * dim);
+            let first = scratch.get();
             for r in range {
                 let at = r / inner * dim * inner + r % inner;
                 // SAFETY: a row of `dim` elements each; the scratch memory holds two.
@@ -681,9 +682,9 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         let columns = entry::<Columns<T, F>>(level());
         let direct = a.is_direct() && b.is_direct() && out.is_direct();
         parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
-            let mut room = Vec::<T>::with_capacity(if F::MAX { dim * LANES } else { 0 });
-            let mut scratch = Vec::<T>::with_capacity(if direct { 0 } else { 2 * dim * tile });
-            let (room, first) = (room.as_mut_ptr(), scratch.as_mut_ptr());
+            let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
+            let scratch = Scratch::<T>::new(if direct { 0 } else { 2 * dim * tile });
+            let (room, first) = (room.get(), scratch.get());
             for i in range {
                 let start = i % tiles * tile;
                 let (at, cols) = (i / tiles * dim * inner + start, tile.min(inner - start));

@@ -1,0 +1,223 @@
+//! Convolutions of `bf16` on processors that multiply two of them and add both products to an `f32` in the time of one
+//! multiply-add of `f32`.
+//!
+//! Two source channels are one channel of pairs: with the source and the weight rearranged so, the drivers of other types
+//! compute half as many terms. Channels last, neighbouring channels are pairs already.
+
+use super::access::Access;
+use super::geometry::Gather;
+use super::planes::Operands;
+use super::simd::x86::Avx512Pairs;
+use super::simd::{Dispatch, Number, Shared, Simd, Task, level};
+use super::{ConvShape, depthwise, numbers, pixels, planes};
+use crate::buffer::Buffer;
+use crate::copy::cast_strip;
+use crate::gemm::pairs_are_fast;
+use flambeau_base::DType;
+use flambeau_base::dtype::bf16;
+use flambeau_base::parallel::parallel_for;
+use std::arch::x86_64::*;
+
+/// As a factor two `bf16`, the first in the low bits; as a sum the bits of an `f32`.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+#[repr(transparent)]
+pub(crate) struct Pair(pub u32);
+
+impl Pair {
+    fn factors(self) -> [f32; 2] {
+        [self.0 as u16, (self.0 >> 16) as u16].map(|bits| bf16::from_bits(bits).to_f32())
+    }
+
+    fn sum(self) -> f32 {
+        f32::from_bits(self.0)
+    }
+}
+
+impl Number for Pair {
+    const HALF: Option<Pair> = None;
+    #[inline(always)]
+    fn multiply_add(self, b: Pair, c: Pair) -> Pair {
+        let ([a0, a1], [b0, b1]) = (self.factors(), b.factors());
+        Pair((c.sum() + a0 * b0 + a1 * b1).to_bits())
+    }
+    #[inline(always)]
+    fn plus(self, b: Pair) -> Pair {
+        Pair((self.sum() + b.sum()).to_bits())
+    }
+    #[inline(always)]
+    fn minus(self, b: Pair) -> Pair {
+        Pair((self.sum() - b.sum()).to_bits())
+    }
+}
+
+impl Dispatch for Pair {
+    unsafe fn dispatch<T: Task<Element = Pair>>(task: &T) {
+        // SAFETY: the only caller is `linear`, which has asked for the instructions.
+        unsafe { Avx512Pairs::enter(task) }
+    }
+    fn lanes() -> usize {
+        Avx512Pairs::LANES
+    }
+    fn rows() -> usize {
+        Avx512Pairs::ROWS
+    }
+}
+
+/// Reads pairs.
+unsafe fn load(source: *const u8, stride: usize, len: usize, target: *mut Pair) {
+    for i in 0..len {
+        // SAFETY: the caller's runs have `len` elements.
+        unsafe { *target.add(i) = *source.cast::<Pair>().add(i * stride) };
+    }
+}
+
+/// Rounds sums.
+unsafe fn store(source: *const Pair, target: *mut u8, stride: usize, len: usize) {
+    // SAFETY: the caller's runs have `len` elements.
+    unsafe { cast_strip(DType::F32, DType::BF16)(source.cast(), 4, target, 2 * stride as isize, len) }
+}
+
+/// How sources are read.
+const PAIRS: Access<Pair> = Access { load, store, size: 4, same: true };
+/// How results are written.
+const SUMS: Access<Pair> = Access { load, store, size: 2, same: false };
+
+/// Whether a gather is faster in pairs.
+fn suits(g: &Gather) -> bool {
+    let depthwise = g.result_channels == 1 && g.depth() <= depthwise::MOST_TERMS;
+    g.source_channels > 1 && !depthwise
+}
+
+/// The convolution or its transpose. `false` if other ways are faster or memory is short: nothing is written then.
+///
+/// # Safety
+/// As for [`forward`](super::forward), of `bf16`.
+pub(crate) unsafe fn linear(
+    shape: &ConvShape,
+    transpose: bool,
+    source: *const u8,
+    weight: *const u8,
+    bias: Option<*const u8>,
+    result: *mut u8,
+) -> bool {
+    if !pairs_are_fast(level()) {
+        return false;
+    }
+    // All of them have the same source.
+    let mut gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
+    let Some(g) = gathers.first().filter(|g| suits(g)) else { return false };
+    let (channels, pairs) = (g.source_channels, g.source_channels.div_ceil(2));
+    let (groups, results, taps) = (g.groups, g.result_channels, shape.kernel.iter().product::<usize>());
+    let positions = g.batch * g.source_positions();
+    let aligned = shape.channels_last && channels.is_multiple_of(2) && source.cast::<Pair>().is_aligned();
+    let (mut sources, mut weights) = (Buffer::default(), Buffer::default());
+    let room = sources.try_room(if aligned { 1 } else { positions * groups * pairs });
+    let (Some(paired), Some(packed)) = (room, weights.try_room(groups * results * pairs * taps)) else { return false };
+    // SAFETY: the caller's; the copies were sized for what they take, and live until the end.
+    unsafe {
+        let source = match (aligned, shape.channels_last) {
+            (true, _) => source,
+            (false, true) => {
+                join_pixels(source.cast(), positions * groups, channels, paired);
+                paired.cast_const().cast()
+            }
+            (false, false) => {
+                join_planes(source.cast(), g.batch * groups, channels, g.source_positions(), paired);
+                paired.cast_const().cast()
+            }
+        };
+        join_weights(g, taps, weight.cast(), packed);
+        let (_biases, bias) =
+            bias.map_or((None, std::ptr::null()), |b| numbers(&Access::of::<bf16>(), b, groups * results));
+        let operands =
+            Operands { access: PAIRS, stored: SUMS, source, weight: packed.cast_const(), bias: bias.cast(), result };
+        for g in &mut gathers {
+            g.source_channels = pairs;
+            g.weight_source_stride = taps;
+            g.weight_result_stride = pairs * taps;
+            g.weight_group_stride = results * pairs * taps;
+            if shape.channels_last || pixels::suits::<Pair>(g) {
+                pixels::gather(g, shape.channels_last, operands);
+            } else {
+                planes::gather(g, operands);
+            }
+        }
+    }
+    true
+}
+
+/// Joins neighbouring planes; of an odd number of `channels` the last is joined with zeros.
+unsafe fn join_planes(source: *const bf16, images: usize, channels: usize, len: usize, target: *mut Pair) {
+    let pairs = channels.div_ceil(2);
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    parallel_for(images * pairs, (1usize << 15).div_ceil(len.max(1)), &|range| {
+        for i in range {
+            let (image, pair) = (i / pairs, i % pairs);
+            // SAFETY: the caller's planes; each pair of planes is written once.
+            unsafe {
+                let first = source.get().cast_const().add((image * channels + 2 * pair) * len);
+                let second = if 2 * pair + 1 < channels { first.add(len) } else { std::ptr::null() };
+                join(first, second, len, target.get().add(i * len));
+            }
+        }
+    });
+}
+
+/// Joins neighbouring channels of pixels; see [`join_planes`].
+unsafe fn join_pixels(source: *const bf16, pixels: usize, channels: usize, target: *mut Pair) {
+    let pairs = channels.div_ceil(2);
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    parallel_for(pixels, (1usize << 15).div_ceil(channels), &|range| {
+        for i in range {
+            // SAFETY: the caller's pixels; each is written once.
+            unsafe {
+                let (from, to) = (source.get().cast_const().add(i * channels), target.get().add(i * pairs));
+                std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), 2 * channels);
+                if channels % 2 == 1 {
+                    to.cast::<bf16>().add(channels).write(bf16::from_bits(0));
+                }
+            }
+        }
+    });
+}
+
+/// Joins the weights of neighbouring source channels: by group, result channel, pair and tap.
+unsafe fn join_weights(g: &Gather, taps: usize, source: *const bf16, target: *mut Pair) {
+    let (channels, pairs) = (g.source_channels, g.source_channels.div_ceil(2));
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    let rows = g.groups * g.result_channels;
+    parallel_for(rows, (1usize << 14).div_ceil(channels * taps), &|range| {
+        for row in range {
+            let (group, result) = (row / g.result_channels, row % g.result_channels);
+            for pair in 0..pairs {
+                // SAFETY: the caller's weights; each pair of them is written once.
+                unsafe {
+                    let at = group * g.weight_group_stride
+                        + result * g.weight_result_stride
+                        + 2 * pair * g.weight_source_stride;
+                    let first = source.get().cast_const().add(at);
+                    let second =
+                        if 2 * pair + 1 < channels { first.add(g.weight_source_stride) } else { std::ptr::null() };
+                    join(first, second, taps, target.get().add((row * pairs + pair) * taps));
+                }
+            }
+        }
+    });
+}
+
+/// Joins the elements of two runs, or of one and zeros.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn join(first: *const bf16, second: *const bf16, len: usize, target: *mut Pair) {
+    for i in (0..len).step_by(16) {
+        let n = (len - i).min(16);
+        let mask = ((1u32 << n) - 1) as u16;
+        let high = if second.is_null() { 0 } else { mask };
+        // SAFETY: the caller's runs have `len` elements; those past the end are neither read nor written.
+        unsafe {
+            let a = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, first.wrapping_add(i).cast()));
+            let b = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(high, second.wrapping_add(i).cast()));
+            let pairs = _mm512_or_si512(a, _mm512_slli_epi32::<16>(b));
+            _mm512_mask_storeu_epi32(target.add(i).cast(), mask, pairs);
+        }
+    }
+}
