@@ -241,7 +241,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
             for (t, tap) in g.taps.iter().enumerate() {
                 // SAFETY: indices are inside the weight and its copy.
                 unsafe {
-                    let from = group * g.weight_group_stride + c * g.weight_source_stride + tap.0;
+                    let from = group * g.weight_group_stride + c * g.weight_source_stride + tap.0 * g.weight_tap_stride;
                     let to = if channels_last { t * g.groups + group } else { group * depth + c * taps + t };
                     *memory.get().add(to) = *operands.weight.add(from);
                 }

@@ -121,6 +121,8 @@ pub(crate) struct Gather {
     pub weight_result_stride: usize,
     /// Distance in the weight between source channels.
     pub weight_source_stride: usize,
+    /// Distance in the weight between taps.
+    pub weight_tap_stride: usize,
     /// Distance in the weight between groups.
     pub weight_group_stride: usize,
     /// Indices of the taps in the kernel, and the taps by axis, for every combination.
@@ -139,6 +141,11 @@ impl Gather {
         }
         let size: usize = s.kernel.iter().product();
         let (inputs, outputs) = (s.in_channels / s.groups, s.out_channels / s.groups);
+        // Of input channels, output channels and taps.
+        let strides = match s.weight_last {
+            false => (size, inputs * size, 1),
+            true => (1, inputs * size, inputs),
+        };
         Gather {
             batch: s.batch,
             groups: s.groups,
@@ -146,8 +153,9 @@ impl Gather {
             result_channels: if transposed { inputs } else { outputs },
             axes,
             result: if transposed { s.input } else { s.output },
-            weight_result_stride: if transposed { size } else { inputs * size },
-            weight_source_stride: if transposed { inputs * size } else { size },
+            weight_result_stride: if transposed { strides.0 } else { strides.1 },
+            weight_source_stride: if transposed { strides.1 } else { strides.0 },
+            weight_tap_stride: strides.2,
             weight_group_stride: inputs * outputs * size,
             taps,
         }
@@ -170,6 +178,13 @@ impl Gather {
             }
         }
         gathers
+    }
+
+    /// Where the factors of every sum stand in a row of the weight: channel by channel, and tap by tap.
+    pub(crate) fn weight_offsets(&self) -> Vec<usize> {
+        let of_channel =
+            |c: usize| self.taps.iter().map(move |t| c * self.weight_source_stride + t.0 * self.weight_tap_stride);
+        (0..self.source_channels).flat_map(of_channel).collect()
     }
 
     /// Terms of every sum.

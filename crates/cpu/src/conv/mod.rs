@@ -68,8 +68,11 @@ pub struct ConvShape {
     pub dilation: [usize; 3],
     /// Output sizes.
     pub output: [usize; 3],
-    /// Whether input and output are stored channels last (NHWC, NDHWC); weights never are.
+    /// Whether input and output are stored channels last (NHWC, NDHWC).
     pub channels_last: bool,
+    /// Whether the weight that is read is stored channels last, as `[out_channels, depth, height, width, in_channels /
+    /// groups]`. Gradients of weights never are, nor are complex weights.
+    pub weight_last: bool,
 }
 
 impl ConvShape {
@@ -120,6 +123,7 @@ impl ConvShape {
             dilation,
             output,
             channels_last: false,
+            weight_last: false,
         })
     }
 
@@ -175,6 +179,7 @@ impl ConvShape {
             dilation,
             output: input,
             channels_last: false,
+            weight_last: false,
         })
     }
 
@@ -183,12 +188,18 @@ impl ConvShape {
         ConvShape { channels_last: true, ..self }
     }
 
+    /// The same with a weight stored channels last.
+    pub fn weight_last(self) -> ConvShape {
+        ConvShape { weight_last: true, ..self }
+    }
+
     /// Elements of the input.
     pub fn input_len(&self) -> usize {
         self.batch * self.in_channels * self.input.iter().product::<usize>()
     }
 
-    /// Elements of the weight, stored `[out_channels, in_channels / groups, depth, height, width]`.
+    /// Elements of the weight, stored `[out_channels, in_channels / groups, depth, height, width]` unless the channels come
+    /// last.
     pub fn weight_len(&self) -> usize {
         self.out_channels * (self.in_channels / self.groups) * self.kernel.iter().product::<usize>()
     }

@@ -112,7 +112,9 @@ pub(crate) unsafe fn linear(
     let aligned = shape.channels_last && channels.is_multiple_of(2) && source.cast::<Pair>().is_aligned();
     let (mut sources, mut weights) = (Buffer::default(), Buffer::default());
     let room = sources.try_room(if aligned { 1 } else { positions * groups * pairs });
-    let (Some(paired), Some(packed)) = (room, weights.try_room(groups * results * pairs * taps)) else { return false };
+    let layout = WeightLayout::of(g, weight);
+    let weight_room = weights.try_room(if layout == WeightLayout::Ready { 1 } else { groups * results * pairs * taps });
+    let (Some(paired), Some(packed)) = (room, weight_room) else { return false };
     // SAFETY: the caller's; the copies were sized for what they take, and live until the end.
     unsafe {
         let source = match (aligned, shape.channels_last) {
@@ -126,15 +128,26 @@ pub(crate) unsafe fn linear(
                 paired.cast_const().cast()
             }
         };
-        join_weights(g, taps, weight.cast(), packed);
+        let rows = groups * results;
+        match layout {
+            WeightLayout::Ready => {}
+            WeightLayout::Channels => join_pixels(weight.cast(), rows * taps, channels, packed),
+            WeightLayout::Results => join_results(g, taps, weight.cast(), packed),
+            WeightLayout::Taps => join_taps(g, taps, weight.cast(), packed),
+        }
+        let weight = if layout == WeightLayout::Ready { weight.cast() } else { packed.cast_const() };
+        // Of source channels, result channels and taps.
+        let strides = match layout {
+            WeightLayout::Ready | WeightLayout::Channels => (1, pairs * taps, pairs),
+            WeightLayout::Results => (results * taps, 1, results),
+            WeightLayout::Taps => (taps, pairs * taps, 1),
+        };
         let (_biases, bias) =
             bias.map_or((None, std::ptr::null()), |b| numbers(&Access::of::<bf16>(), b, groups * results));
-        let operands =
-            Operands { access: PAIRS, stored: SUMS, source, weight: packed.cast_const(), bias: bias.cast(), result };
+        let operands = Operands { access: PAIRS, stored: SUMS, source, weight, bias: bias.cast(), result };
         for g in &mut gathers {
             g.source_channels = pairs;
-            g.weight_source_stride = taps;
-            g.weight_result_stride = pairs * taps;
+            (g.weight_source_stride, g.weight_result_stride, g.weight_tap_stride) = strides;
             g.weight_group_stride = results * pairs * taps;
             if shape.channels_last || pixels::suits::<Pair>(g) {
                 pixels::gather(g, shape.channels_last, operands);
@@ -181,8 +194,53 @@ unsafe fn join_pixels(source: *const bf16, pixels: usize, channels: usize, targe
     });
 }
 
+/// What are neighbours in a weight.
+#[derive(Clone, Copy, PartialEq)]
+enum WeightLayout {
+    /// Source channels, which are pairs already.
+    Ready,
+    /// Source channels.
+    Channels,
+    /// Result channels.
+    Results,
+    /// Taps.
+    Taps,
+}
+
+impl WeightLayout {
+    fn of(g: &Gather, weight: *const u8) -> WeightLayout {
+        if g.weight_result_stride == 1 {
+            WeightLayout::Results
+        } else if g.weight_source_stride != 1 {
+            WeightLayout::Taps
+        } else if g.source_channels.is_multiple_of(2) && weight.cast::<Pair>().is_aligned() {
+            WeightLayout::Ready
+        } else {
+            WeightLayout::Channels
+        }
+    }
+}
+
+/// Joins the weights of neighbouring source channels: by group, pair, tap and result channel.
+unsafe fn join_results(g: &Gather, taps: usize, source: *const bf16, target: *mut Pair) {
+    let (channels, pairs, results) = (g.source_channels, g.source_channels.div_ceil(2), g.result_channels);
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    parallel_for(g.groups * pairs * taps, (1usize << 14).div_ceil(results), &|range| {
+        for i in range {
+            let (group, pair, tap) = (i / (pairs * taps), i / taps % pairs, i % taps);
+            let at = group * g.weight_group_stride + 2 * pair * g.weight_source_stride + tap * g.weight_tap_stride;
+            // SAFETY: the caller's weights; each pair of them is written once.
+            unsafe {
+                let first = source.get().cast_const().add(at);
+                let second = if 2 * pair + 1 < channels { first.add(g.weight_source_stride) } else { std::ptr::null() };
+                join(first, second, results, target.get().add(i * results));
+            }
+        }
+    });
+}
+
 /// Joins the weights of neighbouring source channels: by group, result channel, pair and tap.
-unsafe fn join_weights(g: &Gather, taps: usize, source: *const bf16, target: *mut Pair) {
+unsafe fn join_taps(g: &Gather, taps: usize, source: *const bf16, target: *mut Pair) {
     let (channels, pairs) = (g.source_channels, g.source_channels.div_ceil(2));
     let (source, target) = (Shared(source.cast_mut()), Shared(target));
     let rows = g.groups * g.result_channels;

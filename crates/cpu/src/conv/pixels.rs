@@ -410,7 +410,7 @@ impl<E: Number> Plan<'_, E> {
             // SAFETY: the caller's; every panel's vector has a channel.
             unsafe {
                 let (source, target) = (self.operands.weight.add(place), target.add(column));
-                pack_rows::<S>(source, g.weight_result_stride, n, offsets, target, width);
+                pack_rows::<S>(source, g.weight_result_stride, n, (offsets, g.taps.len()), target, width);
                 if n < S::LANES {
                     for k in 0..offsets.len() {
                         S::clear(target.add(k * width + n), S::LANES - n);
@@ -556,9 +556,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
         exact,
         row_tiles: Vec::new(),
         block,
-        weight_offsets: (0..g.source_channels)
-            .flat_map(|c| g.taps.iter().map(move |t| c * g.weight_source_stride + t.0))
-            .collect(),
+        weight_offsets: g.weight_offsets(),
         packed: std::ptr::null(),
         panels,
         panels_per_task,

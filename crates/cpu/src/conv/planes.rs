@@ -29,7 +29,7 @@ pub(crate) struct Operands<E> {
 }
 
 /// Positions of a tile (measured: 400 to 1000 are alike; fewer re-read the weights too often).
-const TILE_POSITIONS: usize = 768;
+const TILE_POSITIONS: usize = 800;
 /// Positions of a tile of several images, whose sums are kept in working memory.
 const BUFFERED_POSITIONS: usize = 400;
 /// Terms of a block: a panel of 48 `f32` columns then fills three quarters of a 48 KiB first-level cache.
@@ -237,7 +237,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                 unsafe {
                     let source = op.weight.add(self.group * g.weight_group_stride + row * g.weight_result_stride);
                     let terms_of = &plan.weight_offsets[k0..k1];
-                    pack_rows::<S>(source, g.weight_result_stride, rows, terms_of, row_memory.get(), rows);
+                    pack_rows::<S>(source, g.weight_result_stride, rows, (terms_of, taps), row_memory.get(), rows);
                     if row + rows < channels.end {
                         prefetch_rows(source.wrapping_add(rows * g.weight_result_stride), g, rows, terms_of);
                     }
@@ -351,16 +351,28 @@ unsafe fn pack<S: Simd>(
     }
 }
 
-/// Packs `rows` rows of the weight term by term; terms are `width` numbers apart.
+/// Packs `rows` rows of the weight term by term, of channels of `taps` taps each; terms are `width` numbers apart.
 #[inline(always)]
 pub(crate) unsafe fn pack_rows<S: Simd>(
     source: *const S::Element,
     stride: usize,
     rows: usize,
-    offsets: &[usize],
+    (offsets, taps): (&[usize], usize),
     target: *mut S::Element,
     width: usize,
 ) {
+    // Where channels are neighbours in memory, those are transposed together.
+    let channels = offsets.len() / taps.max(1);
+    if taps > 1 && channels > 1 && offsets.len() == channels * taps && offsets[taps] == offsets[0] + 1 {
+        for tap in 0..taps {
+            for c in (0..channels).step_by(S::LANES) {
+                let (n, k) = ((channels - c).min(S::LANES), c * taps + tap);
+                // SAFETY: rows and terms are inside the weight; the target holds `rows` numbers per term.
+                unsafe { S::transpose(source.add(offsets[k]), stride, rows, n, target.add(k * width), taps * width) };
+            }
+        }
+        return;
+    }
     let mut k = 0;
     while k < offsets.len() {
         // Terms that are neighbours in memory are transposed together.
@@ -418,7 +430,7 @@ impl<E: Number> Task for PackTask<'_, E> {
                 unsafe {
                     let source = self.weight.add(group * g.weight_group_stride + row * g.weight_result_stride);
                     let target = self.packed.add((group * g.result_channels + row) * self.offsets.len());
-                    pack_rows::<S>(source, g.weight_result_stride, rows, self.offsets, target, rows);
+                    pack_rows::<S>(source, g.weight_result_stride, rows, (self.offsets, g.taps.len()), target, rows);
                 }
                 row += rows;
             }
@@ -475,8 +487,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         let blocks = g.source_channels.div_ceil(most).max(1);
         g.source_channels.div_ceil(blocks) * taps
     };
-    let weight_offsets: Vec<usize> =
-        (0..g.source_channels).flat_map(|c| g.taps.iter().map(move |t| c * g.weight_source_stride + t.0)).collect();
+    let weight_offsets = g.weight_offsets();
     let packed_memory =
         (tiling.len() > FEW_TILES && depth > 0).then(|| Scratch::<E>::new(g.groups * g.result_channels * depth));
     if let Some(memory) = &packed_memory {

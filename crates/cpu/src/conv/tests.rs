@@ -105,18 +105,28 @@ fn check_all<T: Element>(s: &ConvShape, seed: u64) {
         }
     };
     let poison = T::from_i64(77);
-    let mut out = vec![poison; y.len()];
+    // The weight's channels first, and last.
+    let (inputs, taps) = (s.in_channels / s.groups, s.kernel.iter().product::<usize>());
+    let turned =
+        (0..w.len()).map(|i| w[(i / (taps * inputs) * inputs + i % inputs) * taps + i / inputs % taps]).collect();
+    let weights = [(*s, w.clone()), (s.weight_last(), turned)];
+    for (s, w) in weights.iter().take(if T::DTYPE.is_complex() { 1 } else { 2 }) {
+        // SAFETY: the arrays have the shape's sizes.
+        unsafe {
+            let mut out = vec![poison; y.len()];
+            forward(T::DTYPE, s, bytes(&x), bytes(w), Some(bytes(&b)), bytes_mut(&mut out));
+            expect("forward", &out, &forward_);
+            transposed_backward_input(T::DTYPE, s, bytes(&x), bytes(w), bytes_mut(&mut out));
+            expect("transposed_backward_input", &out, &transposed_back);
+            let mut out = vec![poison; x.len()];
+            backward_input(T::DTYPE, s, bytes(&y), bytes(w), bytes_mut(&mut out));
+            expect("backward_input", &out, &back);
+            transposed(T::DTYPE, s, bytes(&y), bytes(w), Some(bytes(&tb)), bytes_mut(&mut out));
+            expect("transposed", &out, &transposed_);
+        }
+    }
     // SAFETY: the arrays have the shape's sizes.
     unsafe {
-        forward(T::DTYPE, s, bytes(&x), bytes(&w), Some(bytes(&b)), bytes_mut(&mut out));
-        expect("forward", &out, &forward_);
-        transposed_backward_input(T::DTYPE, s, bytes(&x), bytes(&w), bytes_mut(&mut out));
-        expect("transposed_backward_input", &out, &transposed_back);
-        let mut out = vec![poison; x.len()];
-        backward_input(T::DTYPE, s, bytes(&y), bytes(&w), bytes_mut(&mut out));
-        expect("backward_input", &out, &back);
-        transposed(T::DTYPE, s, bytes(&y), bytes(&w), Some(bytes(&tb)), bytes_mut(&mut out));
-        expect("transposed", &out, &transposed_);
         let mut out = vec![poison; w.len()];
         backward_weight(T::DTYPE, s, bytes(&x), bytes(&y), bytes_mut(&mut out));
         expect("backward_weight", &out, &outer_);

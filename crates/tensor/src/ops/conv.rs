@@ -163,6 +163,16 @@ impl Convolution {
         Ok(Convolution { shape, output, input: Dims::from_slice(input), format, transposed })
     }
 
+    /// The weight as kernels read it: as it is, if it is dense with its channels first or last, else a copy.
+    fn dense_weight(&mut self, w: &Tensor) -> Result<Tensor> {
+        let last = [MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d].into_iter().any(|f| w.is_contiguous_in(f));
+        if w.is_contiguous() || w.dtype().is_complex() || !last {
+            return w.contiguous();
+        }
+        self.shape = self.shape.weight_last();
+        Ok(w.clone())
+    }
+
     fn spec(&self, sizes: &Dims, like: &Tensor) -> Result<TensorSpec> {
         let spec = TensorSpec::like(sizes.clone(), like);
         Ok(match self.format {
@@ -243,8 +253,8 @@ fn convolution_plan(
 fn convolution_run(
     x: &Tensor, w: &Tensor, bias: Option<&Tensor>, p: Parameters<'_>, outs: &[Tensor],
 ) -> Result<()> {
-    let c = Convolution::new(x.sizes(), w, x, p)?;
-    let (x, w) = (x.contiguous_in(c.format)?, w.contiguous()?);
+    let mut c = Convolution::new(x.sizes(), w, x, p)?;
+    let (x, w) = (x.contiguous_in(c.format)?, c.dense_weight(w)?);
     let bias = bias.map(Tensor::contiguous).transpose()?;
     if outs[0].numel() == 0 {
         return Ok(());
@@ -320,7 +330,7 @@ fn input_gradient_plan(
 fn input_gradient_run(
     g: &Tensor, w: &Tensor, input: &[i64], p: Parameters<'_>, outs: &[Tensor],
 ) -> Result<()> {
-    let c = Convolution::new(input, w, g, p)?;
+    let mut c = Convolution::new(input, w, g, p)?;
     if outs[0].numel() == 0 {
         return Ok(());
     }
@@ -328,7 +338,7 @@ fn input_gradient_run(
         return outs[0].zero_().map(drop);
     }
     c.shape.check_memory(!c.transposed)?;
-    let (g, w) = (g.contiguous_in(c.format)?, w.contiguous()?);
+    let (g, w) = (g.contiguous_in(c.format)?, c.dense_weight(w)?);
     write_dense(&outs[0], c.format, |out| {
         let _locks = LockSet::new([(g.storage(), false), (w.storage(), false), (out.storage(), true)])?;
         let kernel = if c.transposed { conv::transposed_backward_input } else { conv::backward_input };

@@ -131,7 +131,7 @@ impl<E: Number> Task for WeightTask<'_, E> {
                     let half = S::splat(E::HALF.unwrap_or_default());
                     let source = plan.operands.weight.add(place);
                     let offsets = &plan.offsets[9 * channels.start..9 * channels.end];
-                    pack_rows::<S>(source, g.weight_result_stride, n, offsets, packed.get(), S::LANES);
+                    pack_rows::<S>(source, g.weight_result_stride, n, (offsets, 9), packed.get(), S::LANES);
                     let target = self.weights.add(plan.weights_of(&self.panels, panel) + column);
                     for c in channels.clone() {
                         let from = packed.get().add(9 * (c - channels.start) * S::LANES);
@@ -434,7 +434,9 @@ unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operand
         source,
         panels,
         terms,
-        offsets: (0..g.source_channels).flat_map(|c| (0..9).map(move |t| c * g.weight_source_stride + t)).collect(),
+        offsets: (0..g.source_channels)
+            .flat_map(|c| (0..9).map(move |t| c * g.weight_source_stride + t * g.weight_tap_stride))
+            .collect(),
         neighbours: std::array::from_fn(|y| std::array::from_fn(|x| shift(y, x))),
         broken: AtomicBool::new(false),
     };
