@@ -131,23 +131,40 @@ impl<E> Drop for Scratch<E> {
     }
 }
 
-/// A local array that begins with a cache line. Others begin where the stack of the process happens to: then every vector
-/// of them may cross two lines, from process to process.
+/// A local array that begins with a cache line: see [`aligned`].
 #[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Aligned<T>(pub T);
+#[repr(C)]
+pub(crate) union Aligned<T: Copy> {
+    value: T,
+    line: Line,
+}
 
-impl<T> Deref for Aligned<T> {
+/// Nothing, at the beginning of a cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line;
+
+/// A local array at the beginning of a cache line. Others begin where the stack of the process happens to: then every vector
+/// of them may cross two lines, from process to process. (A structure would not do: the compiler takes those with one field
+/// apart, and the field begins anywhere.)
+#[inline(always)]
+pub(crate) const fn aligned<T: Copy>(value: T) -> Aligned<T> {
+    Aligned { value }
+}
+
+impl<T: Copy> Deref for Aligned<T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.0
+        // SAFETY: it is made from a value, and nothing else is ever written.
+        unsafe { &self.value }
     }
 }
 
-impl<T> DerefMut for Aligned<T> {
+impl<T: Copy> DerefMut for Aligned<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
+        // SAFETY: as above.
+        unsafe { &mut self.value }
     }
 }

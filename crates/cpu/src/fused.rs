@@ -5,7 +5,7 @@
 //! operators that it stands for, in their order and with their roundings, so that its single and double precision
 //! results are theirs, bit for bit. Halves are computed in `f32` and rounded at the end.
 
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::copy::{CastStrip, cast_strip};
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use flambeau_base::DType;
@@ -167,7 +167,7 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
         let numbers = item.numbers.map(T::from_f64);
         let (size, direct) = (item.dtype.size(), item.dtype == T::DTYPE);
         let (load, store) = (cast_strip(item.dtype, T::DTYPE), cast_strip(T::DTYPE, item.dtype));
-        let mut scratch = Aligned([[T::ZERO; BLOCK]; TENSORS]);
+        let mut scratch = aligned([[T::ZERO; BLOCK]; TENSORS]);
         // Whole blocks of the computation's dtype are updated where they stand; the gradient is never written by a rule.
         let aligned = item.data[..count].iter().all(|d| d.cast::<T>().is_aligned());
         let in_place = direct && aligned && is_apart(&item.data[..count], item.len * size);
@@ -466,7 +466,7 @@ impl Step for RmsProp {
         for i in 0..n {
             square[i] = addcmul(square[i] * left, g[i], g[i], new);
         }
-        let mut root = Aligned([T::ZERO; BLOCK]);
+        let mut root = aligned([T::ZERO; BLOCK]);
         let buffer = match centred != T::ZERO {
             true => {
                 for i in 0..n {

@@ -5,6 +5,7 @@
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
 mod expand;
+mod float16;
 mod pairs;
 mod turned;
 
@@ -60,6 +61,8 @@ pub struct Strip {
     pub rows: bool,
     /// The loop over contiguous `bfloat16`, where there is one.
     bf16: Option<StripFn>,
+    /// The loop over contiguous `float16`, where there is one.
+    f16: Option<StripFn>,
     /// What it does to a half's sign, if it does nothing else.
     sign: Option<Sign>,
 }
@@ -120,6 +123,7 @@ pub fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Strip {
         out: M::Out::DTYPE,
         rows: MapStrip::<M, T, N>::ROWS,
         bf16: pairs::strip::<M, T, N>(level),
+        f16: float16::strip::<M, T, N>(level),
         sign: None,
     }
 }
@@ -453,11 +457,13 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
             }
         });
     }
-    let halves = |o: &Operand<'_>| o.dtype == DType::BF16;
+    let half = operands.iter().map(|o| o.dtype).find(|d| matches!(d, DType::BF16 | DType::F16));
+    let halves = |o: &Operand<'_>| Some(o.dtype) == half;
     let paired = compute == DType::F32
         && operands[1..].iter().all(|o| halves(o) || o.dtype == compute)
         && if strip.out == compute { halves(&operands[0]) } else { converts[0].is_none() };
-    let (pairs, out) = (strip.bf16.filter(|_| paired), operands[0].dtype);
+    let loops = if half == Some(DType::F16) { strip.f16 } else { strip.bf16 };
+    let (pairs, out) = (loops.filter(|_| paired), operands[0].dtype);
     let one_row = |data: &[*mut u8], strides: &[isize], count: usize| {
         if let Some(strip) = pairs
             && pairs::fit(strides, &converts[..n], out)

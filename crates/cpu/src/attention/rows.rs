@@ -1,7 +1,7 @@
 //! What happens to a tile of scores between the matrix products.
 
 use super::AttentionElement;
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, Level, Number, entry};
 use flambeau_base::{Bool, Element};
 use std::marker::PhantomData;
@@ -73,7 +73,7 @@ const LANES: usize = 16;
 #[inline(always)]
 unsafe fn maximum<S: Float>(x: *const S, len: usize) -> S {
     let larger = |a: S, b: S| if b > a { b } else { a };
-    let mut best = Aligned([S::NEG_INFINITY; LANES]);
+    let mut best = aligned([S::NEG_INFINITY; LANES]);
     let mut j = 0;
     // SAFETY: `x` has `len` elements.
     unsafe {
@@ -93,7 +93,7 @@ unsafe fn maximum<S: Float>(x: *const S, len: usize) -> S {
 
 #[inline(always)]
 unsafe fn sum<S: Float>(x: *const S, len: usize) -> S {
-    let mut sums = Aligned([<S as Number>::ZERO; LANES]);
+    let mut sums = aligned([<S as Number>::ZERO; LANES]);
     let mut j = 0;
     // SAFETY: `x` has `len` elements.
     unsafe {

@@ -10,7 +10,7 @@ use super::operand::Operand;
 use super::pack::with_buffer;
 use super::rows;
 use super::simd::Lane;
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::math::{Level, level};
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
@@ -336,7 +336,7 @@ impl<T: Operand> Product<T> {
                                     block.beta = beta.map(T::factor_lane);
                                     kernel(&block);
                                 } else {
-                                    let mut tile = Aligned(std::mem::MaybeUninit::<[T::Lane; TILE]>::uninit());
+                                    let mut tile = aligned(std::mem::MaybeUninit::<[T::Lane; TILE]>::uninit());
                                     block.c = tile.as_mut_ptr().cast();
                                     block.c_row = kernels.width() as isize;
                                     kernel(&block);

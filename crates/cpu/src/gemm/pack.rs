@@ -1,7 +1,7 @@
 //! Copying operands into panels: `width` neighbouring rows of A (or columns of B), step by step along the inner
 //! dimension, so that a kernel reads them in order.
 
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 #[cfg(target_arch = "x86_64")]
 use crate::copy::transpose::square_of_words;
 #[cfg(target_arch = "x86_64")]
@@ -227,7 +227,7 @@ pub unsafe fn pack_converted<T: Copy, L: Copy + Default>(
             return;
         }
         debug_assert!(width <= 64);
-        let mut lines = Aligned([L::default(); 64 * STEPS]);
+        let mut lines = aligned([L::default(); 64 * STEPS]);
         let mut i = 0;
         while i < k {
             let steps = STEPS.min(k - i);

@@ -1,6 +1,6 @@
 //! Rows of elements of any float dtype, seen as rows of the type arithmetic is done in.
 
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::copy::{CastStrip, Shared, cast_strip};
 use crate::math::{Float, Isa, Level, Number, select};
 use crate::reduce::Operand;
@@ -171,7 +171,7 @@ pub(crate) const BLOCK: usize = 4096;
 /// Joins accumulators, a power of two of them, in a tree.
 #[inline(always)]
 pub(crate) fn joined<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
-    let mut lanes = Aligned(lanes);
+    let mut lanes = aligned(lanes);
     let mut half = N;
     while half > 1 {
         half /= 2;
@@ -189,7 +189,7 @@ pub(crate) fn joined<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T)
 pub(crate) fn together<I: Isa, T: Float, const W: usize, const MAX: bool>(lanes: [T; W]) -> T {
     const { assert!(matches!(W, 16 | 32 | 64)) };
     let zero = <T as Number>::ZERO;
-    let (mut x16, mut x8, mut x4, mut x2) = (Aligned([zero; 16]), [zero; 8], [zero; 4], [zero; 2]);
+    let (mut x16, mut x8, mut x4, mut x2) = (aligned([zero; 16]), [zero; 8], [zero; 4], [zero; 2]);
     let join = |a: T, b: T| if MAX { select(b > a, b, a) } else { a + b };
     for l in 0..16 {
         x16[l] = match W {
@@ -259,11 +259,11 @@ mod x86 {
 /// The sum of two sets of lanes.
 #[inline(always)]
 pub(crate) fn total<T: Float>(lanes: &[T; LANES], rest: &[T; LANES]) -> f64 {
-    let mut all = Aligned([<T as Number>::ZERO; LANES]);
+    let mut all = aligned([<T as Number>::ZERO; LANES]);
     for l in 0..LANES {
         all[l] = lanes[l] + rest[l];
     }
-    joined(all.0, |a, b| a + b).to_f64()
+    joined(*all, |a, b| a + b).to_f64()
 }
 
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
@@ -274,7 +274,7 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
     let mut i = 0;
     while i < n {
         let end = n.min(i + BLOCK);
-        let mut lanes = Aligned([[<T as Number>::ZERO; LANES]; K]);
+        let mut lanes = aligned([[<T as Number>::ZERO; LANES]; K]);
         while i + LANES <= end {
             for l in 0..LANES {
                 let terms = term(i + l);
@@ -284,7 +284,7 @@ pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [
             }
             i += LANES;
         }
-        let mut rest = Aligned([[<T as Number>::ZERO; LANES]; K]);
+        let mut rest = aligned([[<T as Number>::ZERO; LANES]; K]);
         let (first, left) = (end - end.min(LANES), end - i);
         if left > 0 && end >= LANES {
             // A whole set of terms, of which those count that were not added yet.
@@ -320,7 +320,7 @@ pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
     let larger = |a: T, b: T| select(b > a, b, a);
     // SAFETY: `i < n` wherever it is called.
     let at = |i: usize| unsafe { *x.add(i) };
-    let mut lanes = const { Aligned([T::NEG_INFINITY; LANES]) };
+    let mut lanes = const { aligned([T::NEG_INFINITY; LANES]) };
     let mut i = 0;
     while i + LANES <= n {
         for l in 0..LANES {
@@ -328,7 +328,7 @@ pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
         }
         i += LANES;
     }
-    let mut rest = const { Aligned([T::NEG_INFINITY; LANES]) };
+    let mut rest = const { aligned([T::NEG_INFINITY; LANES]) };
     if n >= LANES {
         // Some are looked at twice, which is cheaper than to look at a few one by one.
         for l in 0..LANES {
@@ -339,11 +339,11 @@ pub(crate) unsafe fn largest<I: Isa, T: Float>(x: *const T, n: usize) -> T {
             rest[l] = at(l);
         }
     }
-    let mut all = const { Aligned([T::NEG_INFINITY; LANES]) };
+    let mut all = const { aligned([T::NEG_INFINITY; LANES]) };
     for l in 0..LANES {
         all[l] = larger(lanes[l], rest[l]);
     }
-    together::<I, T, LANES, true>(all.0)
+    together::<I, T, LANES, true>(*all)
 }
 
 /// Calls `f` with the compute type that `dtype` names (`f64` or `f32`).

@@ -93,7 +93,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
 }
 
 /// Whether operands of a strip with these strides are as [`strip`] takes them: those a half apart that are to be converted
-/// are `bfloat16`, the others `f32`, but for the output.
+/// are halves of one dtype, the others `f32`, but for the output.
 pub(super) fn fit(strides: &[isize], converts: &[Option<CastStrip>], out: DType) -> bool {
     let half = size_of::<u16>() as isize;
     strides[0] == out.size() as isize
@@ -135,9 +135,9 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
                 }
                 let results = Self::chunk::<I>(words, numbers, &p);
                 if Self::ROUNDS {
-                    store::<I, _>((a.data[0] as *mut u32).add(start), results, streams);
+                    store::<I, _, WORDS>((a.data[0] as *mut u32).add(start), results, streams);
                 } else {
-                    store::<I, _>((a.data[0] as *mut u16).add(start), results.map(|pair| pair as u16), streams);
+                    store::<I, _, WORDS>((a.data[0] as *mut u16).add(start), results.map(|pair| pair as u16), streams);
                 }
             }
         }
@@ -152,13 +152,13 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
 /// # Safety
 /// `to` is valid for them, and a cache line's start where it `streams`.
 #[inline(always)]
-unsafe fn store<I: Isa, W: Copy>(to: *mut W, results: [W; WORDS], streams: bool) {
+pub(super) unsafe fn store<I: Isa, W: Copy, const C: usize>(to: *mut W, results: [W; C], streams: bool) {
     // SAFETY: the caller's.
     unsafe {
         if streams {
-            stream::store::<I, _, WORDS>(to, &results);
+            stream::store::<I, _, C>(to, &results);
         } else {
-            to.cast::<[W; WORDS]>().write_unaligned(results);
+            to.cast::<[W; C]>().write_unaligned(results);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Block;
 use super::fold::{Fold, any_rare};
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::copy::prefetch;
 use crate::math::{Isa, select};
 
@@ -34,7 +34,7 @@ unsafe fn fold_tile<I: Isa, F: Fold, const QUICK: bool>(
     states: &mut [F::State; LOOK],
 ) -> bool {
     let mut s = *states;
-    let mut rare = const { Aligned([0u32; LOOK]) };
+    let mut rare = const { aligned([0u32; LOOK]) };
     for r in (0..ROWS).step_by(4) {
         let a = x.wrapping_offset(r as isize * row_stride);
         let b = a.wrapping_offset(row_stride);
@@ -179,7 +179,7 @@ unsafe fn fold_fours<I: Isa, F: Fold, const QUICK: bool>(
     states: &mut [F::State; LOOK],
 ) -> bool {
     let mut s = *states;
-    let mut rare = const { Aligned([0u32; LOOK]) };
+    let mut rare = const { aligned([0u32; LOOK]) };
     for &four in rows {
         // SAFETY: the caller's columns.
         unsafe { fold_four_rows::<I, F, QUICK>(f, four, params, &mut s, &mut rare) };
@@ -274,8 +274,8 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
     let Block { rows, row_stride, cols, .. } = b;
     let x = b.data.cast::<F::In>();
     let deal = if row_stride == cols as isize { dealt(rows, cols) } else { 1 };
-    let mut accumulators = const { Aligned([F::IDENTITY; LANES]) };
-    let mut lane_params = Aligned([params[0]; LANES]);
+    let mut accumulators = const { aligned([F::IDENTITY; LANES]) };
+    let mut lane_params = aligned([params[0]; LANES]);
     if deal > 1 && size_of::<F::Param>() > 0 {
         for j in 0..deal * cols {
             lane_params[j] = params[j % cols];

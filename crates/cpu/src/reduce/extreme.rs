@@ -7,7 +7,7 @@ use super::columns::{LANES, fold_columns};
 use super::fold::{Fold, Max, Min, Value, fold_run};
 use super::simple::write;
 use super::{Block, Output, Reducer};
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::math::{Isa, Kernel, entry, level, select};
 use flambeau_base::DType;
 use std::marker::PhantomData;
@@ -138,9 +138,9 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
         let units = [(); TILE];
         let narrow = b.cols < LANES / 2 && b.row_stride == b.cols as isize;
         let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
-        let mut best = const { Aligned([F::IDENTITY; TILE]) };
-        let mut best_block = Aligned([0i32; TILE]);
-        let mut block = const { Aligned([F::IDENTITY; TILE]) };
+        let mut best = const { aligned([F::IDENTITY; TILE]) };
+        let mut best_block = aligned([0i32; TILE]);
+        let mut block = const { aligned([F::IDENTITY; TILE]) };
         // SAFETY: the first rows of the caller's block; identities lose to or equal everything.
         unsafe { fold_columns::<I, F>(f, b.rows_from(0, at_once, size_of::<T>()), &units, &mut *best) };
         let mut r = at_once;

@@ -7,7 +7,7 @@
 use super::short;
 use super::{Block, long_row};
 #[cfg(target_arch = "x86_64")]
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
 use flambeau_base::{Complex, DType, Element, bf16};
 use std::marker::PhantomData;
@@ -520,8 +520,8 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
     param: F::Param,
 ) -> Option<F::State> {
     const N: usize = RUN;
-    let mut lanes = const { Aligned([F::IDENTITY; N]) };
-    let mut rare = const { Aligned([0u32; N]) };
+    let mut lanes = const { aligned([F::IDENTITY; N]) };
+    let mut rare = const { aligned([0u32; N]) };
     let merge = |a: F::State, b: F::State| if QUICK { f.quick_merge(a, b) } else { f.merge(a, b) };
     let mut at = 0;
     // One loop with both kinds of sets, and in them one for each array: else accumulators leave the registers.
@@ -599,7 +599,7 @@ pub(super) unsafe fn fold_costly_run<I: Isa, F: Fold>(f: F, x: *const F::In, n: 
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
 unsafe fn fold_costly<I: Isa, F: Fold, const N: usize>(f: F, x: *const F::In, n: usize, param: F::Param) -> F::State {
-    let mut lanes = const { Aligned([F::IDENTITY; N]) };
+    let mut lanes = const { aligned([F::IDENTITY; N]) };
     let mut at = 0;
     // SAFETY: every index is below `n`.
     let element = |i: usize| unsafe { *x.add(i) };
@@ -609,7 +609,7 @@ unsafe fn fold_costly<I: Isa, F: Fold, const N: usize>(f: F, x: *const F::In, n:
         }
         at += N;
     }
-    let mut rest = const { Aligned([F::IDENTITY; N]) };
+    let mut rest = const { aligned([F::IDENTITY; N]) };
     let left = n - at;
     if left > 0 && n >= N {
         // A whole set, of which those count that were not folded yet.
@@ -622,7 +622,7 @@ unsafe fn fold_costly<I: Isa, F: Fold, const N: usize>(f: F, x: *const F::In, n:
             rest[l] = f.one::<I>(element(at + l), param);
         }
     }
-    let mut joined = const { Aligned([F::IDENTITY; N]) };
+    let mut joined = const { aligned([F::IDENTITY; N]) };
     for l in 0..N {
         joined[l] = f.merge(lanes[l], rest[l]);
     }

@@ -3,7 +3,7 @@
 use super::columns::{FEW, LOOK, fold_columns, fold_few};
 use super::fold::{Fold, fold_run};
 use super::{Block, Output, Reducer};
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::copy::cast_strip;
 use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::dtype::cast;
@@ -66,7 +66,7 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F
         while done < b.cols {
             // The last columns may be folded twice, to the same values.
             let start = done.min(b.cols - LOOK);
-            let mut states = const { Aligned([F::IDENTITY; LOOK]) };
+            let mut states = const { aligned([F::IDENTITY; LOOK]) };
             // SAFETY: columns of the caller's block, and their values.
             unsafe {
                 let x = b.data.cast::<F::In>().wrapping_add(start);
@@ -175,7 +175,7 @@ pub(super) unsafe fn write<V: Element>(output: &Output, n: usize, value: impl Fn
 unsafe fn write_blocks<V: Element>(output: &Output, n: usize, fill: impl Fn(usize, &mut [V])) {
     const BLOCK: usize = 128;
     let strip = cast_strip(V::DTYPE, output.dtype);
-    let mut block = Aligned([V::default(); BLOCK]);
+    let mut block = aligned([V::default(); BLOCK]);
     let mut at = 0;
     while at < n {
         let count = BLOCK.min(n - at);

@@ -6,7 +6,7 @@
 
 use super::CHUNK;
 use super::cells::{self, ROWS};
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::copy::Shared;
 use crate::gemm::{Matrix, Operand, Panels};
 use crate::math::{Float, entry, level};
@@ -216,7 +216,7 @@ pub(crate) fn layer_forward<T: Float + Operand>(layer: &Layer<'_, T>, results: R
         layer.walk(steps.len(), &|s, rows, units| {
             let step = steps[s];
             let (going_on, last) = layer.steps.before(s);
-            let mut tile = Aligned(MaybeUninit::<[T; 4 * ROWS * CHUNK]>::uninit());
+            let mut tile = aligned(MaybeUninit::<[T; 4 * ROWS * CHUNK]>::uninit());
             let tile: *mut T = tile.as_mut_ptr().cast();
             for_tiles(hidden, rows.start..rows.end.min(step.rows), going_on, units, |rows, units| {
                 let (at, row) = ((step.start + rows.start) * hidden, rows.start * hidden);

@@ -1,7 +1,7 @@
 //! Running logarithms of sums of exponentials, of real numbers: the exponentials and logarithms of a block at a time.
 
 use super::{LogSumExp, Operator, Scanned, WIDTH};
-use crate::buffer::Aligned;
+use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, run, select};
 use flambeau_base::DType;
 
@@ -19,7 +19,7 @@ const DEEPEST: f64 = 600.0;
 /// `src` and `dst` are valid for `n` elements (they may be the same), `accumulator` for an `f64`.
 pub(super) unsafe fn line<T: Scanned<Accumulator = f64>>(src: *const u8, dst: *mut u8, n: usize, accumulator: *mut u8) {
     let (src, dst, accumulator) = (src.cast::<T>(), dst.cast::<T>(), accumulator.cast::<f64>());
-    let mut block = Aligned([0.0; SUMMED]);
+    let mut block = aligned([0.0; SUMMED]);
     for start in (0..n).step_by(SUMMED) {
         let count = SUMMED.min(n - start);
         // SAFETY: elements of the caller's, and its accumulator; the machine has its level.
@@ -28,7 +28,7 @@ pub(super) unsafe fn line<T: Scanned<Accumulator = f64>>(src: *const u8, dst: *m
                 *x = if i < count { src.add(start + i).read_unaligned().widen() } else { LogSumExp::NEUTRAL };
             }
             let carry = accumulator.read();
-            if T::DTYPE == DType::F64 || !run::<Sums>((&mut block.0, carry)) {
+            if T::DTYPE == DType::F64 || !run::<Sums>((&mut *block, carry)) {
                 let mut carry = carry;
                 for x in &mut block[..count] {
                     carry = LogSumExp::combine(carry, *x);
@@ -56,7 +56,7 @@ impl Kernel for Sums {
         const LANES: usize = 8;
         // SAFETY: the caller's block.
         let block = unsafe { &mut *block };
-        let mut largest = Aligned([carry; LANES]);
+        let mut largest = aligned([carry; LANES]);
         for part in block.chunks_exact(LANES) {
             for (largest, &x) in largest.iter_mut().zip(part) {
                 *largest = select(x > *largest, x, *largest);

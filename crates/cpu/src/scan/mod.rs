@@ -13,7 +13,7 @@ mod extreme;
 
 pub use extreme::cumulative_extreme;
 
-use crate::buffer::Aligned;
+use crate::buffer::{Aligned, aligned};
 use crate::copy::{CastStrip, Shared, cast_strip, copy_rows};
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::{num_threads, parallel_for};
@@ -170,7 +170,7 @@ struct Block(Aligned<MaybeUninit<[Room; BLOCK]>>);
 
 impl Block {
     fn new() -> Block {
-        Block(Aligned(MaybeUninit::uninit()))
+        Block(aligned(MaybeUninit::uninit()))
     }
     fn address(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
@@ -526,7 +526,7 @@ unsafe fn line<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mu
         let mut done = 0;
         if matches!(T::DTYPE, DType::F32) {
             while done + CHUNK <= n {
-                let mut part = Aligned([O::NEUTRAL; CHUNK]);
+                let mut part = aligned([O::NEUTRAL; CHUNK]);
                 for (i, part) in part.iter_mut().enumerate() {
                     *part = src.add(done + i).read_unaligned().widen();
                 }
@@ -593,7 +593,7 @@ unsafe fn total<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, n: usiz
     let src = src.cast::<T>();
     // SAFETY: `n` elements and one accumulator by the caller's contract.
     unsafe {
-        let mut part = Aligned([O::NEUTRAL; CHUNK]);
+        let mut part = aligned([O::NEUTRAL; CHUNK]);
         let full = n / CHUNK * CHUNK;
         for start in (0..full).step_by(CHUNK) {
             for (i, part) in part.iter_mut().enumerate() {

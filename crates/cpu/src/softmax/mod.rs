@@ -8,7 +8,7 @@ mod short;
 #[cfg(test)]
 mod tests;
 
-use crate::buffer::{Aligned, Scratch};
+use crate::buffer::{Scratch, aligned};
 use crate::copy::prefetch;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
@@ -280,7 +280,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     // SAFETY: `LANES` elements of each from where they are read, or as many of a copy that is filled up with what gives
     // zeros; `out` may be an input, so the end is read before anything is written.
     unsafe {
-        let mut last = Aligned([<T as Number>::ZERO; LANES]);
+        let mut last = aligned([<T as Number>::ZERO; LANES]);
         if rest > 0 {
             let (mut x, mut y) = (const { [T::NEG_INFINITY; LANES] }, [<T as Number>::ZERO; LANES]);
             let (mut from, mut from_b) = (a.wrapping_add(n).wrapping_sub(LANES), b.wrapping_add(n).wrapping_sub(LANES));
@@ -309,7 +309,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
             }
             // Those that are not part of the rest are counted below.
             let skip = if full == 0 { 0 } else { LANES - rest };
-            let mut counted = Aligned([<T as Number>::ZERO; LANES]);
+            let mut counted = aligned([<T as Number>::ZERO; LANES]);
             for l in 0..LANES {
                 counted[l] = select(l >= skip, last[l], <T as Number>::ZERO);
             }
@@ -318,7 +318,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
         let mut at = 0;
         while at < full {
             let end = full.min(at + BLOCK);
-            let mut lanes = Aligned([<T as Number>::ZERO; LANES]);
+            let mut lanes = aligned([<T as Number>::ZERO; LANES]);
             while at < end {
                 // The next row, which usually follows: its first pass would wait for memory, while this one computes.
                 for line in (0..LANES).step_by(64 / size_of::<T>()) {
@@ -327,7 +327,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                         prefetch(out.wrapping_add(n + at + line).cast_const().cast());
                     }
                 }
-                let mut block = Aligned([<T as Number>::ZERO; LANES]);
+                let mut block = aligned([<T as Number>::ZERO; LANES]);
                 let mut rare = 0u32;
                 if F::CHOICE {
                     for l in 0..LANES {
@@ -347,7 +347,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                     lanes[l] += block[l];
                 }
                 if KEEP {
-                    out.add(at).cast::<[T; LANES]>().write_unaligned(block.0);
+                    out.add(at).cast::<[T; LANES]>().write_unaligned(*block);
                 }
                 at += LANES;
             }

@@ -1,0 +1,174 @@
+//! Strips over `float16` that convert in registers. Those without one convert blocks into `f32` and back.
+
+use super::pairs::store;
+use super::{MAX_PARAMS, Map, StripArgs, StripFn, converted_params, stream};
+use crate::math::{Isa, Kernel, Level, entry};
+use flambeau_base::{DType, Element};
+use std::marker::PhantomData;
+
+/// Elements of a chunk: two vectors of `f32`.
+const CHUNK: usize = 32;
+
+/// The strip of `M` over `float16`, if it has one: for functions that take less time than conversions through memory do, with
+/// AVX-512. Its inputs are contiguous `float16` or one `f32`, at a stride of zero (not all of them); its output is contiguous
+/// `float16`. It takes whole chunks, as those of [`pairs`](super::pairs) do.
+pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
+    let exists = const {
+        cfg!(target_arch = "x86_64")
+            && matches!(T::DTYPE, DType::F32)
+            && matches!(M::Out::DTYPE, DType::F32)
+            && !M::CHOICE
+            && !M::COSTLY
+    };
+    if exists && level == Level::Avx512 { Some(entry::<HalfStrip<M, T, N>>(level)) } else { None }
+}
+
+struct HalfStrip<M, T, const N: usize>(PhantomData<(M, T)>);
+
+impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
+    type Args = StripArgs;
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>(a: StripArgs) {
+        #[cfg(target_arch = "x86_64")]
+        if I::LEVEL == Level::Avx512 {
+            let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
+            let streams = a.streams && a.data[0].addr().is_multiple_of(64);
+            // A number is read from memory as nothing, always in the same place, and added as bits.
+            let zeros = [0u16; CHUNK];
+            let (mut inputs, mut numbers) = ([(zeros.as_ptr(), 0); N], [0u32; N]);
+            for k in 0..N {
+                let at = a.data[k + 1];
+                match a.strides[k + 1] {
+                    // SAFETY: the caller's number.
+                    0 => numbers[k] = unsafe { at.cast::<u32>().read_unaligned() },
+                    _ => inputs[k] = (at.cast_const().cast::<u16>(), usize::MAX),
+                }
+            }
+            for start in (0..a.n).step_by(CHUNK) {
+                // SAFETY: a chunk of the caller's elements, and of the zeros; the machine has AVX-512.
+                unsafe {
+                    let mut x = [[0f32; CHUNK]; N];
+                    for k in 0..N {
+                        x[k] = x86::widened(inputs[k].0.wrapping_add(start & inputs[k].1));
+                    }
+                    let mut results = [0f32; CHUNK];
+                    for i in 0..CHUNK {
+                        let mut of = [T::default(); N];
+                        for k in 0..N {
+                            // (An only operand is no number.)
+                            let number = if N == 1 { 0 } else { numbers[k] };
+                            of[k] = T::from_f32(f32::from_bits(x[k][i].to_bits() | number));
+                        }
+                        results[i] = M::map::<I>(of, &p).to_f32();
+                    }
+                    store::<I, _, CHUNK>(a.data[0].cast::<u16>().add(start), x86::rounded(results), streams);
+                }
+            }
+            if a.streams {
+                stream::finish();
+            }
+        }
+        let _ = a;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::CHUNK;
+    use std::arch::x86_64::*;
+
+    /// The numbers of a chunk.
+    ///
+    /// # Safety
+    /// The chunk is readable, and the machine has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn widened(x: *const u16) -> [f32; CHUNK] {
+        // SAFETY: 16 elements each, and vectors are arrays of their lanes.
+        unsafe {
+            let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(x.add(at).cast()));
+            std::mem::transmute::<[__m512; 2], [f32; CHUNK]>([half(0), half(16)])
+        }
+    }
+
+    /// Numbers rounded to nearest.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn rounded(x: [f32; CHUNK]) -> [u16; CHUNK] {
+        // SAFETY: vectors are arrays of their lanes.
+        unsafe {
+            let [a, b] = std::mem::transmute::<[f32; CHUNK], [__m512; 2]>(x);
+            let half = |x: __m512| _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+            std::mem::transmute::<[__m256i; 2], [u16; CHUNK]>([half(a), half(b)])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Operand, run};
+    use super::*;
+    use flambeau_base::{Scalar, f16};
+
+    struct Quotient;
+    impl Map<f32, 2> for Quotient {
+        type Out = f32;
+        fn map<I: Isa>([x, y]: [f32; 2], p: &[f32; MAX_PARAMS]) -> f32 {
+            x / y + p[0]
+        }
+    }
+
+    struct Half;
+    impl Map<f32, 1> for Half {
+        type Out = f32;
+        fn map<I: Isa>([x]: [f32; 1], _: &[f32; MAX_PARAMS]) -> f32 {
+            x * 0.5
+        }
+    }
+
+    /// Operands of every length about a chunk, apart or a number or in place of the output, against a plain loop.
+    #[test]
+    fn registers_round_as_elements_do() {
+        let params = [Scalar::Float(0.1); MAX_PARAMS];
+        let value = |i: usize| match i % 61 {
+            7 => f16::NAN,
+            8 => f16::INFINITY,
+            9 => f16::NEG_ZERO,
+            10 => f16::MIN_POSITIVE_SUBNORMAL,
+            11 => f16::MAX,
+            i => f16::from_f32((i as f32 - 29.0) * 0.37),
+        };
+        let same =
+            |got: f16, want: f32| f16::from_f32(want).to_bits() == got.to_bits() || got.is_nan() && want.is_nan();
+        for level in Level::available() {
+            for n in [1, 2, 31, 32, 63, 64, 65, 127, 128, 131, 1000] {
+                let x: Vec<f16> = (0..n).map(value).collect();
+                let y: Vec<f16> = (0..n).map(|i| value(i * 7 + 3)).collect();
+                for number in [false, true] {
+                    let (mut got, mut halved) = (x.clone(), vec![f16::NAN; n]);
+                    let [two, none] = [[2isize], [0]];
+                    let operand =
+                        |data: *const f16, strides| Operand { data: data as *mut u8, strides, dtype: DType::F16 };
+                    let second = operand(y.as_ptr(), if number { &none } else { &two });
+                    let (first, out) = (operand(got.as_mut_ptr(), &two), operand(halved.as_mut_ptr(), &two));
+                    // SAFETY: every operand has `n` elements or is one number; the output is an input or apart.
+                    unsafe {
+                        let (half, quotient) = (
+                            super::super::strip::<Half, f32, 1>(level),
+                            super::super::strip::<Quotient, f32, 2>(level),
+                        );
+                        run(half, DType::F32, params, &[n as i64], &[out, first]);
+                        run(quotient, DType::F32, params, &[n as i64], &[first, first, second]);
+                    }
+                    for i in 0..n {
+                        let (x, y) = (x[i].to_f32(), y[if number { 0 } else { i }].to_f32());
+                        assert!(same(got[i], x / y + 0.1), "{x} / {y}, {level:?}, {i} of {n}: {}", got[i]);
+                        assert!(same(halved[i], x * 0.5), "{x} / 2, {level:?}, {i} of {n}: {}", halved[i]);
+                    }
+                }
+            }
+        }
+    }
+}
