@@ -4,6 +4,7 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flambeau::{DType, Tensor};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Unwraps what a bench cannot go on without.
 fn ok<T>(r: flambeau::Result<T>) -> T {
@@ -132,5 +133,31 @@ fn arithmetic(c: &mut Criterion) {
     g.finish();
 }
 
-criterion_group!(benches, dispatch, bandwidth, arithmetic);
+/// What threads cost: to hand out work and wait for it, and to share the cores with others. Beside busy neighbours an
+/// operator must not wait for a worker that is not running: the caller does the work itself.
+fn threads(c: &mut Criterion) {
+    let mut g = c.benchmark_group("threads");
+    for pieces in [2, 8] {
+        g.bench_function(format!("fork and join of {pieces} empty pieces"), |t| {
+            t.iter(|| flambeau::parallel::parallel_for(pieces, 1, &|range| drop(black_box(range))))
+        });
+    }
+    let (a, b) = (ok(Tensor::rand(&[100_000], DType::F32)), ok(Tensor::rand(&[100_000], DType::F32)));
+    g.bench_function("add of 100k", |t| t.iter(|| black_box(ok(a.add(&b)))));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        g.bench_function("add of 100k beside two busy loops", |t| t.iter(|| black_box(ok(a.add(&b)))));
+        done.store(true, Relaxed);
+    });
+    g.finish();
+}
+
+criterion_group!(benches, dispatch, bandwidth, arithmetic, threads);
 criterion_main!(benches);

@@ -13,9 +13,9 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def run(*command):
-    print("+", *command, flush=True)
-    status = subprocess.run(command, cwd=ROOT).returncode
+def run(*command, **variables):
+    print("+", *(f"{name}={value}" for name, value in variables.items()), *command, flush=True)
+    status = subprocess.run(command, cwd=ROOT, env=os.environ | variables).returncode
     if status:
         sys.exit(status)
 
@@ -34,6 +34,9 @@ def environment():
 def main(parts):
     if "rust" in parts:
         run("cargo", "test", "--workspace", "--release")
+        # The kernels of processors with less.
+        for isa in ("baseline", "avx2"):
+            run("cargo", "test", "--workspace", "--release", "--lib", FLAMBEAU_ISA=isa)
     if "python" in parts:
         python = environment()
         # Not the source folder, which lacks the compiled half.

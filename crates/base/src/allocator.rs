@@ -136,6 +136,16 @@ pub fn is_available(nbytes: usize) -> bool {
     block.is_some()
 }
 
+/// Asks whether there is room for `nbytes` bytes of working memory, before it is taken in a way that cannot fail. A few
+/// hundred megabytes are not asked for: no machine is without.
+///
+/// # Errors
+/// When there is not.
+pub fn check_available(nbytes: usize) -> Result<()> {
+    const FEW: usize = 1 << 28;
+    if nbytes <= FEW || is_available(nbytes) { Ok(()) } else { Err(out_of_memory(nbytes)) }
+}
+
 /// The error for a request of `nbytes` bytes that cannot be met.
 #[cold]
 pub fn out_of_memory(nbytes: usize) -> Error {

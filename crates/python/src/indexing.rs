@@ -153,14 +153,14 @@ fn part(py: Python<'_>, object: *mut PyObject) -> PyResult<Index> {
         }
     }
     if let Some(t) = tensor_of(object) {
-        // A 0-d integer tensor is an integer, unless it asks to be differentiated by.
-        if t.dim() == 0 && t.dtype().is_integral(false) && !t.device().is_meta() {
+        // A 0-d integer tensor is an integer, and of bytes a mask.
+        if t.dim() == 0 && t.dtype().is_integral(false) && t.dtype() != DType::U8 && !t.device().is_meta() {
             return t.item().map(|s| Index::At(s.to_i64())).map_err(raise);
         }
         if !t.dtype().is_integral(true) {
             return Err(PyIndexError::new_err("tensors used as indices must be long, int, byte or bool tensors"));
         }
-        if t.dtype() == DType::U8 {
+        if t.dtype() == DType::U8 && t.dim() > 0 {
             let text = c"indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.";
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), text, 1)?;
         }

@@ -2,7 +2,7 @@
 
 use crate::error::raise;
 use crate::types::{DTypeObject, dtype, seed_of};
-use flambeau::{DType, Scalar, Tensor};
+use flambeau::{DType, InstructionSet, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -211,16 +211,11 @@ fn ends(t: &Tensor, edges: i64) -> flambeau::Result<Tensor> {
 /// The instruction set that kernels run with, in PyTorch's words.
 #[pyfunction]
 fn _cpu_capability() -> &'static str {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            return "AVX512";
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            return "AVX2";
-        }
+    match flambeau::instruction_set() {
+        InstructionSet::Avx512 => "AVX512",
+        InstructionSet::Avx2 => "AVX2",
+        InstructionSet::Baseline => "DEFAULT",
     }
-    "DEFAULT"
 }
 
 /// Adds everything here to the module.

@@ -34,6 +34,17 @@ impl From<i32> for Index {
         Index::At(i.into())
     }
 }
+impl From<usize> for Index {
+    /// (Positions are below 2^63; others are out of range for any dim.)
+    fn from(i: usize) -> Index {
+        Index::At(i64::try_from(i).unwrap_or(i64::MAX))
+    }
+}
+impl From<Tensor> for Index {
+    fn from(t: Tensor) -> Index {
+        Index::Tensor(t)
+    }
+}
 impl From<&Tensor> for Index {
     fn from(t: &Tensor) -> Index {
         Index::Tensor(t.clone())
@@ -43,6 +54,10 @@ impl From<std::ops::RangeFull> for Index {
     fn from(_: std::ops::RangeFull) -> Index {
         Index::Slice { start: None, end: None, step: 1 }
     }
+}
+/// Where a slice ends that contains `last`: nowhere, if that is the last of all.
+fn after(last: i64) -> Option<i64> {
+    last.checked_add(1).filter(|end| *end != 0)
 }
 macro_rules! from_range {
     ($($range:ident<$t:ty>, |$r:ident| $start:expr, $end:expr;)*) => { $(
@@ -60,6 +75,10 @@ from_range! {
     Range<i32>, |r| Some(r.start.into()), Some(r.end.into());
     RangeFrom<i32>, |r| Some(r.start.into()), None;
     RangeTo<i32>, |r| None, Some(r.end.into());
+    RangeInclusive<i64>, |r| Some(*r.start()), after(*r.end());
+    RangeInclusive<i32>, |r| Some((*r.start()).into()), after((*r.end()).into());
+    RangeToInclusive<i64>, |r| None, after(r.end);
+    RangeToInclusive<i32>, |r| None, after(r.end.into());
 }
 
 impl Index {
@@ -78,11 +97,11 @@ impl Index {
 /// | part | Python |
 /// | --- | --- |
 /// | `3`, `-1`, any integer expression | `3` |
-/// | `1..4`, `..`, `2..` | `1:4`, `:`, `2:` |
+/// | `1..4`, `..`, `2..`, `..=-1` | `1:4`, `:`, `2:`, `:` |
 /// | `(1..10; 3)` | `1:10:3` |
 /// | `new` | `None` |
 /// | `dots` | `...` |
-/// | `&tensor` | a tensor of indices, or a mask |
+/// | `&tensor` | a tensor of indices, or a mask; a 0-d one of integers is an integer |
 ///
 /// ```
 /// use flambeau::{DType, Result, Tensor, index};
@@ -132,7 +151,7 @@ impl Tensor {
     pub fn set_at(&self, parts: &[Index], value: impl IntoOperand) -> Result<()> {
         let (view, indices) = self.basic(parts)?;
         if indices.iter().any(Option::is_some) {
-            let value = operand_tensor(value.operand(), &view)?;
+            let value = drop_all_leading_ones(&operand_tensor(value.operand(), &view)?)?;
             view.index_put_(&indices, &value, false)?;
             return Ok(());
         }
@@ -153,7 +172,10 @@ impl Tensor {
     pub fn add_at(&self, parts: &[Index], value: impl IntoOperand) -> Result<()> {
         let (view, indices) = self.basic(parts)?;
         match indices.iter().any(Option::is_some) {
-            true => view.index_put_(&indices, &operand_tensor(value.operand(), &view)?, true)?,
+            true => {
+                let value = drop_all_leading_ones(&operand_tensor(value.operand(), &view)?)?;
+                view.index_put_(&indices, &value, true)?
+            }
             false => view.add_(value.operand())?,
         };
         Ok(())
@@ -161,10 +183,25 @@ impl Tensor {
 
     /// Applies the parts that make views; tensors are left as a list with one entry per dim of the view.
     fn basic(&self, parts: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)> {
+        use crate::DType::{Bool, U8};
+        // A 0-d tensor of integers is an integer; of bytes, a mask.
+        let is_integer =
+            |t: &Tensor| t.dim() == 0 && t.dtype().is_integral(false) && t.dtype() != U8 && !t.device().is_meta();
+        let integers = parts.iter().any(|p| matches!(p, Index::Tensor(t) if is_integer(t)));
+        let parts = match integers {
+            false => std::borrow::Cow::Borrowed(parts),
+            true => parts
+                .iter()
+                .map(|p| match p {
+                    Index::Tensor(t) if is_integer(t) => t.item().map(|i| Index::At(i.to_i64())),
+                    other => Ok(other.clone()),
+                })
+                .collect::<Result<_>>()?,
+        };
         let consumed = |p: &Index| match p {
             Index::At(_) | Index::Slice { .. } => 1,
             Index::NewAxis | Index::Ellipsis => 0,
-            Index::Tensor(t) if t.dtype() == crate::DType::Bool || t.dtype() == crate::DType::U8 => t.dim(),
+            Index::Tensor(t) if t.dtype() == Bool || t.dtype() == U8 => t.dim(),
             Index::Tensor(_) => 1,
         };
         let used: usize = parts.iter().map(consumed).sum();
@@ -185,7 +222,7 @@ impl Tensor {
             indices.resize(indices.len().max(at), None);
             indices.push(Some(t));
         };
-        for part in parts {
+        for part in parts.iter() {
             match part {
                 Index::At(i) => {
                     let size = x.sizes()[d];
@@ -217,9 +254,9 @@ impl Tensor {
                 }
                 Index::Ellipsis => d += self.dim() - used,
                 // A 0-d mask keeps or drops everything: a new dim of one or none.
-                Index::Tensor(t) if t.dim() == 0 && t.dtype() == crate::DType::Bool => {
+                Index::Tensor(t) if t.dim() == 0 && (t.dtype() == Bool || t.dtype() == U8) => {
                     x = x.unsqueeze(d as i64)?;
-                    put(&mut indices, d - folded, t.unsqueeze(0)?);
+                    put(&mut indices, d - folded, t.to_dtype(Bool)?.unsqueeze(0)?);
                     d += 1;
                 }
                 Index::Tensor(t) => {
@@ -238,6 +275,11 @@ fn operand_tensor(value: Operand<'_>, like: &Tensor) -> Result<Tensor> {
         Operand::Tensor(t) => t.to_options(Some(like.dtype()), Some(like.device())),
         Operand::Scalar(s) => Tensor::full(&[], s, (like.dtype(), like.device())),
     }
+}
+
+/// So that they are not those of index tensors, whose shape may begin anywhere.
+fn drop_all_leading_ones(t: &Tensor) -> Result<Tensor> {
+    drop_leading_ones(t, t.sizes().iter().skip_while(|s| **s == 1).count())
 }
 
 /// Assignment lets a value have more leading dims of size one than its place.

@@ -48,6 +48,7 @@ pub use flambeau_base::{
     Bool, Complex, Complex32, Complex64, DType, Device, DeviceKind, Element, Error, ErrorKind, Layout, MemoryFormat,
     Result, Scalar, Storage, allocator, bf16, ensure, f16, parallel,
 };
+pub use flambeau_cpu::math::{Level as InstructionSet, level as instruction_set};
 pub use indexing::Index;
 pub use keys::{Key, KeyGuard, KeySet};
 pub use op::{Body, Form, Op, OutRule, Plan, TensorSpec};

@@ -341,3 +341,51 @@ fn results_keep_the_order_of_dims() {
         assert_eq!(x.nextafter(&x.add(1).unwrap()).unwrap().strides(), [1, 4], "{dtype}");
     }
 }
+
+#[test]
+fn indices_of_no_dims() {
+    let x = Tensor::arange(24, DType::I64).unwrap().view(&[2, 3, 4]).unwrap();
+    let zero_d = |v: i64, d: DType| Tensor::full(&[], v, d).unwrap();
+    // One of integers is an integer, and gives a view.
+    let (one, rows) = (zero_d(1, DType::I32), Tensor::from_slice(&[0i64, 2]).unwrap());
+    let part = x.at(&index![&one, 1..]).unwrap();
+    assert_eq!(part.sizes(), [2, 4]);
+    assert!(part.storage().use_count() > 1);
+    assert_eq!(x.at(&index![.., &rows, &one]).unwrap().sizes(), [2, 2]);
+    assert_eq!(x.at(&index![&one, .., &rows]).unwrap().to_vec::<i64>().unwrap(), [12, 14, 16, 18, 20, 22]);
+    // One of bytes is a mask, like one of booleans.
+    for d in [DType::U8, DType::Bool] {
+        assert_eq!(x.at(&index![zero_d(1, d)]).unwrap().sizes(), [1, 2, 3, 4]);
+        assert_eq!(x.at(&index![zero_d(0, d), 1]).unwrap().sizes(), [0, 3, 4]);
+    }
+    x.set_at(&index![zero_d(0, DType::U8)], 7).unwrap();
+    assert_eq!(x.at(&index![0, 0, 0]).unwrap().item().unwrap(), Scalar::Int(0));
+    // Ranges that contain their end, and positions of other types.
+    assert_eq!(x.at(&index![0usize, 1..=-1, ..=2]).unwrap().sizes(), [2, 3]);
+}
+
+#[test]
+fn values_may_have_more_leading_dims_of_one_than_an_index() {
+    let x = Tensor::zeros(&[3, 4], DType::F32).unwrap();
+    let (rows, columns) = (Tensor::from_slice(&[0i64, 1]).unwrap(), Tensor::from_slice(&[1i64, 2]).unwrap());
+    x.set_at(&index![&rows], &Tensor::ones(&[1, 1, 1, 4], DType::F32).unwrap()).unwrap();
+    x.add_at(&index![&rows, &columns], &Tensor::ones(&[1, 1, 2], DType::F32).unwrap()).unwrap();
+    assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+    assert!(x.set_at(&index![&rows], &Tensor::ones(&[1, 2, 1, 4], DType::F32).unwrap()).is_err());
+}
+
+#[test]
+fn results_larger_than_memory_are_refused() {
+    let wide = |n: i64, d: DType| Tensor::zeros(&[1], d).unwrap().expand(&[n]).unwrap();
+    let x = wide(1 << 45, DType::F32);
+    let refused = |e: String| assert!(e.contains("can't allocate memory"), "{e}");
+    refused(message(x.nonzero()));
+    refused(message(x.masked_select(&wide(1 << 45, DType::Bool))));
+    refused(message(x.median()));
+    refused(message(x.kthvalue(3, 0, false)));
+    refused(message(x.histc(1 << 45, 0.0, 1.0)));
+    refused(message(x.unbind(0)));
+    refused(message(wide(1 << 62, DType::F32).split(1, 0)));
+    refused(message(wide(1 << 62, DType::F32).chunk(1 << 61, 0)));
+    refused(message(Tensor::zeros(&[4], DType::F32).unwrap().tensor_split(1 << 62, 0)));
+}

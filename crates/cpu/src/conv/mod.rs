@@ -38,7 +38,7 @@ mod winograd;
 mod tests;
 
 use access::{Access, Stored};
-use flambeau_base::allocator::{is_available, out_of_memory};
+use flambeau_base::allocator::check_available;
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Complex, DType, Error, Result, dispatch};
 use geometry::{Gather, Tiling};
@@ -242,9 +242,7 @@ impl ConvShape {
                 let read = (size + axis.reach).saturating_mul(axis.residues.len().max(1));
                 bytes.saturating_mul(if self.channels_last { whole } else { whole.min(read) })
             });
-            if needed > FEW && !is_available(needed) {
-                return Err(out_of_memory(needed));
-            }
+            check_available(needed)?;
         }
         Ok(())
     }

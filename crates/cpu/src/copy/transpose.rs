@@ -4,6 +4,9 @@
 //! once and used whole. (Non-temporal stores measured no better.) Inside a block, squares of one 16-byte register by as many rows are transposed in
 //! registers: `log2` steps of a perfect shuffle, each interleaving register `i` with register `i + n/2`.
 
+#[cfg(target_arch = "x86_64")]
+use crate::math::{Level, level};
+
 /// Bytes of a block along the source: 4 lines, so that the adjacent-line prefetch of x86 is not wasted.
 const BLOCK_BYTES: usize = 256;
 
@@ -155,7 +158,7 @@ type Square = unsafe fn(*const u8, isize, *mut u8, isize);
 /// The widest square for elements of a size on this processor, and its side.
 fn square_kernel<T: Copy>() -> (usize, Square) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
+    if level() >= Level::Avx2 {
         match size_of::<T>() {
             4 => return (8, x86::square_of_words),
             8 => return (4, x86::square_of_doubles),

@@ -21,18 +21,12 @@ macro_rules! widened {
                 fn avx512($($arg: $t),*) { body($($arg),*) }
                 #[target_feature(enable = "avx2,fma")]
                 fn avx2($($arg: $t),*) { body($($arg),*) }
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("fma")
-                {
-                    // SAFETY: the features were just detected.
-                    return unsafe { avx512($($arg),*) };
-                }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                    // SAFETY: the features were just detected.
-                    return unsafe { avx2($($arg),*) };
+                match $crate::math::level() {
+                    // SAFETY: the machine has its level.
+                    $crate::math::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    // SAFETY: as above.
+                    $crate::math::Level::Avx2 => return unsafe { avx2($($arg),*) },
+                    $crate::math::Level::Baseline => {}
                 }
             }
             body($($arg),*)

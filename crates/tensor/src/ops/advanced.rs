@@ -18,6 +18,7 @@ pub(crate) fn mask_to_indices(mask: &Tensor) -> Result<Vec<Tensor>> {
     }
     let mask = if mask.dim() == 0 { mask.unsqueeze(0)? } else { mask.clone() };
     let dims = mask.dim();
+    super::masked::check_room(mask.sizes())?;
     let mask = mask.to_device(crate::Device::CPU)?;
     let lock = LockSet::new([(mask.storage(), false)])?;
     let strides = byte_strides(mask.strides(), mask.dtype());

@@ -18,6 +18,7 @@ fn tensor_split_sections(x: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tens
     at_least_one_dim(x)?;
     let size = x.size(dim)?;
     ensure!(sections > 0, "number of sections must be larger than 0, got {sections}");
+    parts::check_count(sections)?;
     let (least, longer) = (size / sections, size % sections);
     let mut start = 0;
     let part = |i: i64| {

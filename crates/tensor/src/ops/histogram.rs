@@ -4,6 +4,7 @@ use super::reduce::not_for;
 use crate::access::elements;
 use crate::samples::{Maker, Sample};
 use crate::{Body, DType, Element, Op, Result, Scalar, Tensor, bf16, ensure, f16, sample};
+use flambeau_base::allocator::check_available;
 use flambeau_base::storage::LockSet;
 
 /// The arithmetic that finds a bin, with each step in the precision of the data, as the edges are.
@@ -142,6 +143,7 @@ fn histc_cpu(x: &Tensor, bins: Option<i64>, low: Option<Scalar>, high: Option<Sc
     let (low, high) = widened(low, high, 1.0);
     ensure!(low.is_finite() && high.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
     ensure!(low < high, "torch.histc: max must be larger than min");
+    check_available(n.saturating_mul(3 * size_of::<f64>()))?;
     let bins = Bins { low, high, n, edges: Edging::Even };
     let values = x.contiguous()?;
     let counts = match values.numel() {

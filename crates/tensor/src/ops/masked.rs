@@ -141,12 +141,22 @@ op! {
 
 // ---- selecting, scattering ----------------------------------------------------------------------
 
+/// Whether there is memory to look at a mask of these sizes: a bit for each element, and numbers beside them.
+///
+/// # Errors
+/// When there is not.
+pub(super) fn check_room(sizes: &[i64]) -> Result<()> {
+    let elements = sizes.iter().fold(1usize, |n, s| n.saturating_mul(*s as usize));
+    flambeau_base::allocator::check_available(elements / 4)
+}
+
 /// The mask over a locked boolean (or, for `nonzero`, any) tensor.
 ///
 /// # Safety
 /// The tensor's storage must stay locked as long as the mask is used.
 unsafe fn mask_of(mask: &Tensor, sizes: &[i64]) -> Result<Mask> {
     let strides = dims::broadcast_strides(mask.sizes(), mask.strides(), sizes)?;
+    check_room(sizes)?;
     // SAFETY: the geometry fits the storage, which the caller keeps locked.
     Ok(unsafe { Mask::new(sizes, (mask.data_ptr().cast_const(), &byte_strides(&strides, mask.dtype()), mask.dtype())) })
 }

@@ -119,6 +119,16 @@ op! {
 
 // ---- several views ------------------------------------------------------------------------------
 
+/// Whether there is memory for `count` views.
+///
+/// # Errors
+/// When there is not.
+pub(super) fn check_count(count: i64) -> Result<()> {
+    /// More or less what one takes, with its place in lists.
+    const EACH: usize = 256;
+    flambeau_base::allocator::check_available((count as usize).saturating_mul(EACH))
+}
+
 /// Marks views that one call returned together.
 fn several(views: Vec<Tensor>) -> Vec<Tensor> {
     views.into_iter().map(|v| v.with_view_kind(ViewKind::MultiOutput)).collect()
@@ -137,6 +147,7 @@ fn split_with_sizes_any(x: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tenso
         "split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got \
          split_sizes={sizes:?}"
     );
+    check_count(sizes.len() as i64)?;
     let mut start = 0;
     let mut out = Vec::with_capacity(sizes.len());
     for &s in sizes {
@@ -169,6 +180,7 @@ fn split_any(x: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
         size > 0 || length == 0,
         "split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
     );
+    check_count(length / size.max(1))?;
     let sizes: Dims = match length {
         0 => Dims::from_elem(0, 1),
         n => (0..n).step_by(size as usize).map(|s| size.min(n - s)).collect(),
@@ -202,7 +214,8 @@ fn chunk_any(x: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
     ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let length = x.size(dim)?;
-    let size = (length + chunks - 1) / chunks;
+    let size = length / chunks + i64::from(length % chunks > 0);
+    check_count(if size == 0 { chunks } else { length / size })?;
     match (size, length) {
         (0, 0) => x.split_with_sizes(&Dims::from_elem(0, chunks as usize), dim),
         _ => x.split(size, dim),
@@ -222,6 +235,7 @@ fn unbind_any(x: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
         return Err(Error::index(format!("Dimension specified as {dim} but tensor has no dimensions")));
     }
     let n = x.size(dim)?;
+    check_count(n)?;
     Ok(several((0..n).map(|i| select_any(x, dim, i)).collect::<Result<_>>()?))
 }
 

@@ -219,6 +219,9 @@ fn rank_run(rank: Rank, x: &Tensor, dim: i64, outs: &[Tensor]) -> Result<()> {
     // The kernel wants the dim kept.
     let kept = |t: &Tensor| if t.dim() < x.dim().max(1) { t.unsqueeze(d as i64) } else { Ok(t.clone()) };
     let (x, outs) = (at_least_1d(x)?, [kept(&outs[0])?, kept(&outs[1])?]);
+    // Every thread takes the keys of a line.
+    let threads = flambeau_base::parallel::num_threads().min(outs[0].numel() as usize);
+    flambeau_base::allocator::check_available((x.sizes()[d] as usize).saturating_mul(threads * size_of::<u64>()))?;
     with_two(&x, &outs, |src, values, indices| {
         // SAFETY: the results have one along the dim, which is not empty, and otherwise the source's sizes; all are
         // locked and share no memory.
