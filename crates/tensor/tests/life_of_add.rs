@@ -1,6 +1,6 @@
 //! The trace in docs/life-of-add.md is what really happens.
 
-use flambeau::{DType, Result, Tensor, dispatch};
+use flambeau::{DType, Result, Tensor, dispatch, keys};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/life-of-add.md");
 
@@ -15,5 +15,7 @@ fn the_documented_trace_is_real() -> Result<()> {
     let documented =
         document.split("```trace\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap_or_default();
     assert_eq!(documented, actual, "docs/life-of-add.md is out of date; the trace now is\n{actual}");
+    let table = format!("table of {} kernel pointers", keys::KEY_COUNT);
+    assert!(document.contains(&table), "docs/life-of-add.md does not speak of a {table}");
     Ok(())
 }
