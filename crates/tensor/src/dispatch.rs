@@ -10,9 +10,14 @@ use std::cell::RefCell;
 /// Fall-back kernels by key: newest last.
 pub(crate) static FALLBACKS: RwLock<Vec<(Key, u64, &'static DynKernel)>> = RwLock::new(Vec::new());
 
+/// Whether a kernel is registered for `key` and every operator without one of its own.
+pub(crate) fn has_fallback(key: Key) -> bool {
+    FALLBACKS.read().iter().any(|(k, ..)| *k == key)
+}
+
 /// The kernel of a functionality key that an operator does not override.
 pub(crate) fn functionality_kernel(key: Key) -> KernelFn {
-    if FALLBACKS.read().iter().any(|(k, ..)| *k == key) {
+    if has_fallback(key) {
         return run_fallback;
     }
     match key {
@@ -45,7 +50,7 @@ fn run_fallback(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Out
 /// The kernel that an operator's body gives for a backend.
 pub(crate) fn backend_kernel(op: &'static Op, key: Key) -> Option<KernelFn> {
     let meta = key == Key::META;
-    let fallback = || FALLBACKS.read().iter().any(|(k, ..)| *k == key).then_some(run_fallback as KernelFn);
+    let fallback = || has_fallback(key).then_some(run_fallback as KernelFn);
     match op.body {
         Body::AnyBackend(kernel) | Body::Composite(kernel) | Body::Explicit(kernel) => Some(kernel),
         // Pointwise, structured and plain kernels of other backends come by registration; forms derived from them

@@ -102,6 +102,8 @@ pub struct KeySet(pub(crate) u64);
 impl KeySet {
     /// No key.
     pub const EMPTY: KeySet = KeySet(0);
+    /// Every key.
+    pub const ALL: KeySet = KeySet((1 << KEY_COUNT) - 1);
 
     /// The set of one key.
     #[inline(always)]

@@ -468,25 +468,34 @@ impl Op {
         keys.functionality().is_empty() && keys.highest() == Some(Key::CPU) && !self.has_override(Key::CPU)
     }
 
-    /// Where the kernel of `key` comes from, for listings.
+    /// Where the kernel of `key` comes from, for listings. A layer above the backends has one of an operator's own only
+    /// where somebody registered it.
     pub fn kernel_origin(&'static self, key: Key) -> Option<String> {
         if let Some(o) = self.overrides.lock().iter().rev().find(|o| o.key == key) {
             return Some(format!("registered at {}", o.location));
         }
-        crate::dispatch::backend_kernel(self, key)?;
+        if key.is_layout() {
+            crate::sparse::kernel(self, key)?;
+        } else if key.is_backend() {
+            crate::dispatch::backend_kernel(self, key)?;
+        } else {
+            return crate::dispatch::has_fallback(key).then(|| "fall-back".into());
+        }
+        let built_in = key == Key::CPU || key == Key::META || key.is_layout();
         Some(
             match self.body {
-                Body::Pointwise(_) => "pointwise",
+                _ if key.is_layout() && crate::sparse::own_kernel(self).is_some() => "built in",
+                Body::Pointwise(_) if built_in => "pointwise",
                 Body::Structured { .. } if key == Key::META => "from the shape rule",
-                Body::InPlace(..) if key != Key::CPU => "derived in-place form",
-                Body::Structured { .. } | Body::Kernels { .. } | Body::InPlace(..) => "built in",
+                Body::Structured { .. } | Body::Kernels { .. } if built_in => "built in",
+                Body::InPlace(..) if key == Key::CPU => "built in",
                 Body::AnyBackend(_) => "any backend",
                 Body::Composite(_) => "composite",
                 Body::Explicit(_) => "composite with its own derivative",
-                Body::Variant(Form::InPlace, _) => "derived in-place form",
+                Body::Variant(Form::InPlace, _) | Body::InPlace(..) => "derived in-place form",
                 Body::Variant(Form::Out, _) => "derived out= form",
                 Body::Variant(Form::Overload, _) => "overload",
-                Body::Registered => "fall-back",
+                Body::Pointwise(_) | Body::Structured { .. } | Body::Kernels { .. } | Body::Registered => "fall-back",
             }
             .into(),
         )

@@ -230,7 +230,8 @@ impl OpBuilder {
     }
 }
 
-/// Everything known about an operator as text: schema, documentation, source, derivative, and what fills each backend.
+/// Everything known about an operator as text: schema, documentation, source, derivative, what fills each backend, and
+/// what is registered for layers above.
 pub fn describe(op: &'static Op) -> String {
     use std::fmt::Write;
     let mut text = String::new();
@@ -238,16 +239,23 @@ pub fn describe(op: &'static Op) -> String {
     for line in op.functional().doc.lines() {
         let _ = writeln!(text, "    {}", line.trim());
     }
-    let (file, line) = op.location;
-    let _ = writeln!(text, "  source    {file}:{line}");
-    let _ = writeln!(text, "  backward  {}", op.functional().derivative.describe(op));
+    let mut line = |label: &str, what: &str| {
+        let _ = writeln!(text, "  {label:<12} {what}");
+    };
+    let (file, number) = op.location;
+    line("source", &format!("{file}:{number}"));
+    line("backward", &op.functional().derivative.describe(op));
     for key in crate::dispatch::known_backends() {
-        let origin = op.kernel_origin(key).unwrap_or_else(|| "none".into());
-        let _ = writeln!(text, "  {:<9} {origin}", key.name());
+        line(&key.name(), op.kernel_origin(key).as_deref().unwrap_or("none"));
+    }
+    for key in KeySet::ALL.functionality().iter() {
+        if let Some(origin) = op.kernel_origin(key) {
+            line(&key.name(), &origin);
+        }
     }
     if let Body::Pointwise(p) = op.functional().body {
         let names: Vec<&str> = p.supported().map(|d| d.name()).collect();
-        let _ = writeln!(text, "  dtypes    {}", names.join(", "));
+        line("computed in", &names.join(", "));
     }
     text
 }

@@ -108,11 +108,16 @@ fn unflatten(places: &[i64], sizes: &[i64]) -> Vec<i64> {
     strides.iter().zip(sizes).flat_map(along).collect()
 }
 
+/// The kernel that the tables of this folder have for an operator.
+pub(crate) fn own_kernel(op: &'static Op) -> Option<KernelFn> {
+    let tables = [elementwise::TABLE, shape::TABLE, product::TABLE];
+    tables.into_iter().flatten().find(|(o, _)| std::ptr::eq(*o, op)).map(|(_, kernel)| *kernel)
+}
+
 /// The kernel of an operator for a layout's key.
 pub(crate) fn kernel(op: &'static Op, key: Key) -> Option<KernelFn> {
-    let tables = [elementwise::TABLE, shape::TABLE, product::TABLE];
-    if let Some((_, kernel)) = tables.into_iter().flatten().find(|(o, _)| std::ptr::eq(*o, op)) {
-        return Some(*kernel);
+    if let Some(kernel) = own_kernel(op) {
+        return Some(kernel);
     }
     match op.body {
         Body::Composite(kernel) | Body::Explicit(kernel) => Some(kernel),
