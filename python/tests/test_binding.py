@@ -107,6 +107,29 @@ def test_several_results_have_names():
     assert type(result).__name__ == "max" and isinstance(result, tuple)
 
 
+def test_indices_of_no_dims_and_values_with_leading_ones():
+    byte = lambda v: torch.tensor(v, dtype=torch.uint8)
+    x = torch.arange(12.0).view(3, 4)
+    assert x[byte(1)].shape == (1, 3, 4) and x[byte(0)].shape == (0, 3, 4) and x[byte(2), 1].tolist() == [[4, 5, 6, 7]]
+    assert x[torch.tensor(1, dtype=torch.int8)].data_ptr() == x[1].data_ptr()
+    x[byte(0)] = 9
+    x[torch.tensor([0, 1])] = torch.ones(1, 1, 1, 4)
+    x[torch.tensor([0, 1]), torch.tensor([1, 2])] = torch.full((1, 1, 2), 5.0)
+    assert x.tolist() == [[1, 5, 1, 1], [1, 1, 5, 1], [8, 9, 10, 11]]
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[torch.tensor([0, 1])] = torch.ones(1, 2, 1, 4)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.nonzero(), lambda x: x.median(), lambda x: x.kthvalue(3), lambda x: x.unbind(), lambda x: x.split(1),
+    lambda x: x.masked_select(x > 0), lambda x: torch.histc(torch.zeros(3), bins=1 << 45),
+    lambda x: torch.zeros(4).tensor_split(1 << 62),
+])
+def test_memory_that_is_not_there_is_an_error(call):
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        call(torch.zeros(1).expand(1 << 45))
+
+
 def test_indexing_reads_and_writes():
     t = torch.arange(24).reshape(2, 3, 4)
     a = np.arange(24).reshape(2, 3, 4)
