@@ -1,11 +1,12 @@
 //! A device of another crate, through the public interface alone: memory of its own, a few kernels, a fall-back for every
-//! other operator, an operator of its own with a derivative, and everything undone by dropping the handles.
+//! other operator, an operator of its own with a derivative, a layer above the backends, and everything undone by dropping
+//! the handles.
 
 use flambeau::registry::{OpBuilder, Registration, register_fallback, register_kernel};
 use flambeau::value::take;
 use flambeau::{
-    Body, DType, Device, DeviceKind, ErrorKind, Key, KeySet, Op, Operand, Outputs, OwnedValue, Result, Scalar, Storage,
-    Tensor, Value, allocator, autograd, backward, registry,
+    Body, DType, Device, DeviceKind, ErrorKind, Key, KeyGuard, KeySet, Op, Operand, Outputs, OwnedValue, Result,
+    Scalar, Storage, Tensor, Value, allocator, autograd, backward, dispatch, registry,
 };
 use flambeau_base::storage::LockSet;
 use std::ptr::NonNull;
@@ -345,5 +346,97 @@ fn a_pooling_without_indices_calls_the_registered_one() -> Result<()> {
     assert_eq!(pooled(&x)?.to_vec::<f32>()?, [3.0; 4]);
     drop(mine);
     assert_eq!(pooled(&x)?.to_vec::<f32>()?, [5.0, 7.0, 13.0, 15.0]);
+    Ok(())
+}
+
+// ---- a layer ------------------------------------------------------------------------------------
+
+/// A kernel of a layer: it counts its calls and passes them on.
+fn counting(calls: &'static AtomicUsize, key: Key) -> impl Fn(&'static Op, KeySet, &[Value<'_>]) -> Result<Outputs> {
+    move |op, keys, args| {
+        assert_eq!(keys.highest(), Some(key), "a kernel is given its own key too");
+        calls.fetch_add(1, SeqCst);
+        op.redispatch(keys.below(key), args)
+    }
+}
+
+#[test]
+fn a_layer_sees_the_calls_of_threads_that_include_it() -> Result<()> {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let layer = KeySet::of(Key::USER_0);
+    let add = registry::find("add.Tensor").unwrap();
+    let x = Tensor::from_slice(&[1.0f32, -2.0])?.requires_grad_(true)?;
+    // How many calls the layer sees of one addition and one product, whose values and gradient it leaves alone.
+    let seen = || -> Result<usize> {
+        let before = SEEN.load(SeqCst);
+        let y = x.add(&x)?.mul(&x)?;
+        assert_eq!(y.to_vec::<f32>()?, [2.0, 8.0]);
+        let g = autograd::grad(&[y.sum()?], &[x.clone()], &[None], false, false, false)?;
+        assert_eq!(g[0].as_ref().unwrap().to_vec::<f32>()?, [4.0, -8.0]);
+        Ok(SEEN.load(SeqCst) - before)
+    };
+
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let included = KeyGuard::include(layer);
+    assert_eq!((seen()?, add.kernel_origin(Key::USER_0)), (0, None), "without a kernel it is passed through");
+    drop(included);
+    let handle = register_kernel("add.Tensor", Key::USER_0, counting(&SEEN, Key::USER_0))?;
+    assert!(add.kernel_origin(Key::USER_0).is_some_and(|origin| origin.contains("third_party.rs")));
+    assert!(registry::describe(add).lines().any(|l| l.contains("User0") && l.contains("third_party.rs")));
+    assert_eq!(seen()?, 0, "a registration alone changes no call");
+
+    let included = KeyGuard::include(layer);
+    let with_layer = seen()?;
+    assert!(with_layer >= 1);
+    let (sum, lines) = dispatch::trace(|| x.add(&x));
+    // It stands above all other layers, those that record included.
+    assert_eq!(lines, ["add.Tensor(float32[2], float32[2]) [Autograd > cpu]"]);
+    assert!(sum?.requires_grad());
+    // The other of this thread's two lists is the stronger one, and a guard inside undoes it.
+    let excluded = KeyGuard::exclude(layer);
+    assert_eq!(seen()?, 0);
+    let again = KeyGuard::include(layer);
+    assert_eq!(seen()?, with_layer);
+    drop(again);
+    assert_eq!(seen()?, 0);
+    drop(excluded);
+    assert_eq!(seen()?, with_layer);
+    // Another thread has included nothing.
+    let elsewhere = std::thread::scope(|s| s.spawn(|| seen().unwrap()).join().unwrap());
+    assert_eq!(elsewhere, 0);
+
+    drop(handle);
+    assert_eq!((seen()?, add.kernel_origin(Key::USER_0)), (0, None));
+    drop(included);
+    assert_eq!(seen()?, 0);
+    Ok(())
+}
+
+/// A fall-back for all operators of a layer, but those that it has nothing to do for.
+#[test]
+fn a_layer_may_let_operators_fall_through() -> Result<()> {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let x = Tensor::from_slice(&[1.0f32, -2.0])?;
+    let seen = || -> Result<usize> {
+        let before = SEEN.load(SeqCst);
+        assert_eq!(x.add(&x)?.mul(&x)?.to_vec::<f32>()?, [2.0, 8.0]);
+        Ok(SEEN.load(SeqCst) - before)
+    };
+
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _included = KeyGuard::include(KeySet::of(Key::USER_1));
+    let all = register_fallback(Key::USER_1, counting(&SEEN, Key::USER_1));
+    let of_both = seen()?;
+    assert!(of_both >= 2);
+    let none_for_add = register_kernel("add.Tensor", Key::USER_1, dispatch::fall_through)?;
+    assert_eq!(seen()?, of_both - 1);
+    let none_for_mul = register_kernel("mul.Tensor", Key::USER_1, dispatch::fall_through)?;
+    assert_eq!(seen()?, of_both - 2);
+    drop(none_for_add);
+    assert_eq!(seen()?, of_both - 1);
+    drop(none_for_mul);
+    assert_eq!(seen()?, of_both);
+    drop(all);
+    assert_eq!(seen()?, 0);
     Ok(())
 }
