@@ -1,5 +1,5 @@
-//! What happens at the edges of dtypes: numbers that an element cannot hold, and values and gradients at special
-//! arguments, as PyTorch 2.13 gives them.
+//! What happens at the edges: numbers that an element cannot hold, values and gradients at special arguments, and writes
+//! to memory that is reached twice, as PyTorch 2.13 has it.
 
 use flambeau::*;
 
@@ -388,4 +388,90 @@ fn results_larger_than_memory_are_refused() {
     refused(message(wide(1 << 62, DType::F32).split(1, 0)));
     refused(message(wide(1 << 62, DType::F32).chunk(1 << 61, 0)));
     refused(message(Tensor::zeros(&[4], DType::F32).unwrap().tensor_split(1 << 62, 0)));
+}
+
+/// A call on the numbers from 0 to 5, some of which it would write.
+type Write = fn(&Tensor) -> Result<Tensor>;
+
+fn first_to_last(x: &Tensor) -> Result<Tensor> {
+    x.narrow(0, 0, 5)
+}
+fn second_to_end(x: &Tensor) -> Result<Tensor> {
+    x.narrow(0, 1, 5)
+}
+/// The first number four times.
+fn repeated(x: &Tensor) -> Result<Tensor> {
+    x.narrow(0, 0, 1)?.expand(&[4])
+}
+/// The result of an operator with an `out` argument, the last one.
+fn out(name: &str, args: &[Value<'_>]) -> Result<Tensor> {
+    op(name).call(args)?.one()
+}
+
+#[test]
+fn nothing_is_written_where_elements_share_memory() {
+    let twice = "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+                 Please clone() the tensor before performing the operation.";
+    let read = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single \
+                memory location. Please clone() the tensor before performing the operation.";
+    let to_itself: &[(&str, Write)] = &[
+        ("add_", |x| repeated(x)?.add_(1)),
+        ("add_ of a tensor", |x| repeated(x)?.add_(&Tensor::ones(&[4], x.dtype())?)),
+        ("neg_", |x| repeated(x)?.neg_()),
+        ("clamp_", |x| repeated(x)?.clamp_(2, 3)),
+        ("cumsum_", |x| repeated(x)?.cumsum_(0)),
+        ("copy_", |x| repeated(x)?.copy_(&Tensor::ones(&[4], x.dtype())?)),
+        ("windows", |x| x.unfold(0, 3, 1)?.mul_(2)),
+        ("abs.out", |x| out("abs.out", &[(&Tensor::ones(&[4], x.dtype())?).into(), (&repeated(x)?).into()])),
+    ];
+    let to_inputs: &[(&str, Write)] = &[
+        ("add_", |x| second_to_end(x)?.add_(&first_to_last(x)?)),
+        ("mul_, backwards", |x| first_to_last(x)?.mul_(&second_to_end(x)?)),
+        ("addcmul_", |x| second_to_end(x)?.addcmul_(&first_to_last(x)?, &first_to_last(x)?, 1)),
+        ("add_, transposed", |x| {
+            let square = x.narrow(0, 0, 4)?.view(&[2, 2])?;
+            square.add_(&square.t()?)
+        }),
+        ("abs.out", |x| out("abs.out", &[(&first_to_last(x)?).into(), (&second_to_end(x)?).into()])),
+        ("add.out", |x| {
+            let (input, ones, target) = (first_to_last(x)?, Tensor::ones(&[5], x.dtype())?, second_to_end(x)?);
+            out("add.out", &[(&ones).into(), (&input).into(), Scalar::Int(1).into(), (&target).into()])
+        }),
+        ("cat.out", |x| {
+            let parts = [x.narrow(0, 0, 2)?, x.narrow(0, 0, 3)?];
+            out("cat.out", &[Value::Tensors(&parts), 0i64.into(), (&second_to_end(x)?).into()])
+        }),
+        ("index_select.out", |x| {
+            let (index, target) = (Tensor::from_slice(&[0i64, 1])?, x.narrow(0, 1, 2)?);
+            out("index_select.out", &[(&first_to_last(x)?).into(), 0i64.into(), (&index).into(), (&target).into()])
+        }),
+    ];
+    for (calls, wanted) in [(to_itself, twice), (to_inputs, read)] {
+        for (name, call) in calls {
+            for dtype in [DType::F32, DType::I64] {
+                let x = Tensor::arange(6, dtype).unwrap();
+                assert_eq!(message(call(&x)), wanted, "{name} {dtype}");
+                let left = x.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+                assert_eq!(left, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "{name} {dtype}");
+            }
+        }
+    }
+}
+
+/// What looks alike and is well defined.
+#[test]
+fn memory_may_be_shared_element_by_element_or_not_at_all() {
+    let calls: &[(Write, [f32; 6])] = &[
+        (|x| repeated(x)?.narrow(0, 0, 1)?.add_(1), [1.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+        (|x| x.add_(x), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
+        (|x| x.view(&[2, 3])?.add_(&x.view(&[2, 3])?), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
+        (|x| x.narrow(0, 3, 3)?.add_(&x.narrow(0, 0, 3)?), [0.0, 1.0, 2.0, 3.0, 5.0, 7.0]),
+        (|x| x.slice(0, Some(1), None, 2)?.add_(&x.slice(0, None, None, 2)?), [0.0, 1.0, 2.0, 5.0, 4.0, 9.0]),
+        (|x| out("neg.out", &[x.into(), x.into()]), [-0.0, -1.0, -2.0, -3.0, -4.0, -5.0]),
+    ];
+    for (call, wanted) in calls {
+        let x = Tensor::arange(6, DType::F32).unwrap();
+        call(&x).unwrap();
+        assert_eq!(x.to_vec::<f32>().unwrap(), *wanted);
+    }
 }
