@@ -49,6 +49,73 @@ pub fn ones_(tensor: &Tensor) -> Result<()> {
     constant_(tensor, 1.0)
 }
 
+/// The identity matrix: ones on the diagonal, which may be shorter than a side, and zeros.
+///
+/// # Errors
+/// When the tensor does not have 2 dimensions.
+pub fn eye_(tensor: &Tensor) -> Result<()> {
+    two_dims(tensor)?;
+    zeros_(tensor)?;
+    ones_(&tensor.detach()?.diagonal(0, 0, 1)?)
+}
+
+/// The weight of a convolution (outputs, inputs, kernel...) whose outputs are its inputs: a one in the kernel's middle for
+/// output `i` from input `i`, as far as there are both, and zeros. Each of the `groups` of outputs does so with the inputs.
+///
+/// # Errors
+/// When the tensor does not have 3 to 5 dimensions, or its outputs do not divide into that many groups.
+pub fn dirac_(tensor: &Tensor, groups: i64) -> Result<()> {
+    let &[outputs, _, ref kernel @ ..] = tensor.sizes() else { return Err(no_convolution()) };
+    if !(1..=3).contains(&kernel.len()) {
+        return Err(no_convolution());
+    }
+    if groups < 1 || outputs % groups != 0 {
+        return Err(Error::value("dim 0 must be divisible by groups"));
+    }
+    zeros_(tensor)?;
+    let mut middle = tensor.detach()?;
+    for size in kernel {
+        middle = middle.select(2, size / 2)?;
+    }
+    let each = outputs / groups;
+    (0..groups).try_for_each(|g| ones_(&middle.narrow(0, g * each, each)?.diagonal(0, 0, 1)?))
+}
+
+/// Normally distributed numbers around 0, and zeros: in each column the share `sparsity` of its elements, rounded up, in
+/// rows drawn anew (Martens 2010).
+///
+/// # Errors
+/// When the tensor does not have 2 dimensions, `sparsity` is not between 0 and 1, `std` is negative, or the dtype is not
+/// floating-point.
+pub fn sparse_(tensor: &Tensor, sparsity: f64, std: f64) -> Result<()> {
+    two_dims(tensor)?;
+    if !(0.0..=1.0).contains(&sparsity) {
+        return Err(Error::value(format!("sparse_: the share of zeros must be between 0 and 1, not {sparsity}")));
+    }
+    if tensor.device().is_meta() {
+        return Ok(());
+    }
+    normal_(tensor, 0.0, std)?;
+    let (rows, columns, matrix) = (tensor.size(0)?, tensor.size(1)?, tensor.detach()?);
+    let zeros = (sparsity * rows as f64).ceil() as i64;
+    for column in 0..columns {
+        let places = Tensor::randperm(rows)?.narrow(0, 0, zeros)?;
+        matrix.select(1, column)?.index_fill_(0, &places.to_device(tensor.device())?, 0)?;
+    }
+    Ok(())
+}
+
+fn two_dims(tensor: &Tensor) -> Result<()> {
+    match tensor.dim() {
+        2 => Ok(()),
+        _ => Err(Error::value("Only tensors with 2 dimensions are supported")),
+    }
+}
+
+fn no_convolution() -> Error {
+    Error::value("Only tensors with 3, 4, or 5 dimensions are supported")
+}
+
 /// Normally distributed numbers between `low` and `high`: others are drawn again.
 ///
 /// # Errors

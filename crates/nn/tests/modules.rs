@@ -164,6 +164,17 @@ fn same_seed_same_numbers_as_pytorch() -> Result<()> {
         &filled(&[3, 2], &|t| init::orthogonal_(t, 1.0)),
         &[-0.0755353, 0.7852973, 0.4871993, -0.5086231, 0.8700179, 0.3530025],
     );
+    close(
+        "sparse_, half",
+        &filled(&[4, 3], &|t| init::sparse_(t, 0.5, 0.1)),
+        &[0.0, 0.07861413, 0.09468216, -0.1114344, 0.0, -0.08948278, -0.0355625, 0.1232386, 0.0, 0.0, 0.0, 0.0],
+    );
+    close(
+        "sparse_, rounded up",
+        &filled(&[5, 2], &|t| init::sparse_(t, 0.1, 0.1)),
+        &[-0.01467951, 0.07861413, 0.0, -0.1114344, 0.169079, -0.08948278, -0.0355625, 0.0, 0.01381727, -0.1682198],
+    );
+    close("sparse_, all", &filled(&[3, 2], &|t| init::sparse_(t, 1.0, 0.1)), &[0.0; 6]);
 
     let dropout = Dropout::new(0.5)?;
     let ones = Tensor::ones(&[8], DType::F32)?;
@@ -227,5 +238,45 @@ fn losses() -> Result<()> {
     close("l1", &loss::l1_loss(&scores, &target, mean)?, &[0.9166667]);
     close("smooth l1", &loss::smooth_l1_loss(&scores, &target, 0.7, mean)?, &[0.5809523]);
     close("bce", &loss::binary_cross_entropy_with_logits(&scores, &target, mean)?, &[0.7324588]);
+    Ok(())
+}
+
+#[test]
+fn identities() -> Result<()> {
+    // Where the ones are when everything else is zero; a parameter is written without history.
+    let ones = |sizes: &[i64], fill: &dyn Fn(&Tensor) -> Result<()>| -> Result<Vec<i64>> {
+        let t = Tensor::full(sizes, 5, DType::F32)?.requires_grad_(true)?;
+        fill(&t)?;
+        assert!(t.is_leaf() && t.requires_grad());
+        let places = t.detach()?.nonzero()?;
+        assert_eq!(t.sum()?.item()?.to_f64() as i64, places.sizes()[0], "{t}");
+        places.to_vec::<i64>()
+    };
+    assert_eq!(ones(&[2, 3], &init::eye_)?, [0, 0, 1, 1]);
+    assert_eq!(ones(&[3, 2], &init::eye_)?, [0, 0, 1, 1]);
+    assert_eq!(ones(&[4, 2, 3], &|t| init::dirac_(t, 2))?, [0, 0, 1, 1, 1, 1, 2, 0, 1, 3, 1, 1]);
+    assert_eq!(ones(&[2, 3, 2, 5], &|t| init::dirac_(t, 1))?, [0, 0, 1, 2, 1, 1, 1, 2]);
+    assert_eq!(ones(&[3, 2, 1, 2, 3], &|t| init::dirac_(t, 1))?, [0, 0, 0, 1, 1, 1, 1, 0, 1, 1]);
+    assert_eq!(ones(&[6, 1, 3], &|t| init::dirac_(t, 3))?, [0, 0, 1, 2, 0, 1, 4, 0, 1]);
+
+    // A convolution with it gives its input back, each group its own channels.
+    let weight = Tensor::empty(&[4, 2, 3, 3], DType::F32)?;
+    init::dirac_(&weight, 2)?;
+    let x = ramp(&[1, 4, 3, 4], -1.0, 7.0);
+    let y = x.conv2d(&weight, None, &[1, 1], &[1, 1], &[1, 1], 2)?;
+    assert_eq!(y.to_vec::<f32>()?, x.to_vec::<f32>()?);
+
+    let message = |r: Result<()>| r.err().map_or(String::new(), |e| e.message().to_string());
+    let t = |sizes: &[i64]| Tensor::zeros(sizes, DType::F32).unwrap();
+    assert_eq!(message(init::eye_(&t(&[2]))), "Only tensors with 2 dimensions are supported");
+    assert_eq!(message(init::sparse_(&t(&[2, 2, 2]), 0.5, 1.0)), "Only tensors with 2 dimensions are supported");
+    assert!(message(init::sparse_(&t(&[2, 2]), 1.5, 1.0)).contains("between 0 and 1, not 1.5"));
+    for sizes in [&[2, 2][..], &[2, 2, 1, 1, 1, 1]] {
+        let wanted = "Only tensors with 3, 4, or 5 dimensions are supported";
+        assert_eq!(message(init::dirac_(&t(sizes), 1)), wanted);
+    }
+    for groups in [0, 3] {
+        assert_eq!(message(init::dirac_(&t(&[4, 2, 3]), groups)), "dim 0 must be divisible by groups");
+    }
     Ok(())
 }
