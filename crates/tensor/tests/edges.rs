@@ -428,6 +428,11 @@ fn nothing_is_written_where_elements_share_memory() {
         ("add_", |x| second_to_end(x)?.add_(&first_to_last(x)?)),
         ("mul_, backwards", |x| first_to_last(x)?.mul_(&second_to_end(x)?)),
         ("addcmul_", |x| second_to_end(x)?.addcmul_(&first_to_last(x)?, &first_to_last(x)?, 1)),
+        ("copy_", |x| second_to_end(x)?.copy_(&first_to_last(x)?)),
+        ("copy_, transposed", |x| {
+            let square = x.narrow(0, 0, 4)?.view(&[2, 2])?;
+            square.copy_(&square.t()?)
+        }),
         ("add_, transposed", |x| {
             let square = x.narrow(0, 0, 4)?.view(&[2, 2])?;
             square.add_(&square.t()?)

@@ -1,5 +1,6 @@
 //! Copies and fills: between dtypes, devices and memory orders.
 
+use crate::dispatch::{Overlap, overlap, overlaps};
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims};
 use super::create::TensorOptions;
@@ -46,7 +47,10 @@ fn copy_cpu(dst: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<Tensor> {
         return Ok(dst.clone());
     }
     if src.shares_storage_with(dst) {
-        // They may overlap: go through a copy.
+        if overlap(src, dst) == Overlap::Partial {
+            return Err(overlaps());
+        }
+        // They may overlap where it is not seen: go through a copy.
         let through = src.clone_in(MemoryFormat::Preserve)?;
         return copy_cpu(dst, &through, false);
     }
