@@ -361,7 +361,7 @@ fn indices_of_no_dims() {
     x.set_at(&index![zero_d(0, DType::U8)], 7).unwrap();
     assert_eq!(x.at(&index![0, 0, 0]).unwrap().item().unwrap(), Scalar::Int(0));
     // Ranges that contain their end, and positions of other types.
-    assert_eq!(x.at(&index![0usize, 1..=-1, ..=2]).unwrap().sizes(), [2, 3]);
+    assert_eq!(x.at(&index![0usize, 1..=2, ..=2]).unwrap().sizes(), [2, 3]);
 }
 
 #[test]
