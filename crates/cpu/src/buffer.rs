@@ -1,5 +1,5 @@
-//! Memory for intermediate results: not cleared, kept from call to call where fresh pages cost more than the work, and at
-//! the beginning of cache lines.
+//! Memory for intermediate results: not cleared, kept from call to call where fresh pages cost more than the work, and
+//! at the beginning of cache lines.
 
 use flambeau_base::allocator::CpuAllocator;
 use flambeau_base::{Allocator, Device};
@@ -45,7 +45,7 @@ impl<P: Copy> Buffer<P> {
 impl<P> Drop for Buffer<P> {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: allocated in `room` with this size; nobody else has it.
+            // SAFETY: allocated in `try_room` with this size; nobody else has it.
             unsafe { CpuAllocator.deallocate(Device::CPU, self.data.cast(), self.len * size_of::<P>()) }
         }
     }
@@ -83,12 +83,16 @@ impl<E: Copy> Scratch<E> {
     }
 
     /// Memory for `len` elements.
+    ///
+    /// # Panics
+    /// When they are more than the address space holds.
     pub(crate) fn new(len: usize) -> Scratch<E> {
         if len == 0 {
             let none = std::ptr::without_provenance_mut(64);
             return Scratch { block: NonNull::new(none).expect("64 is not null"), bytes: 0, element: PhantomData };
         }
-        let bytes = (len * size_of::<E>()).next_multiple_of(4096).max(4096);
+        let bytes = len.checked_mul(size_of::<E>()).and_then(|bytes| bytes.checked_next_multiple_of(4096));
+        let bytes = bytes.expect("working memory larger than the address space");
         let kept = BLOCKS.try_with(|blocks| {
             let blocks = &mut blocks.borrow_mut().0;
             let best = (0..blocks.len()).filter(|&i| blocks[i].1 >= bytes).min_by_key(|&i| blocks[i].1)?;
@@ -118,7 +122,16 @@ impl<E> Drop for Scratch<E> {
         }
         let kept = BLOCKS.try_with(|blocks| {
             let blocks = &mut blocks.borrow_mut().0;
-            let fits = blocks.iter().map(|b| b.1).sum::<usize>() + bytes <= KEPT_BYTES;
+            let fits =
+                |blocks: &[(NonNull<u8>, usize)]| blocks.iter().map(|b| b.1).sum::<usize>() + bytes <= KEPT_BYTES;
+            // The smallest go first, so that what is kept settles on what is in use.
+            while bytes <= KEPT_BYTES && !fits(blocks) {
+                let Some(smallest) = (0..blocks.len()).min_by_key(|&i| blocks[i].1) else { break };
+                let (block, bytes) = blocks.swap_remove(smallest);
+                // SAFETY: allocated by `new` with this layout; nobody else has it.
+                unsafe { std::alloc::dealloc(block.as_ptr(), Scratch::<u8>::layout(bytes)) };
+            }
+            let fits = fits(blocks);
             if fits {
                 blocks.push((block, bytes));
             }
@@ -144,9 +157,9 @@ pub(crate) union Aligned<T: Copy> {
 #[repr(align(64))]
 struct Line;
 
-/// A local array at the beginning of a cache line. Others begin where the stack of the process happens to: then every vector
-/// of them may cross two lines, from process to process. (A structure would not do: the compiler takes those with one field
-/// apart, and the field begins anywhere.)
+/// A local array at the beginning of a cache line. Others begin where the stack of the process happens to: then every
+/// vector of them may cross two lines, from process to process. (A structure would not do: the compiler takes those
+/// with one field apart, and the field begins anywhere.)
 #[inline(always)]
 pub(crate) const fn aligned<T: Copy>(value: T) -> Aligned<T> {
     Aligned { value }

@@ -59,8 +59,9 @@ pub fn eye_(tensor: &Tensor) -> Result<()> {
     ones_(&tensor.detach()?.diagonal(0, 0, 1)?)
 }
 
-/// The weight of a convolution (outputs, inputs, kernel...) whose outputs are its inputs: a one in the kernel's middle for
-/// output `i` from input `i`, as far as there are both, and zeros. Each of the `groups` of outputs does so with the inputs.
+/// The weight of a convolution (outputs, inputs, kernel...) whose outputs are its inputs: a one in the kernel's middle
+/// for output `i` from input `i`, as far as there are both, and zeros. Each of the `groups` of outputs does so with the
+/// inputs.
 ///
 /// # Errors
 /// When the tensor does not have 3 to 5 dimensions, or its outputs do not divide into that many groups.
@@ -81,12 +82,12 @@ pub fn dirac_(tensor: &Tensor, groups: i64) -> Result<()> {
     (0..groups).try_for_each(|g| ones_(&middle.narrow(0, g * each, each)?.diagonal(0, 0, 1)?))
 }
 
-/// Normally distributed numbers around 0, and zeros: in each column the share `sparsity` of its elements, rounded up, in
-/// rows drawn anew (Martens 2010).
+/// Normally distributed numbers around 0, and zeros: in each column the share `sparsity` of its elements, rounded up,
+/// in rows drawn anew (Martens 2010).
 ///
 /// # Errors
-/// When the tensor does not have 2 dimensions, `sparsity` is not between 0 and 1, `std` is negative, or the dtype is not
-/// floating-point.
+/// When the tensor does not have 2 dimensions, `sparsity` is not between 0 and 1, `std` is negative, or the dtype is
+/// not floating-point.
 pub fn sparse_(tensor: &Tensor, sparsity: f64, std: f64) -> Result<()> {
     two_dims(tensor)?;
     if !(0.0..=1.0).contains(&sparsity) {

@@ -1,5 +1,5 @@
-//! What happens at the edges: numbers that an element cannot hold, values and gradients at special arguments, and writes
-//! to memory that is reached twice, as PyTorch 2.13 has it.
+//! What happens at the edges: numbers that an element cannot hold, values and gradients at special arguments, and
+//! writes to memory that is reached twice, as PyTorch 2.13 has it.
 
 use flambeau::*;
 
@@ -383,6 +383,7 @@ fn results_larger_than_memory_are_refused() {
     refused(message(x.masked_select(&wide(1 << 45, DType::Bool))));
     refused(message(x.median()));
     refused(message(x.kthvalue(3, 0, false)));
+    refused(message(wide(1 << 50, DType::F32).topk(3, 0, true)));
     refused(message(x.histc(1 << 45, 0.0, 1.0)));
     refused(message(x.unbind(0)));
     refused(message(wide(1 << 62, DType::F32).split(1, 0)));

@@ -1,6 +1,6 @@
-//! A device of another crate, through the public interface alone: memory of its own, a few kernels, a fall-back for every
-//! other operator, an operator of its own with a derivative, a layer above the backends, and everything undone by dropping
-//! the handles.
+//! A device of another crate, through the public interface alone: memory of its own, a few kernels, a fall-back for
+//! every other operator, an operator of its own with a derivative, a layer above the backends, and everything undone by
+//! dropping the handles.
 
 use flambeau::registry::{OpBuilder, Registration, register_fallback, register_kernel};
 use flambeau::value::take;

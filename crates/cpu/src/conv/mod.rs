@@ -17,10 +17,10 @@
 //! distances. The transpose of a strided convolution is one gather per remainder by the stride, not a scatter, so no
 //! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
-//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without packing
-//! ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves are
-//! computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`); integers in `i64`, which
-//! wraps to the same bits; complex numbers as twice as many real channels.
+//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without
+//! packing ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves
+//! are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`); integers in
+//! `i64`, which wraps to the same bits; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;
@@ -199,8 +199,8 @@ impl ConvShape {
         self.batch * self.in_channels * self.input.iter().product::<usize>()
     }
 
-    /// Elements of the weight, stored `[out_channels, in_channels / groups, depth, height, width]` unless the channels come
-    /// last.
+    /// Elements of the weight, stored `[out_channels, in_channels / groups, depth, height, width]` unless the channels
+    /// come last.
     pub fn weight_len(&self) -> usize {
         self.out_channels * (self.in_channels / self.groups) * self.kernel.iter().product::<usize>()
     }

@@ -1,8 +1,8 @@
 //! Convolutions of `bf16` on processors that multiply two of them and add both products to an `f32` in the time of one
 //! multiply-add of `f32`.
 //!
-//! Two source channels are one channel of pairs: with the source and the weight rearranged so, the drivers of other types
-//! compute half as many terms. Channels last, neighbouring channels are pairs already.
+//! Two source channels are one channel of pairs: with the source and the weight rearranged so, the drivers of other
+//! types compute half as many terms. Channels last, neighbouring channels are pairs already.
 
 use super::access::Access;
 use super::geometry::Gather;
@@ -13,6 +13,7 @@ use super::{ConvShape, depthwise, numbers, pixels, planes};
 use crate::buffer::Buffer;
 use crate::copy::cast_strip;
 use crate::gemm::pairs_are_fast;
+use crate::math::Level;
 use flambeau_base::DType;
 use flambeau_base::dtype::bf16;
 use flambeau_base::parallel::parallel_for;
@@ -52,7 +53,7 @@ impl Number for Pair {
 
 impl Dispatch for Pair {
     unsafe fn dispatch<T: Task<Element = Pair>>(task: &T) {
-        // SAFETY: the only caller is `linear`, which has asked for the instructions.
+        // SAFETY: pairs are only computed with by `linear`, which has asked for the instructions.
         unsafe { Avx512Pairs::enter(task) }
     }
     fn lanes() -> usize {
@@ -82,6 +83,12 @@ const PAIRS: Access<Pair> = Access { load, store, size: 4, same: true };
 /// How results are written.
 const SUMS: Access<Pair> = Access { load, store, size: 2, same: false };
 
+/// Whether the machine multiplies pairs, and is quick at it; tests do wherever it can.
+fn are_used() -> bool {
+    let level = level();
+    pairs_are_fast(level) || cfg!(test) && level == Level::Avx512 && is_x86_feature_detected!("avx512bf16")
+}
+
 /// Whether a gather is faster in pairs.
 fn suits(g: &Gather) -> bool {
     let depthwise = g.result_channels == 1 && g.depth() <= depthwise::MOST_TERMS;
@@ -100,7 +107,7 @@ pub(crate) unsafe fn linear(
     bias: Option<*const u8>,
     result: *mut u8,
 ) -> bool {
-    if !pairs_are_fast(level()) {
+    if !are_used() {
         return false;
     }
     // All of them have the same source.
@@ -111,9 +118,9 @@ pub(crate) unsafe fn linear(
     let positions = g.batch * g.source_positions();
     let aligned = shape.channels_last && channels.is_multiple_of(2) && source.cast::<Pair>().is_aligned();
     let (mut sources, mut weights) = (Buffer::default(), Buffer::default());
-    let room = sources.try_room(if aligned { 1 } else { positions * groups * pairs });
+    let room = sources.try_room(if aligned { 0 } else { positions * groups * pairs });
     let layout = WeightLayout::of(g, weight);
-    let weight_room = weights.try_room(if layout == WeightLayout::Ready { 1 } else { groups * results * pairs * taps });
+    let weight_room = weights.try_room(if layout == WeightLayout::Ready { 0 } else { groups * results * pairs * taps });
     let (Some(paired), Some(packed)) = (room, weight_room) else { return false };
     // SAFETY: the caller's; the copies were sized for what they take, and live until the end.
     unsafe {
@@ -166,7 +173,8 @@ unsafe fn join_planes(source: *const bf16, images: usize, channels: usize, len: 
     parallel_for(images * pairs, (1usize << 15).div_ceil(len.max(1)), &|range| {
         for i in range {
             let (image, pair) = (i / pairs, i % pairs);
-            // SAFETY: the caller's planes; each pair of planes is written once.
+            // SAFETY: the caller's planes; each pair of planes is written once. The machine has AVX-512, as `linear`
+            // has seen.
             unsafe {
                 let first = source.get().cast_const().add((image * channels + 2 * pair) * len);
                 let second = if 2 * pair + 1 < channels { first.add(len) } else { std::ptr::null() };
@@ -225,11 +233,12 @@ impl WeightLayout {
 unsafe fn join_results(g: &Gather, taps: usize, source: *const bf16, target: *mut Pair) {
     let (channels, pairs, results) = (g.source_channels, g.source_channels.div_ceil(2), g.result_channels);
     let (source, target) = (Shared(source.cast_mut()), Shared(target));
-    parallel_for(g.groups * pairs * taps, (1usize << 14).div_ceil(results), &|range| {
+    parallel_for(g.groups * pairs * taps, (1usize << 14).div_ceil(results.max(1)), &|range| {
         for i in range {
             let (group, pair, tap) = (i / (pairs * taps), i / taps % pairs, i % taps);
             let at = group * g.weight_group_stride + 2 * pair * g.weight_source_stride + tap * g.weight_tap_stride;
-            // SAFETY: the caller's weights; each pair of them is written once.
+            // SAFETY: the caller's weights; each pair of them is written once. The machine has AVX-512, as `linear` has
+            // seen.
             unsafe {
                 let first = source.get().cast_const().add(at);
                 let second = if 2 * pair + 1 < channels { first.add(g.weight_source_stride) } else { std::ptr::null() };
@@ -248,7 +257,8 @@ unsafe fn join_taps(g: &Gather, taps: usize, source: *const bf16, target: *mut P
         for row in range {
             let (group, result) = (row / g.result_channels, row % g.result_channels);
             for pair in 0..pairs {
-                // SAFETY: the caller's weights; each pair of them is written once.
+                // SAFETY: the caller's weights; each pair of them is written once. The machine has AVX-512, as `linear`
+                // has seen.
                 unsafe {
                     let at = group * g.weight_group_stride
                         + result * g.weight_result_stride
@@ -264,6 +274,9 @@ unsafe fn join_taps(g: &Gather, taps: usize, source: *const bf16, target: *mut P
 }
 
 /// Joins the elements of two runs, or of one and zeros.
+///
+/// # Safety
+/// The runs have `len` elements, the target as many, and the machine has AVX-512 (F, BW, VL).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn join(first: *const bf16, second: *const bf16, len: usize, target: *mut Pair) {
     for i in (0..len).step_by(16) {

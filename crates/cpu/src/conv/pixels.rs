@@ -436,10 +436,13 @@ impl<E: Number> Plan<'_, E> {
                 group * g.weight_group_stride + first * g.weight_result_stride + block.start * g.weight_source_stride;
             let start = self.operands.weight.wrapping_add(place);
             let columns = width.min(g.result_channels - first);
-            if g.weight_result_stride >= g.weight_source_stride {
-                (start, g.weight_result_stride, block.len() * g.weight_source_stride, columns)
-            } else {
-                (start, g.weight_source_stride, columns * g.weight_result_stride, block.len())
+            let tap = g.weight_tap_stride;
+            match (g.weight_result_stride, g.weight_source_stride) {
+                // Channels last, in runs that are a tap apart.
+                (_, 1) if taps > 1 => (start, tap, block.len(), columns * taps),
+                (1, _) if taps > 1 => (start, tap, columns, block.len() * taps),
+                (result, source) if result >= source => (start, result, block.len() * source, columns),
+                (result, source) => (start, source, columns * result, block.len()),
             }
         };
         Ahead { start, stride, each, left, part: left.div_ceil(parts) }

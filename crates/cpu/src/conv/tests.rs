@@ -291,8 +291,8 @@ fn many_channels_equal_the_definition() {
     });
 }
 
-/// Channels in pairs, where the machine multiplies such: odd numbers of them, groups, strides that leave places out, volumes,
-/// few and many tiles, and sources that begin in the middle of a pair.
+/// Channels in pairs, where the machine multiplies such: odd numbers of them, groups, strides that leave places out,
+/// volumes, few and many tiles, and sources that begin in the middle of a pair.
 #[test]
 fn pairs_equal_the_definition() {
     let _alone = alone();

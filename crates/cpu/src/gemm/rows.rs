@@ -15,6 +15,9 @@ const PIECE: usize = 1 << 16;
 /// # Safety
 /// As for [`Product::run`]; alpha and beta must be what `T::finish` wants.
 pub unsafe fn run<T: Operand>(p: &Product<T>, level: Level) -> bool {
+    if !rows_in_place(p) && p.m.saturating_mul(p.k) > MOST_COPIED {
+        return false;
+    }
     if T::PARTS != 1 {
         return false;
     }
@@ -107,9 +110,17 @@ pub unsafe fn run<T: Operand>(p: &Product<T>, level: Level) -> bool {
     true
 }
 
+/// Numbers of A that are laid out at once.
+const MOST_COPIED: usize = 1 << 26;
+
+/// Whether [`with_rows`] reads A where it is.
+fn rows_in_place<T: Operand>(p: &Product<T>) -> bool {
+    T::PLAIN && (p.a_column == 1 || p.k == 1)
+}
+
 /// Calls `f` with A's rows as contiguous lanes, in place where they are that already, and the distance between rows.
 fn with_rows<T: Operand>(p: &Product<T>, f: impl FnOnce(Shared<T::Lane>, isize)) {
-    if T::PLAIN && (p.a_column == 1 || p.k == 1) {
+    if rows_in_place(p) {
         return f(Shared(p.a.cast_mut().cast()), p.a_row);
     }
     with_buffer(p.m * p.k, |x: *mut T::Lane| {

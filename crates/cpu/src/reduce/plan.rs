@@ -28,6 +28,8 @@ const GATHERED: usize = 4096;
 /// take few enough elements that even sums of `f64` lose nothing that a pairwise sum would keep.
 const PIECE: usize = 1 << 16;
 
+/// Partial results of an output at most, of a tile together.
+const MOST_PARTIALS: usize = 1 << 24;
 /// Fewest rows of a piece: partial results then take little memory beside the elements.
 const PIECE_ROWS: usize = 256;
 
@@ -181,7 +183,7 @@ impl<'a> Plan<'a> {
     /// As [`super::reduce`].
     pub(super) unsafe fn run(&self) {
         let count = self.outer_count * self.tiles;
-        let piece = (PIECE / self.tile).max(PIECE_ROWS);
+        let piece = (PIECE / self.tile).max(PIECE_ROWS).max(self.reduced_count / (MOST_PARTIALS / self.tile).max(1));
         let pieces = if self.reduced_count < 2 * piece { 1 } else { self.reduced_count.div_ceil(piece) };
         let state = self.reducer.state_size();
         if pieces == 1 {

@@ -174,6 +174,9 @@ fn topk_run(
     }
     // A number is its own selection, whatever `k`.
     let k = if x.dim() == 0 { 1 } else { k as usize };
+    // Pieces of a long line are looked at apart.
+    let line = if x.dim() == 0 { 1 } else { x.sizes()[d] as usize };
+    flambeau_base::allocator::check_available(line / 256)?;
     let (x, outs) = (at_least_1d(x)?, [at_least_1d(&outs[0])?, at_least_1d(&outs[1])?]);
     with_two(&x, &outs, |src, values, indices| {
         // SAFETY: the results have `k` along the dim, which has at least so many, and otherwise the source's sizes; all
