@@ -6,7 +6,7 @@ use super::matrices::{
 };
 use crate::autograd::Geometry;
 use crate::samples::Maker;
-use crate::{Body, DType, ErrorKind, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, ErrorKind, MemoryFormat, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_linalg::Field;
 
 fn says_not_definite(info: i32) -> String {
@@ -30,7 +30,7 @@ fn cholesky_ex_run(x: &Tensor, upper: bool, check_errors: bool, outs: &[Tensor])
         items.write::<i32>(1)[0] = result;
     }))?;
     match upper {
-        true => outs[0].copy_(&factors.mh()?.contiguous()?).map(drop)?,
+        true => outs[0].copy_(&factors.mh()?.clone_in(MemoryFormat::Contiguous)?).map(drop)?,
         false => deliver(&outs[0], &factors)?,
     }
     deliver(&outs[1], &info)?;
