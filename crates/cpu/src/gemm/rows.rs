@@ -5,6 +5,7 @@ use super::operand::Operand;
 use super::pack::with_buffer;
 use super::simd::Lane;
 use crate::math::Level;
+use flambeau_base::allocator::check_available;
 use flambeau_base::parallel::parallel_for;
 
 /// Elements of B a piece reads at least: 10 microseconds at memory speed.
@@ -15,7 +16,8 @@ const PIECE: usize = 1 << 16;
 /// # Safety
 /// As for [`Product::run`]; alpha and beta must be what `T::finish` wants.
 pub unsafe fn run<T: Operand>(p: &Product<T>, level: Level) -> bool {
-    if !rows_in_place(p) && p.m.saturating_mul(p.k) > MOST_COPIED {
+    // Rows that repeat one number may be longer than what memory holds.
+    if !rows_in_place(p) && check_available((p.m * size_of::<T::Lane>()).saturating_mul(p.k)).is_err() {
         return false;
     }
     if T::PARTS != 1 {
@@ -109,9 +111,6 @@ pub unsafe fn run<T: Operand>(p: &Product<T>, level: Level) -> bool {
     });
     true
 }
-
-/// Numbers of A that are laid out at once.
-const MOST_COPIED: usize = 1 << 26;
 
 /// Whether [`with_rows`] reads A where it is.
 fn rows_in_place<T: Operand>(p: &Product<T>) -> bool {
