@@ -5,8 +5,13 @@ use crate::array::{Arithmetic, Array, Kind, by_kind, outline, write};
 use flambeau::value::take;
 use flambeau::{Element, Op, Outputs, Result, Scalar, Tensor, Value};
 
-pub(crate) const KERNELS: &[(&str, Kernel)] =
-    &[("mm", matrices), ("bmm", matrices), ("addmm", sum_of_products), ("baddbmm", sum_of_products)];
+pub(crate) const KERNELS: &[(&str, Kernel)] = &[
+    ("mm", matrices),
+    ("_int_mm", matrices),
+    ("bmm", matrices),
+    ("addmm", sum_of_products),
+    ("baddbmm", sum_of_products),
+];
 
 fn matrices(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
     let out = outline(op, args)?.remove(0);

@@ -4,6 +4,8 @@
 //! The shape of the register block follows "Anatomy of High-Performance Matrix Multiplication" (Goto and van de Geijn,
 //! 2008): as many accumulators as registers allow, so that multiply-adds hide their own latency.
 
+#[cfg(target_arch = "x86_64")]
+use super::groups::{pairs, pairs_are_fast};
 use super::simd::{Array, Lane, LoadFrom, StoreAs, Vector};
 use crate::copy::prefetch;
 use crate::math::Level;
@@ -29,6 +31,8 @@ pub struct Block<L> {
     pub c: *mut L,
     /// See `c`.
     pub c_row: isize,
+    /// How many rows exist; a kernel's are the fewest of its kind that hold them.
+    pub rows: usize,
     /// How many columns exist; the kernel's vectors are the fewest that hold them.
     pub columns: usize,
     /// The factor of the product.
@@ -102,16 +106,19 @@ pub struct HalfKernels<S: 'static> {
     pub narrow: Narrow<S>,
 }
 
-/// The sums of a block, in registers.
+/// The sums of a block, in registers; those of every row begin with `start`.
 ///
 /// # Safety
 /// The block covers `R` rows and `N` vectors (the last one partly), within its operands.
 #[inline(always)]
-unsafe fn sums<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) -> [[V; N]; R] {
+pub(super) unsafe fn sums<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(
+    t: &Block<V::Lane>,
+    start: [V; N],
+) -> [[V; N]; R] {
     // SAFETY: the caller's block.
     unsafe {
         let zero = V::splat(V::Lane::ZERO);
-        let mut sums = [[zero; N]; R];
+        let mut sums = [start; R];
         let last = t.columns - (N - 1) * V::LANES;
         let (mut a, mut b) = (t.a, t.b);
         for _ in 0..t.k {
@@ -138,7 +145,10 @@ unsafe fn sums<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t:
 /// # Safety
 /// As [`sums`], for C too.
 #[inline(always)]
-unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
+pub(super) unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(
+    t: &Block<V::Lane>,
+    start: [V; N],
+) {
     // SAFETY: the caller's block covers R rows and N vectors (the last one partly), within its operands.
     unsafe {
         if !DIRECT {
@@ -149,7 +159,7 @@ unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool
                 }
             }
         }
-        let sums = sums::<V, R, N, DIRECT>(t);
+        let sums = sums::<V, R, N, DIRECT>(t, start);
         let last = t.columns - (N - 1) * V::LANES;
         let alpha = V::splat(t.alpha);
         for (r, sum) in sums.iter().enumerate() {
@@ -185,7 +195,7 @@ unsafe fn copy_rows<V: Vector>(mut source: *const V::Lane, step: isize, k: usize
 }
 
 #[inline(always)]
-unsafe fn narrow<V: Vector<Lane = f32> + LoadFrom<S> + StoreAs<S>, S: Copy + Default>(t: &Sums<S>) {
+pub(super) unsafe fn narrow<V: Vector<Lane = f32> + LoadFrom<S> + StoreAs<S>, S: Copy + Default>(t: &Sums<S>) {
     // SAFETY: the caller's sums and results have `rows` by `columns` elements; partial vectors go through a buffer.
     unsafe {
         let (alpha, beta) = (V::splat(t.alpha), V::splat(t.beta.unwrap_or(0.0)));
@@ -382,7 +392,7 @@ macro_rules! kernels_for {
             $(#[$attribute])*
             pub unsafe fn multiply<V: Vector, const R: usize, const N: usize, const DIRECT: bool>(t: &Block<V::Lane>) {
                 // SAFETY: forwarded contract.
-                unsafe { super::multiply::<V, R, N, DIRECT>(t) }
+                unsafe { super::multiply::<V, R, N, DIRECT>(t, [V::splat(V::Lane::ZERO); N]) }
             }
             $(#[$attribute])*
             pub unsafe fn copy_rows<V: Vector>(source: *const V::Lane, step: isize, k: usize, to: *mut V::Lane) {
@@ -504,79 +514,4 @@ pub fn bf16_kernels(level: Level) -> &'static HalfKernels<bf16> {
         return ROUNDING.get_or_init(|| HalfKernels { narrow: pairs::narrow, ..*widening_bf16_kernels(level) });
     }
     widening_bf16_kernels(level)
-}
-
-/// The kernels for packed pairs of steps, by rows and vectors.
-pub struct PairKernels<L: 'static> {
-    /// To sums.
-    pub multiply: &'static [[Kernel<L>; 2]],
-    /// To rounded results in `c`, of whole vectors, without the old value.
-    pub rounded: &'static [[Kernel<L>; 2]],
-}
-impl<L> Clone for PairKernels<L> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<L> Copy for PairKernels<L> {}
-
-/// The kernels for packed pairs of `bf16` steps, where they are faster than widening.
-pub fn pair_kernels(level: Level) -> Option<PairKernels<f32>> {
-    #[cfg(target_arch = "x86_64")]
-    if pairs_are_fast(level) {
-        macro_rules! rows {
-            ($kernel:ident: $($r:literal)*) => { &[$([pairs::$kernel::<$r, 1>, pairs::$kernel::<$r, 2>]),*] };
-        }
-        return Some(PairKernels {
-            multiply: rows!(multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
-            rounded: rows!(rounded: 1 2 3 4 5 6 7 8 9 10 11 12),
-        });
-    }
-    let _ = level;
-    None
-}
-
-#[cfg(target_arch = "x86_64")]
-mod pairs {
-    use super::super::simd::PairsX16;
-    use super::*;
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-    pub unsafe fn multiply<const R: usize, const N: usize>(t: &Block<f32>) {
-        // SAFETY: forwarded contract.
-        unsafe { super::multiply::<PairsX16, R, N, false>(t) }
-    }
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-    pub unsafe fn rounded<const R: usize, const N: usize>(t: &Block<f32>) {
-        // SAFETY: forwarded contract; `c` holds `bf16`.
-        unsafe {
-            let sums = sums::<PairsX16, R, N, false>(t);
-            let (alpha, c) = (PairsX16::splat(t.alpha), t.c.cast::<bf16>());
-            for (r, sum) in sums.iter().enumerate() {
-                for (j, &sum) in sum.iter().enumerate() {
-                    alpha.mul(sum).store_as(c.offset(r as isize * t.c_row).add(j * PairsX16::LANES));
-                }
-            }
-        }
-    }
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-    pub unsafe fn narrow(t: &Sums<bf16>) {
-        // SAFETY: forwarded contract.
-        unsafe { super::narrow::<PairsX16, bf16>(t) }
-    }
-}
-
-/// Whether pairs of `bf16` are multiplied faster than widened numbers: AMD's processors do twice the multiply-adds a cycle
-/// that way (measured on Zen 4 and 5), Intel's half (measured on Emerald Rapids).
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn pairs_are_fast(level: Level) -> bool {
-    static FAST: OnceLock<bool> = OnceLock::new();
-    level == Level::Avx512 && *FAST.get_or_init(|| is_x86_feature_detected!("avx512bf16") && is_amd())
-}
-
-/// Whether the processor says it is AMD's.
-#[cfg(target_arch = "x86_64")]
-fn is_amd() -> bool {
-    let id = std::arch::x86_64::__cpuid(0);
-    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
 }

@@ -6,6 +6,7 @@
 //!
 //! Bits depend on sizes and on the machine's instruction set, never on the number of threads.
 
+mod groups;
 mod kernel;
 mod multiply;
 mod operand;
@@ -13,12 +14,13 @@ mod pack;
 mod panels;
 mod rows;
 mod simd;
+mod tiles;
 
 #[cfg(test)]
 mod tests;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use kernel::pairs_are_fast;
+pub(crate) use groups::pairs_are_fast;
 pub use operand::Operand;
 pub(crate) use pack::with_buffer;
 pub(crate) use panels::Panels;
@@ -28,6 +30,7 @@ pub(crate) use simd::{PairsX16, StoreAs, Vector};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Scalar, dispatch};
 use multiply::{Product, Shared};
+use operand::{Byte, Entry};
 
 /// The sizes of a product: `C` is `m` by `n`, `A` is `m` by `k`, `B` is `k` by `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +119,35 @@ pub unsafe fn gemm_typed<T: Operand>(
     }
 }
 
+/// `C = A @ B` of bytes, each with a sign or (`unsigned`) without, with `i32` sums, which wrap.
+///
+/// # Safety
+/// As for [`gemm_typed`].
+pub unsafe fn byte_gemm(sizes: Sizes, a: Matrix<u8>, b: Matrix<u8>, unsigned: [bool; 2], c: MatrixMut<i32>) {
+    let Sizes { m, n, k } = sizes;
+    // SAFETY: forwarded contract; a `Byte` is a `u8`.
+    unsafe {
+        multiply::run(Product::<Byte> {
+            m,
+            n,
+            k,
+            alpha: 1,
+            a: a.start.cast(),
+            a_row: a.row_stride,
+            a_column: a.column_stride,
+            conj_a: unsigned[0],
+            b: b.start.cast(),
+            b_row: b.row_stride,
+            b_column: b.column_stride,
+            conj_b: unsigned[1],
+            beta: None,
+            c: c.start,
+            c_row: c.row_stride,
+            c_column: c.column_stride,
+        })
+    }
+}
+
 /// [`gemm_typed`] for a dtype known at run time; every dtype but `bool`, which has no matrix product and is left alone.
 ///
 /// # Safety
@@ -133,7 +165,7 @@ pub unsafe fn gemm(
     debug_assert!(dtype != DType::Bool);
     // SAFETY: forwarded contract.
     dispatch!(dtype, T in [reals, halves, complexes, ints] => unsafe {
-        gemm_typed::<T>(sizes, <T as Operand>::factor(alpha), a.cast(), b.cast(), <T as Operand>::factor(beta), c.cast())
+        gemm_typed::<T>(sizes, <T as Entry>::factor(alpha), a.cast(), b.cast(), <T as Entry>::factor(beta), c.cast())
     }; else ())
 }
 

@@ -5,11 +5,13 @@
 //! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
 //! for every row while they are in the cache, and moves on. Pieces depend on sizes only.
 
-use super::kernel::{Block, KernelLane, Kernels, PairKernels};
-use super::operand::Operand;
+use super::groups::GroupKernels;
+use super::kernel::{Block, KernelLane, Kernels};
+use super::operand::Entry;
 use super::pack::with_buffer;
 use super::rows;
 use super::simd::Lane;
+use super::tiles::Tiles;
 use crate::buffer::aligned;
 use crate::math::{Level, level};
 use flambeau_base::parallel::parallel_for;
@@ -42,7 +44,7 @@ impl<T> Shared<T> {
 }
 
 /// `c = alpha * a @ b + beta * c` with every stride in elements.
-pub struct Product<T: Operand> {
+pub struct Product<T: Entry> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -57,21 +59,21 @@ pub struct Product<T: Operand> {
     pub conj_b: bool,
     /// `None` if the old value is not to be read.
     pub beta: Option<T::Factor>,
-    pub c: *mut T,
+    pub c: *mut T::Out,
     pub c_row: isize,
     pub c_column: isize,
 }
 
-impl<T: Operand> Clone for Product<T> {
+impl<T: Entry> Clone for Product<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T: Operand> Copy for Product<T> {}
+impl<T: Entry> Copy for Product<T> {}
 // SAFETY: the pieces read A and B and write disjoint parts of C.
-unsafe impl<T: Operand> Sync for Product<T> {}
+unsafe impl<T: Entry> Sync for Product<T> {}
 
-impl<T: Operand> Product<T> {
+impl<T: Entry> Product<T> {
     /// The same product, transposed.
     fn transposed(&self) -> Self {
         Product {
@@ -126,7 +128,10 @@ impl<T: Operand> Product<T> {
                     return;
                 }
             }
-            p.blocked(kernels, T::pair_kernels(level));
+            if T::few_rows(&p, level) {
+                return;
+            }
+            p.blocked(kernels, T::group_kernels(level, [p.conj_a, p.conj_b]));
         }
     }
 
@@ -165,6 +170,7 @@ impl<T: Operand> Product<T> {
                             b_step: self.b_row,
                             c: self.c.offset(first as isize * self.c_row).add(j).cast(),
                             c_row: self.c_row,
+                            rows: last - first,
                             columns,
                             alpha: T::factor_lane(self.alpha),
                             beta: self.beta.map(T::factor_lane),
@@ -183,10 +189,11 @@ impl<T: Operand> Product<T> {
     }
 
     /// Everything else.
-    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, pairs: Option<PairKernels<T::Lane>>) {
-        let slabs = self.k.div_ceil(if pairs.is_some() { 2 * SLAB } else { SLAB });
-        // Even, so that pairs stay pairs.
-        let cut = |s: usize| if s == slabs { self.k } else { (s * self.k / slabs) & !1 };
+    unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, groups: Option<GroupKernels<T>>) {
+        let slabs = self.k.div_ceil(groups.map_or(1, |g| g.steps) * SLAB);
+        // Groups of steps stay whole.
+        let unit = groups.map_or(1, |g| g.steps * g.unit);
+        let cut = |s: usize| if s == slabs { self.k } else { s * self.k / slabs / unit * unit };
         let wide = T::WIDE_SUMS && slabs > 1;
         // Rows at a time: what fits the cache, in equal parts.
         let most = (PACKED_A / (self.k.div_ceil(slabs) * T::PARTS)).max(64);
@@ -212,14 +219,14 @@ impl<T: Operand> Product<T> {
                 if !wide {
                     for s in 0..slabs {
                         let steps = cut(s)..cut(s + 1);
-                        part.slab(kernels, pairs, steps, None, if s == 0 { self.beta } else { Some(T::ONE) });
+                        part.slab(kernels, groups, steps, None, if s == 0 { self.beta } else { Some(T::ONE) });
                     }
                     continue;
                 }
                 with_buffer(m * n, |sums: *mut T::Lane| {
                     for s in 0..slabs {
                         let steps = cut(s)..cut(s + 1);
-                        part.slab(kernels, pairs, steps, Some((Shared(sums), s > 0)), None);
+                        part.slab(kernels, groups, steps, Some((Shared(sums), s > 0)), None);
                     }
                     let sums = Shared(sums);
                     parallel_for(m, (PIECE / 16).div_ceil(n), &|range| {
@@ -238,17 +245,18 @@ impl<T: Operand> Product<T> {
     unsafe fn slab(
         &self,
         kernels: &Kernels<T::Lane>,
-        pairs: Option<PairKernels<T::Lane>>,
+        groups: Option<GroupKernels<T>>,
         steps: Range<usize>,
         wide: Option<(Shared<T::Lane>, bool)>,
         beta: Option<T::Factor>,
     ) {
         let steps_len = steps.len();
-        // Steps of the packed panels, and the kernels that read them.
-        let k = if pairs.is_some() { steps_len.div_ceil(2) } else { steps_len };
-        let packed_kernels = pairs.map_or(kernels.packed, |pairs| pairs.multiply);
-        let rounded =
-            pairs.filter(|_| wide.is_none() && beta.is_none() && self.c_column == 1).map(|pairs| pairs.rounded);
+        // Steps of the packed panels (those of B may have rows before them), and the kernels that read them.
+        let k = groups.map_or(steps_len, |g| g.packed_steps(steps_len));
+        let panel_rows = k + groups.map_or(0, |g| g.head);
+        let packed_kernels = groups.map_or(kernels.packed, |g| g.multiply);
+        let tiles = groups.is_some_and(|g| g.tiles);
+        let rounded = groups.filter(|_| wide.is_none() && beta.is_none() && self.c_column == 1).and_then(|g| g.rounded);
         // SAFETY: the slab is inside the product.
         let (a, b) = unsafe {
             let a = self.a.offset(steps.start as isize * self.a_column);
@@ -257,9 +265,12 @@ impl<T: Operand> Product<T> {
         };
         // Few columns do not repay packing A.
         let a_in_place = T::PLAIN && self.n <= 4 * kernels.width();
-        let row_limit = if a_in_place { kernels.direct.len() } else { kernels.packed.len() / T::PARTS };
+        let row_limit = if a_in_place { kernels.direct.len() } else { packed_kernels.len() / T::PARTS };
         let row_panels = self.m.div_ceil(row_limit);
-        let rows_of = move |i: usize| i * self.m / row_panels..(i + 1) * self.m / row_panels;
+        let rows_of = move |i: usize| match tiles {
+            true => i * row_limit..self.m.min((i + 1) * row_limit),
+            false => i * self.m / row_panels..(i + 1) * self.m / row_panels,
+        };
         let width = kernels.width() / T::PARTS;
         let panels = self.n.div_ceil(width);
 
@@ -267,23 +278,25 @@ impl<T: Operand> Product<T> {
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
         let wanted = (work / PIECE).clamp(1, 64);
         let group = (panels / wanted).clamp(1, 4);
-        let groups = panels.div_ceil(group);
-        let row_groups = (wanted / groups).clamp(1, row_panels.div_ceil(8));
+        let columns_groups = panels.div_ceil(group);
+        let row_groups = (wanted / columns_groups).clamp(1, row_panels.div_ceil(8));
 
         let piece = |packed_a: *const T::Lane, range: Range<usize>| {
-            with_buffer((group + 1) * k * kernels.width(), |packed_b: *mut T::Lane| {
+            with_buffer((group + 1) * panel_rows * kernels.width(), |packed_b: *mut T::Lane| {
+                // SAFETY: kernels of tiles are there where the processor has tiles.
+                let _tiles = tiles.then(|| unsafe { Tiles::configure() });
                 for index in range {
-                    let (g, rg) = (index % groups, index / groups);
+                    let (g, rg) = (index % columns_groups, index / columns_groups);
                     let group_panels = g * group..((g + 1) * group).min(panels);
                     let row_panel_range = rg * row_panels / row_groups..(rg + 1) * row_panels / row_groups;
                     // SAFETY: every panel is inside the product and its buffers; pieces write disjoint blocks of C.
                     unsafe {
-                        self.pack_b(kernels, pairs.is_some(), b.get(), steps_len, &group_panels, packed_b);
+                        self.pack_b(kernels, groups, b.get(), steps_len, &group_panels, packed_b);
                         for panel in group_panels.clone() {
                             let columns = width.min(self.n - panel * width);
                             let lanes = columns * T::PARTS;
                             let vectors = lanes.div_ceil(kernels.lanes);
-                            let panel_b = packed_b.add((panel - group_panels.start) * k * kernels.width());
+                            let panel_b = packed_b.add((panel - group_panels.start) * panel_rows * kernels.width());
                             for i in row_panel_range.clone() {
                                 let rows = rows_of(i);
                                 let kernel_rows = rows.len() * T::PARTS;
@@ -297,7 +310,9 @@ impl<T: Operand> Product<T> {
                                     )
                                 } else {
                                     let a = packed_a.add(rows.start * T::PARTS * k);
-                                    (packed_kernels[kernel_rows - 1][vectors - 1], a, 1, kernel_rows as isize)
+                                    let (a_row, a_step) = if tiles { (k, 1) } else { (1, kernel_rows) };
+                                    let kernel = packed_kernels[kernel_rows - 1][vectors - 1];
+                                    (kernel, a, a_row as isize, a_step as isize)
                                 };
                                 let mut block = Block {
                                     k,
@@ -308,6 +323,7 @@ impl<T: Operand> Product<T> {
                                     b_step: kernels.width() as isize,
                                     c: std::ptr::null_mut(),
                                     c_row: 0,
+                                    rows: kernel_rows,
                                     columns: lanes,
                                     alpha: T::Lane::ONE,
                                     beta: None,
@@ -329,7 +345,7 @@ impl<T: Operand> Product<T> {
                                     block.c_row = self.c_row;
                                     block.alpha = T::factor_lane(self.alpha);
                                     rounded[kernel_rows - 1][vectors - 1](&block);
-                                } else if T::PLAIN && self.c_column == 1 {
+                                } else if T::STORED && self.c_column == 1 {
                                     block.c = c.cast();
                                     block.c_row = self.c_row;
                                     block.alpha = T::factor_lane(self.alpha);
@@ -359,7 +375,7 @@ impl<T: Operand> Product<T> {
             })
         };
 
-        let pieces = groups * row_groups;
+        let pieces = columns_groups * row_groups;
         if a_in_place {
             return if pieces == 1 {
                 piece(std::ptr::null(), 0..1)
@@ -367,7 +383,9 @@ impl<T: Operand> Product<T> {
                 parallel_for(pieces, 1, &|r| piece(std::ptr::null(), r))
             };
         }
-        with_buffer(self.m * T::PARTS * k, |packed_a: *mut T::Lane| {
+        // Tiles are read whole.
+        let packed_rows = if tiles { self.m.next_multiple_of(row_limit) } else { self.m * T::PARTS };
+        with_buffer(packed_rows * k, |packed_a: *mut T::Lane| {
             let shared = Shared(packed_a);
             let pack = |range: Range<usize>| {
                 for i in range {
@@ -377,8 +395,8 @@ impl<T: Operand> Product<T> {
                         let from = a.get().offset(rows.start as isize * self.a_row);
                         let to = shared.get().add(rows.start * T::PARTS * k);
                         let lanes = rows.len() * T::PARTS;
-                        if pairs.is_some() {
-                            T::pack_pairs(from, self.a_row, self.a_column, rows.len(), lanes, steps_len, to);
+                        if let Some(groups) = groups {
+                            (groups.pack_a)(from, self.a_row, self.a_column, rows.len(), lanes, steps_len, to);
                         } else {
                             T::pack(from, self.a_row, self.a_column, rows.len(), lanes, k, to, self.conj_a);
                         }
@@ -399,34 +417,34 @@ impl<T: Operand> Product<T> {
     unsafe fn pack_b(
         &self,
         kernels: &Kernels<T::Lane>,
-        pairs: bool,
+        groups: Option<GroupKernels<T>>,
         b: *const T,
         steps: usize,
         panels: &Range<usize>,
         packed: *mut T::Lane,
     ) {
         let width = kernels.width() / T::PARTS;
-        let k = if pairs { steps.div_ceil(2) } else { steps };
+        let rows = groups.map_or(steps, |g| g.head + g.packed_steps(steps));
         for (i, panel) in panels.clone().enumerate() {
             let columns = width.min(self.n - panel * width);
             // SAFETY: the panel is inside B and the buffer.
             unsafe {
                 let from = b.offset((panel * width) as isize * self.b_column);
-                let to = packed.add(i * k * kernels.width());
-                if pairs {
-                    T::pack_pairs(from, self.b_column, self.b_row, columns, kernels.width(), steps, to);
+                let to = packed.add(i * rows * kernels.width());
+                if let Some(groups) = groups {
+                    (groups.pack_b)(from, self.b_column, self.b_row, columns, kernels.width(), steps, to);
                 } else if T::PLAIN && self.b_column == 1 && columns == width {
-                    (kernels.copy_rows)(from.cast(), self.b_row, k, to);
+                    (kernels.copy_rows)(from.cast(), self.b_row, steps, to);
                 } else {
-                    T::pack(from, self.b_column, self.b_row, columns, kernels.width(), k, to, self.conj_b);
+                    T::pack(from, self.b_column, self.b_row, columns, kernels.width(), steps, to, self.conj_b);
                 }
             }
         }
     }
 }
 
-/// Lanes of the largest tile: twelve rows of two 512-bit vectors of 16-bit lanes.
-const TILE: usize = 12 * 64;
+/// Lanes of the largest block: 32 rows of two 512-bit vectors of 32-bit lanes, twelve of 16-bit ones.
+const TILE: usize = 32 * 32;
 
 /// How many rows of B, `stride` elements apart, a first-level cache of 64 sets holds without two-line rows evicting one
 /// another: strides with a large power of two fall into few sets.
@@ -441,7 +459,7 @@ fn reach<T>(stride: isize) -> usize {
 /// # Safety
 /// As for [`Product::run`].
 #[inline]
-pub unsafe fn run<T: Operand>(p: Product<T>) {
+pub unsafe fn run<T: Entry>(p: Product<T>) {
     // SAFETY: forwarded contract; `level` names what the machine has.
     unsafe { p.run(level()) }
 }

@@ -1,6 +1,8 @@
 //! How each element type goes into and out of the kernels' lanes.
 
-use super::kernel::{KernelLane, PairKernels, Sums, bf16_kernels, f16_kernels};
+use super::groups::{self, GroupKernels};
+use super::kernel::{KernelLane, Sums, bf16_kernels, f16_kernels};
+use super::multiply::Product;
 use super::pack::{pack, pack_converted};
 use crate::math::{Level, level};
 use flambeau_base::Complex;
@@ -8,18 +10,26 @@ use flambeau_base::dtype::{bf16, f16};
 use flambeau_base::{Element, Scalar};
 use half::slice::HalfFloatSliceExt;
 
-/// An element type that matrices are made of.
-pub trait Operand: Element {
+/// An element type of a matrix product whose result is of that type, too.
+pub trait Operand: Entry<Out = Self> + Element {}
+impl<T: Entry<Out = T> + Element> Operand for T {}
+
+/// What the matrices of a product are made of.
+pub trait Entry: Copy + Send + Sync + 'static {
+    /// The type of the result's elements.
+    type Out: Copy + Send + Sync;
     /// The type that kernels compute in.
     type Lane: KernelLane;
     /// The type of alpha and beta.
     type Factor: Copy + Send + Sync + PartialEq;
     /// Lanes per element: two for complex numbers. A complex product is a real one of twice the rows (real and
-    /// imaginary parts of A) and twice the columns (B interleaved), of which [`Operand::finish`] adds the quadrants.
+    /// imaginary parts of A) and twice the columns (B interleaved), of which [`Entry::finish`] adds the quadrants.
     const PARTS: usize;
     /// Whether an element is a lane, bit for bit (unsigned integers multiply as signed ones).
     const PLAIN: bool;
-    /// Whether partial sums must not pass through this type.
+    /// Whether a finished sum is a result, bit for bit.
+    const STORED: bool = Self::PLAIN;
+    /// Whether partial sums must not pass through the result's type.
     const WIDE_SUMS: bool;
     /// The factor from a scalar.
     fn factor(s: Scalar) -> Self::Factor;
@@ -27,7 +37,7 @@ pub trait Operand: Element {
     const ONE: Self::Factor;
     /// The factor zero.
     const ZERO: Self::Factor;
-    /// A plain type's factor as a lane.
+    /// The factor of a stored type as a lane.
     fn factor_lane(f: Self::Factor) -> Self::Lane;
     /// Packs a panel (see [`pack`]) of `width` elements, padded to `padded` lanes.
     ///
@@ -43,26 +53,19 @@ pub trait Operand: Element {
         destination: *mut Self::Lane,
         conj: bool,
     );
-    /// The kernels for panels packed by [`Operand::pack_pairs`], where this type has them and they are faster.
-    fn pair_kernels(level: Level) -> Option<PairKernels<Self::Lane>> {
-        let _ = level;
+    /// The kernels for several steps in a lane, where this type has them and they are faster; `flags` are what
+    /// [`Entry::pack`] is told of A and B.
+    fn group_kernels(level: Level, flags: [bool; 2]) -> Option<GroupKernels<Self>> {
+        let _ = (level, flags);
         None
     }
-    /// Packs a panel of pairs (see [`pack_pairs`](super::pack::pack_pairs)) for [`Operand::pair_kernels`].
+    /// Computes a product of few rows in a way of its own, if there is one; says whether it did.
     ///
     /// # Safety
-    /// As for [`Operand::pack`].
-    unsafe fn pack_pairs(
-        source: *const Self,
-        across: isize,
-        along: isize,
-        width: usize,
-        padded: usize,
-        k: usize,
-        destination: *mut Self::Lane,
-    ) {
-        // SAFETY: forwarded contract; types without pair kernels are packed as ever.
-        unsafe { Self::pack(source, across, along, width, padded, k, destination, false) }
+    /// As for [`Product::run`](super::multiply::Product::run).
+    unsafe fn few_rows(product: &Product<Self>, level: Level) -> bool {
+        let _ = (product, level);
+        false
     }
     /// `c = alpha * tile + beta * c`, element by element; without beta, `c` is not read.
     ///
@@ -75,7 +78,7 @@ pub trait Operand: Element {
         columns: usize,
         alpha: Self::Factor,
         beta: Option<Self::Factor>,
-        c: *mut Self,
+        c: *mut Self::Out,
         c_row: isize,
         c_column: isize,
     );
@@ -130,7 +133,7 @@ macro_rules! finish_with {
             columns: usize,
             $alpha: Self::Factor,
             beta: Option<Self::Factor>,
-            c: *mut Self,
+            c: *mut Self::Out,
             c_row: isize,
             c_column: isize,
         ) {
@@ -139,12 +142,12 @@ macro_rules! finish_with {
                 match beta {
                     None => finish_elements(tile, tile_row, rows, columns, c, c_row, c_column, |$x, _| {
                         let $y = $new;
-                        Self::from_sum($y)
+                        Self::Out::from_sum($y)
                     }),
                     Some($beta) => finish_elements(tile, tile_row, rows, columns, c, c_row, c_column, |$x, old| {
                         let $y = $new;
                         let $old = *old;
-                        Self::from_sum($sum)
+                        Self::Out::from_sum($sum)
                     }),
                 }
             }
@@ -172,7 +175,8 @@ from_sum! {
 
 macro_rules! real_operand {
     ($($t:ty)*) => { $(
-        impl Operand for $t {
+        impl Entry for $t {
+            type Out = Self;
             type Lane = $t;
             type Factor = $t;
             const PARTS: usize = 1;
@@ -204,7 +208,8 @@ real_operand! { f32 f64 }
 
 macro_rules! half_operand {
     ($($t:ty, $kernels:ident, { $($pairs:item)* };)*) => { $(
-        impl Operand for $t {
+        impl Entry for $t {
+            type Out = Self;
             type Lane = f32;
             type Factor = f32;
             const PARTS: usize = 1;
@@ -301,29 +306,16 @@ macro_rules! half_operand {
 half_operand! {
     f16, f16_kernels, {};
     bf16, bf16_kernels, {
-        fn pair_kernels(level: Level) -> Option<PairKernels<f32>> {
-            super::kernel::pair_kernels(level)
-        }
-        unsafe fn pack_pairs(
-            source: *const bf16,
-            across: isize,
-            along: isize,
-            width: usize,
-            padded: usize,
-            k: usize,
-            destination: *mut f32,
-        ) {
-            // SAFETY: forwarded contract; only bits are moved.
-            unsafe {
-                super::pack::pack_pairs(source.cast(), across, along, width, padded, k, destination.cast::<u32>());
-            }
+        fn group_kernels(level: Level, _: [bool; 2]) -> Option<GroupKernels<bf16>> {
+            groups::of_halves(level)
         }
     };
 }
 
 macro_rules! integer_operand {
     ($($t:ty, $lane:ty, $plain:literal;)*) => { $(
-        impl Operand for $t {
+        impl Entry for $t {
+            type Out = Self;
             type Lane = $lane;
             type Factor = $lane;
             const PARTS: usize = 1;
@@ -386,9 +378,82 @@ integer_operand! {
     i32, i32, true; u32, i32, true; i64, i64, true; u64, i64, true;
 }
 
+/// A byte of a product whose sums are `i32`. What tells of complex numbers that they are conjugated tells of bytes that
+/// they are without sign.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Byte(pub(super) u8);
+
+/// The numbers that bytes stand for.
+///
+/// # Safety
+/// As for [`Entry::widen`].
+unsafe fn widen_bytes<const UNSIGNED: bool>(source: *const Byte, stride: isize, len: usize, destination: *mut i32) {
+    for i in 0..len {
+        // SAFETY: forwarded contract.
+        unsafe {
+            let byte = (*source.offset(i as isize * stride)).0;
+            *destination.add(i) = if UNSIGNED { byte as i32 } else { byte as i8 as i32 };
+        }
+    }
+}
+
+impl Entry for Byte {
+    type Out = i32;
+    type Lane = i32;
+    type Factor = i32;
+    const PARTS: usize = 1;
+    const PLAIN: bool = false;
+    const STORED: bool = true;
+    // Wrapping arithmetic is a ring: sums in between may pass through the result.
+    const WIDE_SUMS: bool = false;
+    const ONE: i32 = 1;
+    const ZERO: i32 = 0;
+    fn factor(s: Scalar) -> i32 {
+        s.to_i64() as i32
+    }
+    #[inline(always)]
+    fn factor_lane(f: i32) -> i32 {
+        f
+    }
+    unsafe fn pack(
+        source: *const Byte,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut i32,
+        unsigned: bool,
+    ) {
+        let convert = if unsigned { widen_bytes::<true> } else { widen_bytes::<false> };
+        // SAFETY: forwarded contract.
+        unsafe { pack_converted(source, across, along, width, padded, k, destination, convert) }
+    }
+    fn group_kernels(level: Level, unsigned: [bool; 2]) -> Option<GroupKernels<Byte>> {
+        groups::of_bytes(level, unsigned)
+    }
+    unsafe fn few_rows(product: &Product<Byte>, level: Level) -> bool {
+        // SAFETY: forwarded contract.
+        unsafe { groups::rows_of_bytes(product, level) }
+    }
+    finish_with!(|x, alpha| alpha.wrapping_mul(x), |y, old, beta| y.wrapping_add(beta.wrapping_mul(old)));
+    unsafe fn widen(source: *const Byte, stride: isize, len: usize, destination: *mut i32) {
+        // SAFETY: forwarded contract.
+        unsafe { widen_bytes::<false>(source, stride, len, destination) }
+    }
+    fn axpy(_: Level) -> Option<super::kernel::Axpy<i32, Byte>> {
+        None
+    }
+    fn dot(_: Level) -> Option<super::kernel::Dot<i32, Byte>> {
+        None
+    }
+}
+
 macro_rules! complex_operand {
     ($($t:ty;)*) => { $(
-        impl Operand for Complex<$t> {
+        impl Entry for Complex<$t> {
+            type Out = Self;
             type Lane = $t;
             type Factor = Complex<$t>;
             const PARTS: usize = 2;

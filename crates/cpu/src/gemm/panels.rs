@@ -84,6 +84,7 @@ impl<T: Operand> Panels<T> {
                         b_step: width as isize,
                         c: c.add(start * c_row + (panel - first) * width).cast(),
                         c_row: c_row as isize,
+                        rows: end - start,
                         columns: count,
                         alpha: T::factor_lane(T::ONE),
                         beta: add.then(|| T::factor_lane(T::ONE)),

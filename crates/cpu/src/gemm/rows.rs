@@ -1,7 +1,7 @@
 //! Products of few rows, where memory is the limit: every element of B is read once, in order, and never copied.
 
 use super::multiply::{Product, Shared};
-use super::operand::Operand;
+use super::operand::Entry;
 use super::pack::with_buffer;
 use super::simd::Lane;
 use crate::math::Level;
@@ -15,7 +15,7 @@ const PIECE: usize = 1 << 16;
 ///
 /// # Safety
 /// As for [`Product::run`]; alpha and beta must be what `T::finish` wants.
-pub unsafe fn run<T: Operand>(p: &Product<T>, level: Level) -> bool {
+pub unsafe fn run<T: Entry>(p: &Product<T>, level: Level) -> bool {
     // Rows that repeat one number may be longer than what memory holds.
     if !rows_in_place(p) && check_available((p.m * size_of::<T::Lane>()).saturating_mul(p.k)).is_err() {
         return false;
@@ -113,12 +113,12 @@ pub unsafe fn run<T: Operand>(p: &Product<T>, level: Level) -> bool {
 }
 
 /// Whether [`with_rows`] reads A where it is.
-fn rows_in_place<T: Operand>(p: &Product<T>) -> bool {
+fn rows_in_place<T: Entry>(p: &Product<T>) -> bool {
     T::PLAIN && (p.a_column == 1 || p.k == 1)
 }
 
 /// Calls `f` with A's rows as contiguous lanes, in place where they are that already, and the distance between rows.
-fn with_rows<T: Operand>(p: &Product<T>, f: impl FnOnce(Shared<T::Lane>, isize)) {
+fn with_rows<T: Entry>(p: &Product<T>, f: impl FnOnce(Shared<T::Lane>, isize)) {
     if rows_in_place(p) {
         return f(Shared(p.a.cast_mut().cast()), p.a_row);
     }
@@ -132,7 +132,7 @@ fn with_rows<T: Operand>(p: &Product<T>, f: impl FnOnce(Shared<T::Lane>, isize))
 }
 
 /// Calls `f` with room for `cuts` partial results of `m` by `n`, adds them in order and finishes into C.
-fn finish_cuts<T: Operand>(p: &Product<T>, cuts: usize, f: impl FnOnce(Shared<T::Lane>)) {
+fn finish_cuts<T: Entry>(p: &Product<T>, cuts: usize, f: impl FnOnce(Shared<T::Lane>)) {
     let len = p.m * p.n;
     with_buffer(cuts * len, |sums: *mut T::Lane| {
         f(Shared(sums));

@@ -382,61 +382,72 @@ mod x86 {
         }
     }
 
-    /// Sixteen `f32` sums, whose factors are pairs of `bf16` in the bits of an `f32`.
-    #[derive(Clone, Copy)]
-    pub struct PairsX16(F32x16);
-    // SAFETY: AVX-512 F and BF16 are the caller's promise; all but the product is `F32x16`'s.
-    unsafe impl Vector for PairsX16 {
-        type Lane = f32;
-        const LANES: usize = 16;
-        #[inline(always)]
-        unsafe fn splat(x: f32) -> Self {
-            // SAFETY: forwarded contract.
-            unsafe { Self(F32x16::splat(x)) }
-        }
-        #[inline(always)]
-        unsafe fn load(p: *const f32) -> Self {
-            // SAFETY: forwarded contract.
-            unsafe { Self(F32x16::load(p)) }
-        }
-        #[inline(always)]
-        unsafe fn load_partial(p: *const f32, len: usize) -> Self {
-            // SAFETY: forwarded contract.
-            unsafe { Self(F32x16::load_partial(p, len)) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, p: *mut f32) {
-            // SAFETY: forwarded contract.
-            unsafe { self.0.store(p) }
-        }
-        #[inline(always)]
-        unsafe fn store_partial(self, p: *mut f32, len: usize) {
-            // SAFETY: forwarded contract.
-            unsafe { self.0.store_partial(p, len) }
-        }
-        #[inline(always)]
-        unsafe fn mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: see the impl; the transmutes keep the bits of a register.
-            unsafe {
-                let pairs = |x: __m512| std::mem::transmute::<__m512, __m512bh>(x);
-                Self(F32x16(_mm512_dpbf16_ps(c.0.0, pairs(self.0.0), pairs(b.0.0))))
+    /// Vectors of sums whose factors are groups of narrower numbers, in the bits of a lane.
+    macro_rules! groups {
+        ($($(#[doc = $doc:expr])* $name:ident($inner:ident), |$a:ident, $b:ident, $c:ident| $dot:expr;)*) => { $(
+            $(#[doc = $doc])*
+            #[derive(Clone, Copy)]
+            pub struct $name($inner);
+            // SAFETY: AVX-512 F and the instruction of the product are the caller's promise; the rest is the inner vector's.
+            unsafe impl Vector for $name {
+                type Lane = <$inner as Vector>::Lane;
+                const LANES: usize = $inner::LANES;
+                #[inline(always)]
+                unsafe fn splat(x: Self::Lane) -> Self {
+                    // SAFETY: forwarded contract.
+                    unsafe { Self($inner::splat(x)) }
+                }
+                #[inline(always)]
+                unsafe fn load(p: *const Self::Lane) -> Self {
+                    // SAFETY: forwarded contract.
+                    unsafe { Self($inner::load(p)) }
+                }
+                #[inline(always)]
+                unsafe fn load_partial(p: *const Self::Lane, len: usize) -> Self {
+                    // SAFETY: forwarded contract.
+                    unsafe { Self($inner::load_partial(p, len)) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, p: *mut Self::Lane) {
+                    // SAFETY: forwarded contract.
+                    unsafe { self.0.store(p) }
+                }
+                #[inline(always)]
+                unsafe fn store_partial(self, p: *mut Self::Lane, len: usize) {
+                    // SAFETY: forwarded contract.
+                    unsafe { self.0.store_partial(p, len) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+                    let ($a, $b, $c) = (self.0.0, b.0.0, c.0.0);
+                    // SAFETY: see the impl; transmutes keep the bits of a register.
+                    unsafe { Self($inner($dot)) }
+                }
+                #[inline(always)]
+                unsafe fn mul(self, b: Self) -> Self {
+                    // SAFETY: forwarded contract.
+                    unsafe { Self(self.0.mul(b.0)) }
+                }
+                #[inline(always)]
+                unsafe fn add(self, b: Self) -> Self {
+                    // SAFETY: forwarded contract.
+                    unsafe { Self(self.0.add(b.0)) }
+                }
+                #[inline(always)]
+                unsafe fn mul_add_sums(self, b: Self, c: Self) -> Self {
+                    // SAFETY: forwarded contract.
+                    unsafe { Self(self.0.mul_add(b.0, c.0)) }
+                }
             }
-        }
-        #[inline(always)]
-        unsafe fn mul(self, b: Self) -> Self {
-            // SAFETY: forwarded contract.
-            unsafe { Self(self.0.mul(b.0)) }
-        }
-        #[inline(always)]
-        unsafe fn add(self, b: Self) -> Self {
-            // SAFETY: forwarded contract.
-            unsafe { Self(self.0.add(b.0)) }
-        }
-        #[inline(always)]
-        unsafe fn mul_add_sums(self, b: Self, c: Self) -> Self {
-            // SAFETY: forwarded contract.
-            unsafe { Self(self.0.mul_add(b.0, c.0)) }
-        }
+        )* };
+    }
+    groups! {
+        /// Sixteen `f32` sums, whose factors are pairs of `bf16` in the bits of an `f32`.
+        PairsX16(F32x16), |a, b, c| {
+            _mm512_dpbf16_ps(c, std::mem::transmute::<__m512, __m512bh>(a), std::mem::transmute::<__m512, __m512bh>(b))
+        };
+        /// Sixteen `i32` sums, whose factors are four bytes each: the first factor's without sign, the second's with one.
+        QuadsX16(I32x16), |a, b, c| _mm512_dpbusd_epi32(c, a, b);
     }
 
     // SAFETY: AVX-512 F is the caller's promise.

@@ -2,7 +2,7 @@
 
 use super::kernel::{HalfKernels, Sums, bf16_kernels, f16_kernels, widening_bf16_kernels};
 use super::multiply::Product;
-use super::operand::Operand;
+use super::operand::{Byte, Operand};
 use super::{Matrix, MatrixMut, Sizes, batched_gemm, gemm_at_offsets};
 use crate::math::{Level, level};
 use flambeau_base::dtype::{bf16, f16};
@@ -159,6 +159,100 @@ fn integer() {
     check_type::<u32>();
     check_type::<i64>();
     check_type::<u64>();
+}
+
+/// Bytes with and without signs, of every layout, at every instruction set.
+fn check_bytes(level: Level, sizes: Sizes, kinds: (usize, usize, usize), unsigned: [bool; 2]) {
+    let Sizes { m, n, k } = sizes;
+    let (a_row, a_column, a_start, a_len) = layout(kinds.0, m, k);
+    let (b_row, b_column, b_start, b_len) = layout(kinds.1, k, n);
+    let (c_row, c_column, c_start, c_len) = layout(kinds.2, m, n);
+    // The extremes are among them.
+    let bytes = |seed: usize, len: usize| -> Vec<u8> {
+        let byte = |i: usize| ((seed + i) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        (0..len).map(|i| if i % 5 == 0 { 0x80 } else { byte(i) as u8 }).collect()
+    };
+    let (a, b) = (bytes(0, a_len), bytes(77, b_len));
+    let mut c = vec![-1i32; c_len];
+    let at = |start: usize, i: usize, row: isize, j: usize, column: isize| {
+        (start as isize + i as isize * row + j as isize * column) as usize
+    };
+    // SAFETY: the vectors have the layouts' lengths; the instruction set is the machine's.
+    unsafe {
+        Product::<Byte> {
+            m,
+            n,
+            k,
+            alpha: 1,
+            a: a.as_ptr().add(a_start).cast(),
+            a_row,
+            a_column,
+            conj_a: unsigned[0],
+            b: b.as_ptr().add(b_start).cast(),
+            b_row,
+            b_column,
+            conj_b: unsigned[1],
+            beta: None,
+            c: c.as_mut_ptr().add(c_start),
+            c_row,
+            c_column,
+        }
+        .run(level);
+    }
+    let number = |byte: u8, unsigned: bool| if unsigned { byte as i32 } else { byte as i8 as i32 };
+    for i in 0..m {
+        for j in 0..n {
+            let product = |l: usize| {
+                number(a[at(a_start, i, a_row, l, a_column)], unsigned[0])
+                    * number(b[at(b_start, l, b_row, j, b_column)], unsigned[1])
+            };
+            let expected: i32 = (0..k).map(product).sum();
+            let got = c[at(c_start, i, c_row, j, c_column)];
+            assert_eq!(got, expected, "{level:?} {sizes:?} {kinds:?} {unsigned:?}: [{i}, {j}]");
+        }
+    }
+}
+
+fn check_all_bytes() {
+    for level in Level::available() {
+        for (which, (m, n, k)) in
+            [(1, 1, 1), (3, 5, 7), (1, 40, 133), (40, 1, 133), (13, 35, 131), (33, 65, 1100), (64, 64, 64), (50, 7, 0)]
+                .into_iter()
+                .enumerate()
+        {
+            for kinds in 0..64 {
+                if m * n * k > 5000 && (kinds + which) % 5 != 0 {
+                    continue;
+                }
+                let unsigned = [kinds % 3 == 1, kinds % 5 == 2];
+                check_bytes(level, Sizes { m, n, k }, (kinds % 4, kinds / 4 % 4, kinds / 16), unsigned);
+            }
+        }
+    }
+    check_bytes(level(), Sizes { m: 700, n: 300, k: 1500 }, (0, 0, 0), [false, false]);
+}
+
+#[test]
+fn bytes() {
+    check_all_bytes();
+}
+
+/// The kernels for tiles, which hardly any machine that tests has.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn tiles() {
+    if level() < Level::Avx512 {
+        return;
+    }
+    let emulated = super::tiles::emulator::with_tiles(|| {
+        check_all_bytes();
+        check_type::<bf16>();
+        for kinds in [(0, 0, 0), (0, 1, 0), (1, 0, 1)] {
+            check::<bf16>(level(), Sizes { m: 100, n: 70, k: 1300 }, kinds, 1.0, 1.0, (false, false));
+        }
+    });
+    let has_tiles = std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 1 == 1;
+    assert!(has_tiles || emulated > 100_000, "{emulated} instructions emulated");
 }
 
 /// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products.

@@ -122,6 +122,50 @@ op! {
     fn mm(&self, mat2: &Tensor) -> Tensor [self, mat2];
 }
 
+fn int_mm_plan(a: &Tensor, b: &Tensor) -> Result<TensorSpec> {
+    const OP: &str = "int_mm_out_cpu";
+    ensure!(a.dim() == 2, "{OP}: Expected self to be of dimension 2 but got {}", a.dim());
+    ensure!(b.dim() == 2, "{OP}: Expected mat2 to be of dimension 2 but got {}", b.dim());
+    ensure!(
+        a.sizes()[1] == b.sizes()[0],
+        "{OP}: self.size(1) needs to match mat2.size(0) but got {} and {}",
+        a.sizes()[1],
+        b.sizes()[0]
+    );
+    ensure!(
+        matches!(a.dtype(), DType::I8 | DType::U8),
+        "{OP}: Expected self dtype to be int8 or uint8 but got {}",
+        a.dtype().cpp_name()
+    );
+    ensure!(
+        b.dtype() == DType::I8,
+        "{OP}: Expected mat2 dtype to be of type int8 but got {}",
+        b.dtype().cpp_name()
+    );
+    Ok(TensorSpec::like(Dims::from_slice(&[a.sizes()[0], b.sizes()[1]]), a).dtype(DType::I32))
+}
+fn int_mm_run(a: &Tensor, b: &Tensor, outs: &[Tensor]) -> Result<()> {
+    let out = &outs[0];
+    let size = |t: &Tensor, dim: usize| t.sizes()[dim] as usize;
+    let sizes = Sizes { m: size(a, 0), k: size(a, 1), n: size(b, 1) };
+    let _locks = LockSet::new([(a.storage(), false), (b.storage(), false), (out.storage(), true)])?;
+    let unsigned = [a.dtype() == DType::U8, false];
+    // SAFETY: sizes and dtypes were checked against each other; the storages are locked and apart.
+    unsafe { flambeau_cpu::gemm::byte_gemm(sizes, matrix(a), matrix(b), unsigned, matrix_mut(out).cast()) };
+    Ok(())
+}
+
+op! {
+    /// The product of two matrices of bytes, (n, k), with or without signs, and (k, m) with signs, as `int32`; sums wrap.
+    int_mm: "_int_mm(Tensor self, Tensor mat2) -> Tensor",
+        Out OUT: "_int_mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)";
+    Body::Structured { plan: plan!(int_mm_plan; a, b), run: run!(int_mm_run; a, b) };
+    samples: |m| match m.dtype { DType::I8 | DType::U8 => [[2, 3, 4], [1, 0, 2], [17, 9, 5], [40, 70, 33]].into_iter().map(|[n, k, c]| {
+        sample![m.any(&[n, k]), m.uniform_of(DType::I8, &[k, c], -128.0, 128.0)]
+    }).collect(), _ => vec![] };
+    out_rule: OutRule::EXACT;
+}
+
 fn bmm_plan(a: &Tensor, b: &Tensor) -> Result<TensorSpec> {
     ensure!(a.dim() == 3, "batch1 must be a 3D tensor");
     ensure!(b.dim() == 3, "batch2 must be a 3D tensor");
@@ -627,6 +671,7 @@ pub static OPS: &[&[&Op]] = &[
     dot::ALL,
     ger::ALL,
     inner::ALL,
+    int_mm::ALL,
     linear::ALL,
     matmul::ALL,
     mm::ALL,

@@ -1,0 +1,467 @@
+//! Products whose lanes hold several steps of the inner dimension: pairs of `bf16`, four bytes. The processor multiplies and
+//! adds up a lane at once, in vectors or in tiles (see `tiles.rs`).
+
+use super::kernel::Kernel;
+use super::multiply::Product;
+use super::operand::{Byte, Entry};
+use super::pack::pack;
+#[cfg(target_arch = "x86_64")]
+use super::tiles;
+use crate::math::Level;
+use flambeau_base::dtype::bf16;
+#[cfg(target_arch = "x86_64")]
+use flambeau_base::parallel::parallel_for;
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
+
+/// Packs neighbouring rows of A or columns of B, as [`Entry::pack`] does, with several steps in a lane.
+pub type Pack<T> = unsafe fn(*const T, isize, isize, usize, usize, usize, *mut <T as Entry>::Lane);
+
+/// The kernels for groups of steps, and how operands are packed for them.
+pub struct GroupKernels<T: Entry> {
+    /// Steps in a lane.
+    pub steps: usize,
+    /// Packed steps come in multiples of this; the last are zero.
+    pub unit: usize,
+    /// Rows of a panel of B before its first: what sums begin with.
+    pub head: usize,
+    /// Whether the kernels compute in tiles: rows of A then lie one after the other, padded to whole tiles.
+    pub tiles: bool,
+    /// Packs rows of A.
+    pub pack_a: Pack<T>,
+    /// Packs columns of B.
+    pub pack_b: Pack<T>,
+    /// To sums, by rows and vectors.
+    pub multiply: &'static [[Kernel<T::Lane>; 2]],
+    /// To rounded results in `c`, of whole vectors, without the old value.
+    pub rounded: Option<&'static [[Kernel<T::Lane>; 2]]>,
+}
+impl<T: Entry> Clone for GroupKernels<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Entry> Copy for GroupKernels<T> {}
+
+impl<T: Entry> GroupKernels<T> {
+    /// How many lanes a row of `steps` steps takes.
+    pub fn packed_steps(&self, steps: usize) -> usize {
+        steps.div_ceil(self.steps).next_multiple_of(self.unit)
+    }
+}
+
+/// A table of kernels by rows and vectors.
+#[cfg(target_arch = "x86_64")]
+macro_rules! rows {
+    ($module:ident::$kernel:ident: $($r:literal)*) => { &[$([$module::$kernel::<$r, 1>, $module::$kernel::<$r, 2>]),*] };
+}
+
+/// The kernels for `bf16`, where they are faster than widening.
+pub fn of_halves(level: Level) -> Option<GroupKernels<bf16>> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(kernels) = tiles::of_halves(level) {
+            return Some(kernels);
+        }
+        if pairs_are_fast(level) {
+            return Some(GroupKernels {
+                steps: 2,
+                unit: 1,
+                head: 0,
+                tiles: false,
+                pack_a: pack_halves,
+                pack_b: pack_halves,
+                multiply: rows!(pairs::multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
+                rounded: Some(rows!(pairs::rounded: 1 2 3 4 5 6 7 8 9 10 11 12)),
+            });
+        }
+    }
+    let _ = level;
+    None
+}
+
+/// The kernels for bytes, of which A's or B's may be without sign, where the processor has them.
+pub fn of_bytes(level: Level, unsigned: [bool; 2]) -> Option<GroupKernels<Byte>> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(kernels) = tiles::of_bytes(level, unsigned) {
+            return Some(kernels);
+        }
+        if !unsigned[1] && quads_are_there(level) {
+            return Some(GroupKernels {
+                steps: 4,
+                unit: 1,
+                head: 1,
+                tiles: false,
+                pack_a: if unsigned[0] { pack_bytes } else { quads::pack_signed },
+                pack_b: if unsigned[0] { quads::pack_without_start } else { quads::pack_with_start },
+                multiply: rows!(quads::multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
+                rounded: None,
+            });
+        }
+    }
+    let _ = (level, unsigned);
+    None
+}
+
+/// Kernels for pairs of `bf16`.
+#[cfg(target_arch = "x86_64")]
+pub mod pairs {
+    use super::super::kernel::{Block, Sums, multiply as multiply_block, narrow as narrow_sums, sums};
+    use super::super::simd::{PairsX16, StoreAs, Vector};
+    use super::bf16;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    pub unsafe fn multiply<const R: usize, const N: usize>(t: &Block<f32>) {
+        // SAFETY: forwarded contract.
+        unsafe { multiply_block::<PairsX16, R, N, false>(t, [PairsX16::splat(0.0); N]) }
+    }
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    pub unsafe fn rounded<const R: usize, const N: usize>(t: &Block<f32>) {
+        // SAFETY: forwarded contract; `c` holds `bf16`.
+        unsafe {
+            let sums = sums::<PairsX16, R, N, false>(t, [PairsX16::splat(0.0); N]);
+            let (alpha, c) = (PairsX16::splat(t.alpha), t.c.cast::<bf16>());
+            for (r, sum) in sums.iter().enumerate() {
+                for (j, &sum) in sum.iter().enumerate() {
+                    alpha.mul(sum).store_as(c.offset(r as isize * t.c_row).add(j * PairsX16::LANES));
+                }
+            }
+        }
+    }
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    pub unsafe fn narrow(t: &Sums<bf16>) {
+        // SAFETY: forwarded contract.
+        unsafe { narrow_sums::<PairsX16, bf16>(t) }
+    }
+}
+
+/// Kernels for four bytes in a lane. The processor multiplies bytes without sign by bytes with one: bytes of A that have a
+/// sign are taken plus 128, and sums begin with -128 times the column's sum.
+#[cfg(target_arch = "x86_64")]
+mod quads {
+    use super::super::kernel::{Block, multiply as multiply_block};
+    use super::super::simd::{QuadsX16, Vector};
+    use super::{Byte, pack_bytes};
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    pub unsafe fn multiply<const R: usize, const N: usize>(t: &Block<i32>) {
+        // SAFETY: forwarded contract; a panel's first row is what its sums begin with.
+        unsafe {
+            let start = std::array::from_fn(|j| QuadsX16::load(t.b.add(j * QuadsX16::LANES)));
+            multiply_block::<QuadsX16, R, N, false>(&Block { b: t.b.offset(t.b_step), ..*t }, start);
+        }
+    }
+
+    /// [`pack_bytes`] of signed bytes plus 128.
+    pub unsafe fn pack_signed(
+        source: *const Byte,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut i32,
+    ) {
+        // SAFETY: forwarded contract.
+        unsafe {
+            pack_bytes(source, across, along, width, padded, k, destination);
+            for lane in std::slice::from_raw_parts_mut(destination, k.div_ceil(4) * padded) {
+                *lane ^= 0x8080_8080_u32 as i32;
+            }
+        }
+    }
+
+    /// [`pack_bytes`] after a row of zeros.
+    pub unsafe fn pack_without_start(
+        source: *const Byte,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut i32,
+    ) {
+        // SAFETY: forwarded contract.
+        unsafe {
+            std::ptr::write_bytes(destination, 0, padded);
+            pack_bytes(source, across, along, width, padded, k, destination.add(padded));
+        }
+    }
+
+    /// [`pack_bytes`] after a row of -128 times each column's sum; `padded` is a multiple of 16.
+    pub unsafe fn pack_with_start(
+        source: *const Byte,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut i32,
+    ) {
+        // SAFETY: forwarded contract; the kernels that this packs for have the instructions.
+        unsafe {
+            pack_bytes(source, across, along, width, padded, k, destination.add(padded));
+            start(destination, padded, k.div_ceil(4));
+        }
+    }
+
+    /// The sum of products of `k` bytes, the first with or without sign, the second with one.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    pub unsafe fn dot(a: *const u8, b: *const u8, k: usize, unsigned: bool) -> i32 {
+        let flip = _mm512_set1_epi8(if unsigned { 0 } else { i8::MIN });
+        // Two sums of each, so that one does not wait for the other.
+        let (mut sums, mut extra) = ([_mm512_setzero_si512(); 2], [_mm512_setzero_si512(); 2]);
+        for (i, first) in (0..k).step_by(64).enumerate() {
+            let mask = u64::MAX >> (64 - (k - first).min(64));
+            // SAFETY: up to 64 of the caller's bytes; those masked off are not read.
+            let (x, y) = unsafe {
+                (_mm512_maskz_loadu_epi8(mask, a.add(first).cast()), _mm512_maskz_loadu_epi8(mask, b.add(first).cast()))
+            };
+            sums[i % 2] = _mm512_dpbusd_epi32(sums[i % 2], _mm512_xor_si512(x, flip), y);
+            extra[i % 2] = _mm512_dpbusd_epi32(extra[i % 2], flip, y);
+        }
+        let sum = _mm512_add_epi32(sums[0], sums[1]);
+        _mm512_reduce_add_epi32(_mm512_sub_epi32(sum, _mm512_add_epi32(extra[0], extra[1])))
+    }
+
+    /// The row before a panel of `rows` rows.
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    unsafe fn start(panel: *mut i32, padded: usize, rows: usize) {
+        let ones = _mm512_set1_epi8(1);
+        for first in (0..padded).step_by(16) {
+            let mut sum = _mm512_setzero_si512();
+            for i in 1..=rows {
+                // SAFETY: sixteen lanes of a row of the caller's panel.
+                let bytes = unsafe { _mm512_loadu_si512(panel.add(i * padded + first).cast()) };
+                sum = _mm512_dpbusd_epi32(sum, ones, bytes);
+            }
+            let start = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32::<7>(sum));
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(panel.add(first).cast(), start) };
+        }
+    }
+}
+
+/// A product of one to four rows by columns that lie in order, all in place: every byte of B is read once. Says whether it
+/// did that.
+///
+/// # Safety
+/// As for [`Product::run`].
+pub unsafe fn rows_of_bytes(p: &Product<Byte>, level: Level) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if p.m <= 4 && p.a_column == 1 && p.b_row == 1 && !p.conj_b && p.beta.is_none() && quads_are_there(level) {
+        let grain = (1_usize << 16).div_ceil(p.k);
+        parallel_for(p.n, grain, &|columns| {
+            for j in columns {
+                for i in 0..p.m as isize {
+                    // SAFETY: a row of A and a column of B; each piece writes its own columns of C.
+                    unsafe {
+                        let (a, b) = (p.a.offset(i * p.a_row), p.b.offset(j as isize * p.b_column));
+                        let sum = quads::dot(a.cast(), b.cast(), p.k, p.conj_a);
+                        *p.c.offset(i * p.c_row + j as isize * p.c_column) = p.alpha.wrapping_mul(sum);
+                    }
+                }
+            }
+        });
+        return true;
+    }
+    let _ = (p, level);
+    false
+}
+
+/// Whether the processor multiplies four bytes at once.
+#[cfg(target_arch = "x86_64")]
+fn quads_are_there(level: Level) -> bool {
+    static THERE: OnceLock<bool> = OnceLock::new();
+    level == Level::Avx512 && *THERE.get_or_init(|| is_x86_feature_detected!("avx512vnni"))
+}
+
+/// Whether pairs of `bf16` are multiplied faster than widened numbers: AMD's processors do twice the multiply-adds a cycle
+/// that way (measured on Zen 4 and 5), Intel's half (measured on Emerald Rapids).
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn pairs_are_fast(level: Level) -> bool {
+    static FAST: OnceLock<bool> = OnceLock::new();
+    level == Level::Avx512 && *FAST.get_or_init(|| is_x86_feature_detected!("avx512bf16") && is_amd())
+}
+
+/// Whether the processor says it is AMD's.
+#[cfg(target_arch = "x86_64")]
+fn is_amd() -> bool {
+    let id = std::arch::x86_64::__cpuid(0);
+    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
+}
+
+/// [`pack_pairs`] as a [`Pack`].
+///
+/// # Safety
+/// As for [`pack_pairs`].
+pub(super) unsafe fn pack_halves(
+    source: *const bf16,
+    across: isize,
+    along: isize,
+    width: usize,
+    padded: usize,
+    k: usize,
+    destination: *mut f32,
+) {
+    // SAFETY: forwarded contract; only bits are moved.
+    unsafe { pack_pairs(source.cast(), across, along, width, padded, k, destination.cast()) }
+}
+
+/// Packs four steps in a lane: byte `b` of `destination[i * padded + w]` holds step `4 * i + b` of line `w`; a step beyond
+/// `k` is zero.
+///
+/// # Safety
+/// As for [`pack`], with `k.div_ceil(4) * padded` values at the destination; `width` is at most 64.
+pub(super) unsafe fn pack_bytes(
+    source: *const Byte,
+    across: isize,
+    along: isize,
+    width: usize,
+    padded: usize,
+    k: usize,
+    destination: *mut i32,
+) {
+    let source: *const u8 = source.cast();
+    let at = |w: usize, i: usize| source.wrapping_offset(w as isize * across + i as isize * along);
+    let whole = k / 4;
+    // SAFETY: all indices are inside `width` by `k` of the source and the destination's rows.
+    unsafe {
+        if along == 1 && across % 4 == 0 {
+            pack::<[u8; 4]>(source.cast(), across / 4, 1, width, padded, whole, destination.cast());
+        } else if across == 1 {
+            for i in 0..whole {
+                let lines = std::array::from_fn(|b| at(0, 4 * i + b));
+                zip_four(lines, width, destination.add(i * padded));
+            }
+        } else {
+            for i in 0..whole {
+                for w in 0..width {
+                    let quad = std::array::from_fn(|b| *at(w, 4 * i + b));
+                    *destination.add(i * padded + w) = i32::from_le_bytes(quad);
+                }
+            }
+        }
+        if !k.is_multiple_of(4) {
+            for w in 0..width {
+                let quad = std::array::from_fn(|b| if 4 * whole + b < k { *at(w, 4 * whole + b) } else { 0 });
+                *destination.add(whole * padded + w) = i32::from_le_bytes(quad);
+            }
+        }
+        for i in 0..k.div_ceil(4) {
+            std::ptr::write_bytes(destination.add(i * padded + width), 0, padded - width);
+        }
+    }
+}
+
+/// Joins four lines of `width` bytes. The lines after them, the next panel's, are asked for, as in [`zip`].
+#[inline(always)]
+unsafe fn zip_four(lines: [*const u8; 4], width: usize, to: *mut i32) {
+    let mut w = 0;
+    // SAFETY: the caller's lines; SSE2 is part of x86-64; prefetches never fault.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::*;
+            for line in lines {
+                _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(width).cast());
+            }
+            while w + 16 <= width {
+                let [a, b, c, d] = lines.map(|line| _mm_loadu_si128(line.add(w).cast()));
+                let (low, high) = (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b));
+                let (next_low, next_high) = (_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d));
+                let quads = [
+                    _mm_unpacklo_epi16(low, next_low),
+                    _mm_unpackhi_epi16(low, next_low),
+                    _mm_unpacklo_epi16(high, next_high),
+                    _mm_unpackhi_epi16(high, next_high),
+                ];
+                for (i, quads) in quads.into_iter().enumerate() {
+                    _mm_storeu_si128(to.add(w + 4 * i).cast(), quads);
+                }
+                w += 16;
+            }
+        }
+        while w < width {
+            *to.add(w) = i32::from_le_bytes(lines.map(|line| *line.add(w)));
+            w += 1;
+        }
+    }
+}
+
+/// Packs pairs of steps: `destination[i * padded + w]` holds steps `2 * i` (low half) and `2 * i + 1` of line `w`; a
+/// step beyond `k` is zero.
+///
+/// # Safety
+/// As for [`pack`](super::pack::pack), with `k.div_ceil(2) * padded` values at the destination.
+unsafe fn pack_pairs(
+    source: *const u16,
+    across: isize,
+    along: isize,
+    width: usize,
+    padded: usize,
+    k: usize,
+    destination: *mut u32,
+) {
+    let at = |w: usize, i: usize| source.wrapping_offset(w as isize * across + i as isize * along);
+    // SAFETY: all indices are inside `width` by `k` of the source and the destination's rows.
+    unsafe {
+        if along == 1 && across % 2 == 0 && source.cast::<u32>().is_aligned() {
+            // Pairs lie ready; only the last step of an odd count does not.
+            pack(source.cast::<u32>(), across / 2, 1, width, padded, k / 2, destination);
+        } else {
+            for i in 0..k / 2 {
+                let to = destination.add(i * padded);
+                if across == 1 {
+                    zip((at(0, 2 * i), at(0, 2 * i + 1)), width, to);
+                } else {
+                    for w in 0..width {
+                        *to.add(w) = *at(w, 2 * i) as u32 | (*at(w, 2 * i + 1) as u32) << 16;
+                    }
+                }
+                std::ptr::write_bytes(to.add(width), 0, padded - width);
+            }
+        }
+        if k % 2 == 1 {
+            let to = destination.add(k / 2 * padded);
+            for w in 0..width {
+                *to.add(w) = *at(w, k - 1) as u32;
+            }
+            std::ptr::write_bytes(to.add(width), 0, padded - width);
+        }
+    }
+}
+
+/// Joins two lines of `width` halves of pairs. The lines after them, the next panel's, are asked for: those of a panel are
+/// far apart, so that no prefetcher of the machine's sees them coming.
+#[inline(always)]
+unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32) {
+    // SAFETY: the caller's lines; only processors with these instructions multiply pairs.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if width.is_multiple_of(16) {
+            use std::arch::x86_64::*;
+            #[target_feature(enable = "avx512f")]
+            unsafe fn zip_vectors(low: *const u16, high: *const u16, width: usize, to: *mut u32) {
+                // SAFETY: the caller's lines; prefetches never fault.
+                unsafe {
+                    for next in [low, high] {
+                        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(width).cast());
+                    }
+                    for w in (0..width).step_by(16) {
+                        let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(low.add(w).cast()));
+                        let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(high.add(w).cast()));
+                        let pairs = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+                        _mm512_storeu_si512(to.add(w).cast(), pairs);
+                    }
+                }
+            }
+            return zip_vectors(low, high, width, to);
+        }
+        for w in 0..width {
+            *to.add(w) = *low.add(w) as u32 | (*high.add(w) as u32) << 16;
+        }
+    }
+}
