@@ -76,7 +76,7 @@ mod amx {
 
     /// Loads tile `T`: sixteen rows of 64 bytes, `stride` bytes apart.
     #[inline(always)]
-    unsafe fn load<const T: u8>(from: *const u8, stride: usize) {
+    unsafe fn load<const T: u8>(from: *const u8, stride: isize) {
         // SAFETY: the caller has configured tiles, and the rows are there.
         unsafe {
             asm!("tileloadd tmm{}, [{} + {}*1]", const T, in(reg) from, in(reg) stride,
@@ -86,7 +86,7 @@ mod amx {
 
     /// Stores tile `T`: sixteen rows of 64 bytes, `stride` bytes apart.
     #[inline(always)]
-    unsafe fn store<const T: u8>(to: *mut u8, stride: usize) {
+    unsafe fn store<const T: u8>(to: *mut u8, stride: isize) {
         // SAFETY: the caller has configured tiles, and there is room for the rows.
         unsafe {
             asm!("tilestored [{} + {}*1], tmm{}", in(reg) to, in(reg) stride, const T, options(nostack, preserves_flags))
@@ -141,12 +141,11 @@ mod amx {
         let one = D::Lane::ONE;
         // Tiles go straight to C where it has room for all of them and nothing else is to be done.
         let direct = t.rows == R * SIDE && t.columns == N * SIDE && t.alpha == one && t.beta.is_none_or(|b| b == one);
-        let (c, c_row) = if direct { (t.c, t.c_row as usize) } else { (buffer.as_mut_ptr().cast(), ROW) };
-        let c_stride = c_row * size_of::<D::Lane>();
-        let (a_stride, b_stride) = (t.a_row as usize * 4, t.b_step as usize * 4);
+        let (c, c_row) = if direct { (t.c, t.c_row) } else { (buffer.as_mut_ptr().cast(), ROW as isize) };
+        let (c_stride, a_stride, b_stride) = (4 * c_row, 4 * t.a_row, 4 * t.b_step);
         // SAFETY: the caller's block; the buffer has room for four tiles.
         unsafe {
-            let below = c.add(if R == 2 { SIDE * c_row } else { 0 });
+            let below = c.offset(if R == 2 { SIDE as isize * c_row } else { 0 });
             if direct && t.beta.is_some() {
                 load::<0>(c.cast(), c_stride);
                 if N == 2 {
@@ -174,14 +173,14 @@ mod amx {
                     D::dot::<1, 4, 7>();
                 }
                 if R == 2 {
-                    load::<5>(a.add(SIDE * a_stride), a_stride);
+                    load::<5>(a.offset(SIDE as isize * a_stride), a_stride);
                     D::dot::<2, 5, 6>();
                     if N == 2 {
                         D::dot::<3, 5, 7>();
                     }
                 }
                 a = a.wrapping_add(64);
-                b = b.wrapping_add(SIDE * b_stride);
+                b = b.wrapping_offset(SIDE as isize * b_stride);
             }
             store::<0>(c.cast(), c_stride);
             if N == 2 {
