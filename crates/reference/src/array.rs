@@ -1,6 +1,6 @@
 //! Tensors as plain lists of numbers with sizes.
 
-use flambeau::{Complex64, DType, Device, Op, OwnedValue, Result, Tensor, Value, dims};
+use flambeau::{Complex64, DType, Device, Op, Outputs, OwnedValue, Result, Tensor, Value, dims};
 
 /// Numbers in row-major order.
 pub(crate) struct Array<T> {
@@ -11,7 +11,7 @@ pub(crate) struct Array<T> {
 impl<T: flambeau::Element> Array<T> {
     /// The elements of a tensor, converted.
     pub fn read(t: &Tensor) -> Result<Array<T>> {
-        Ok(Array { sizes: t.sizes().iter().map(|s| *s as usize).collect(), data: t.to_vec()? })
+        Ok(Array { sizes: sizes_of(t), data: t.to_vec()? })
     }
 
     /// The same broadcast to `sizes`.
@@ -55,8 +55,8 @@ impl Kind {
     }
 }
 
-/// The results' sizes and dtypes, as the operator's shape rule has them: tensors on Meta.
-pub(crate) fn outline(op: &'static Op, args: &[Value<'_>]) -> Result<Vec<Tensor>> {
+/// What the operator gives for its arguments on Meta. Checks them, too.
+fn on_meta(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
     let meta = |t: &Tensor| Tensor::empty_strided(t.sizes(), t.strides(), (t.dtype(), Device::META));
     let mut moved = Vec::new();
     for a in args {
@@ -70,7 +70,25 @@ pub(crate) fn outline(op: &'static Op, args: &[Value<'_>]) -> Result<Vec<Tensor>
         });
     }
     let borrowed: Vec<Value<'_>> = moved.iter().map(OwnedValue::borrow).collect();
-    op.redispatch(flambeau::KeySet::of(flambeau::Key::META), &borrowed)?.list()
+    op.redispatch(flambeau::KeySet::of(flambeau::Key::META), &borrowed)
+}
+
+/// The results' sizes and dtypes, as the operator's shape rule has them: tensors on Meta.
+pub(crate) fn outline(op: &'static Op, args: &[Value<'_>]) -> Result<Vec<Tensor>> {
+    on_meta(op, args)?.list()
+}
+
+/// The same of an operator that gives only the results it is asked for.
+pub(crate) fn outlines(op: &'static Op, args: &[Value<'_>]) -> Result<Vec<Option<Tensor>>> {
+    Ok(match on_meta(op, args)? {
+        Outputs::Many(all) => all,
+        other => other.list()?.into_iter().map(Some).collect(),
+    })
+}
+
+/// The sizes of a tensor.
+pub(crate) fn sizes_of(t: &Tensor) -> Vec<usize> {
+    t.sizes().iter().map(|n| *n as usize).collect()
 }
 
 /// A tensor like `outline` with these elements.

@@ -1,7 +1,7 @@
 //! Elements picked and placed by index, and rearranged.
 
 use crate::Kernel;
-use crate::array::{Arithmetic, Array, Kind, by_kind, indices, outline, place, wrap, write};
+use crate::array::{Arithmetic, Array, Kind, by_kind, indices, outline, place, sizes_of, wrap, write};
 use flambeau::value::take;
 use flambeau::{DType, Element, Error, MemoryFormat, Op, Outputs, Result, Scalar, Tensor, Value};
 
@@ -35,16 +35,13 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("isin.Tensor_Tensor", isin),
 ];
 
-fn check(at: i64, dim: usize, size: usize) -> Result<usize> {
+/// A place along a dim counted from the front.
+pub(crate) fn check(at: i64, dim: usize, size: usize) -> Result<usize> {
     let wrapped = if at < 0 { at + size as i64 } else { at };
     if (0..size as i64).contains(&wrapped) {
         return Ok(wrapped as usize);
     }
     Err(Error::index(format!("index {at} is out of bounds for dimension {dim} with size {size}")))
-}
-
-fn sizes_of(t: &Tensor) -> Vec<usize> {
-    t.sizes().iter().map(|n| *n as usize).collect()
 }
 
 /// Every element of the result is the input's at the same index but for `dim`, where `which` says it.
@@ -125,7 +122,7 @@ fn put(op: &'static Op, args: &[Value<'_>], by_slice: bool, combine: Combine, fa
 }
 
 /// What an in-place kernel gives: its tensor with these elements.
-fn overwrite<T: Element>(x: &Tensor, data: &[T]) -> Result<Outputs> {
+pub(crate) fn overwrite<T: Element>(x: &Tensor, data: &[T]) -> Result<Outputs> {
     x.copy_(&Tensor::from_slice_of(data, x.sizes())?).map(Outputs::from)
 }
 

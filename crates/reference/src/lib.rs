@@ -13,13 +13,16 @@
 //! ```
 
 mod array;
+mod counting;
 mod functions;
+mod grids;
 mod host;
 mod indexing;
 mod linear;
 mod lines;
 mod norms;
 mod padding;
+mod placing;
 mod pointwise;
 mod reduce;
 mod windows;
@@ -31,18 +34,24 @@ use std::sync::OnceLock;
 /// A kernel as it is written here: the operator and its arguments in, the results in host memory out.
 type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
 
+/// The kernels of each file.
+const FAMILIES: &[&[(&str, Kernel)]] = &[
+    counting::KERNELS,
+    grids::KERNELS,
+    indexing::KERNELS,
+    linear::KERNELS,
+    lines::KERNELS,
+    norms::KERNELS,
+    padding::KERNELS,
+    placing::KERNELS,
+    reduce::KERNELS,
+    windows::KERNELS,
+];
+
 /// Every kernel by the operator's full name.
 fn kernels() -> impl Iterator<Item = (&'static str, Kernel)> {
-    let families: [&'static [(&'static str, Kernel)]; 7] = [
-        indexing::KERNELS,
-        linear::KERNELS,
-        lines::KERNELS,
-        norms::KERNELS,
-        padding::KERNELS,
-        reduce::KERNELS,
-        windows::KERNELS,
-    ];
-    families.into_iter().flatten().copied().chain(pointwise::names().map(|name| (name, pointwise::kernel as Kernel)))
+    let plain = FAMILIES.iter().copied().flatten().copied();
+    plain.chain(pointwise::names().map(|name| (name, pointwise::kernel as Kernel)))
 }
 
 /// The device; registered at the first call, for the life of the process.

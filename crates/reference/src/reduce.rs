@@ -65,7 +65,7 @@ fn groups(x: &Tensor, dims: &[i64]) -> Result<(usize, Vec<usize>)> {
 }
 
 /// The elements that belong to each result.
-fn gathered<T: flambeau::Element>(x: &Tensor, dims: &[i64]) -> Result<Vec<Vec<T>>> {
+pub(crate) fn gathered<T: flambeau::Element>(x: &Tensor, dims: &[i64]) -> Result<Vec<Vec<T>>> {
     let (count, places) = groups(x, dims)?;
     let mut members = vec![vec![]; count];
     for (x, place) in Array::<T>::read(x)?.data.into_iter().zip(places) {

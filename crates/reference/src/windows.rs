@@ -1,7 +1,7 @@
 //! Convolutions and poolings of one to three dims.
 
 use crate::Kernel;
-use crate::array::{Arithmetic, Array, Kind, by_kind, indices, outline, place, write};
+use crate::array::{Arithmetic, Array, Kind, by_kind, indices, outline, place, sizes_of, write};
 use flambeau::value::take;
 use flambeau::{Op, Outputs, Result, Tensor, Value};
 
@@ -24,10 +24,6 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("adaptive_max_pool2d", |op, args| adaptive_greatest(op, args, 2)),
     ("adaptive_max_pool3d", |op, args| adaptive_greatest(op, args, 3)),
 ];
-
-fn sizes_of(t: &Tensor) -> Vec<usize> {
-    t.sizes().iter().map(|n| *n as usize).collect()
-}
 
 /// A list of `n` numbers, of which one stands for all.
 fn spread(list: &[i64], n: usize) -> Vec<i64> {
