@@ -21,6 +21,7 @@ mod indexing;
 mod linear;
 mod lines;
 mod norms;
+mod optimizers;
 mod padding;
 mod placing;
 mod pointwise;
@@ -42,6 +43,7 @@ const FAMILIES: &[&[(&str, Kernel)]] = &[
     linear::KERNELS,
     lines::KERNELS,
     norms::KERNELS,
+    optimizers::KERNELS,
     padding::KERNELS,
     placing::KERNELS,
     reduce::KERNELS,
