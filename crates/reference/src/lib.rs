@@ -14,6 +14,8 @@
 
 mod array;
 mod counting;
+mod distances;
+mod fourier;
 mod functions;
 mod grids;
 mod host;
@@ -38,6 +40,8 @@ type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
 /// The kernels of each file.
 const FAMILIES: &[&[(&str, Kernel)]] = &[
     counting::KERNELS,
+    distances::KERNELS,
+    fourier::KERNELS,
     grids::KERNELS,
     indexing::KERNELS,
     linear::KERNELS,
