@@ -15,6 +15,7 @@
 mod array;
 mod counting;
 mod distances;
+mod factorizations;
 mod fourier;
 mod functions;
 mod grids;
@@ -22,12 +23,15 @@ mod host;
 mod indexing;
 mod linear;
 mod lines;
+mod matrix;
 mod norms;
 mod optimizers;
 mod padding;
 mod placing;
 mod pointwise;
 mod reduce;
+mod reflections;
+mod solutions;
 mod windows;
 
 use flambeau::registry::{register_fallback, register_kernel};
@@ -41,6 +45,7 @@ type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
 const FAMILIES: &[&[(&str, Kernel)]] = &[
     counting::KERNELS,
     distances::KERNELS,
+    factorizations::KERNELS,
     fourier::KERNELS,
     grids::KERNELS,
     indexing::KERNELS,
@@ -51,6 +56,8 @@ const FAMILIES: &[&[(&str, Kernel)]] = &[
     padding::KERNELS,
     placing::KERNELS,
     reduce::KERNELS,
+    reflections::KERNELS,
+    solutions::KERNELS,
     windows::KERNELS,
 ];
 

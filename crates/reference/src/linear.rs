@@ -1,7 +1,8 @@
-//! Matrix products.
+//! Products of matrices, and of vectors of three elements.
 
 use crate::Kernel;
-use crate::array::{Arithmetic, Array, Kind, by_kind, outline, write};
+use crate::array::{Arithmetic, Array, Kind, by_kind, outline, sizes_of, wrap, write};
+use crate::lines::lines;
 use flambeau::value::take;
 use flambeau::{Element, Op, Outputs, Result, Scalar, Tensor, Value};
 
@@ -11,6 +12,7 @@ pub(crate) const KERNELS: &[(&str, Kernel)] = &[
     ("bmm", matrices),
     ("addmm", sum_of_products),
     ("baddbmm", sum_of_products),
+    ("linalg_cross", cross),
 ];
 
 fn matrices(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
@@ -57,4 +59,22 @@ fn products<T: Arithmetic>(x: &Tensor, y: &Tensor) -> Result<Vec<T>> {
         }
     }
     Ok(results)
+}
+
+/// Element `i` of `x * y` is `x[i + 1] y[i + 2] - x[i + 2] y[i + 1]`, the indices going around.
+fn cross(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let (x, y): (&Tensor, &Tensor) = (take(op, args, 0)?, take(op, args, 1)?);
+    let out = outline(op, args)?.remove(0);
+    let dim = wrap(take::<Option<i64>>(op, args, 2)?.unwrap_or(-1), &out)?;
+    by_kind!(Kind::of(out.dtype()), T => {
+        let (x, y) = (Array::<T>::read_as(x, out.sizes())?.data, Array::<T>::read_as(y, out.sizes())?.data);
+        let mut results = x.clone();
+        for line in lines(&sizes_of(&out), dim) {
+            for i in 0..3 {
+                let (a, b) = (line[(i + 1) % 3], line[(i + 2) % 3]);
+                results[line[i]] = x[a].times(y[b]).plus(x[b].times(y[a]).times(T::from_f64(-1.0)));
+            }
+        }
+        write(&out, &results).map(Outputs::from)
+    })
 }
