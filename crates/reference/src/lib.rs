@@ -15,6 +15,7 @@
 mod array;
 mod counting;
 mod distances;
+mod eigen;
 mod factorizations;
 mod fourier;
 mod functions;
@@ -45,6 +46,7 @@ type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
 const FAMILIES: &[&[(&str, Kernel)]] = &[
     counting::KERNELS,
     distances::KERNELS,
+    eigen::KERNELS,
     factorizations::KERNELS,
     fourier::KERNELS,
     grids::KERNELS,

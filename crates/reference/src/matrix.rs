@@ -132,6 +132,11 @@ impl<T: Number> Matrix<T> {
     pub fn swap_columns(&mut self, a: usize, b: usize) {
         (0..self.rows).for_each(|i| self.data.swap(i * self.columns + a, i * self.columns + b));
     }
+
+    /// Whether no element is infinite or NaN.
+    pub fn is_finite(&self) -> bool {
+        self.data.iter().all(|x| x.size().is_finite())
+    }
 }
 
 /// The inner product of two vectors, of which the first is conjugated.

@@ -53,15 +53,17 @@ const FIRST_RESULT_ONLY: &[&str] = &[
     "nll_loss_forward",
 ];
 
-/// Factorizations of Hermitian matrices read one triangle; vectors have a free sign or phase; and LU factors beside a
-/// determinant are for its backward.
+/// Factorizations of Hermitian matrices read one triangle; vectors have a free sign or phase, and eigenvalues of
+/// general matrices a free order; and LU factors beside a determinant are for its backward.
 const CHARTS: &[Chart] = &[
-    Chart { ops: &["cholesky", "linalg_cholesky", "linalg_cholesky_ex"], inputs: hermitian, outputs: all },
-    Chart { ops: &["linalg_eigvalsh"], inputs: hermitian, outputs: all },
-    Chart { ops: &["_linalg_eigh", "linalg_eigh"], inputs: hermitian, outputs: sizes },
-    Chart { ops: &["_linalg_svd", "linalg_eig", "linalg_svd", "svd"], inputs: all, outputs: sizes },
-    Chart { ops: &["cholesky_inverse", "cholesky_solve"], inputs: triangular, outputs: all },
-    Chart { ops: &["_linalg_slogdet", "linalg_lstsq"], inputs: all, outputs: first_two },
+    Chart { ops: &["cholesky", "linalg_cholesky", "linalg_cholesky_ex"], inputs: hermitian, outputs: all, fixed: all },
+    Chart { ops: &["linalg_eigvalsh"], inputs: hermitian, outputs: all, fixed: all },
+    Chart { ops: &["_linalg_eigh", "linalg_eigh"], inputs: hermitian, outputs: sizes, fixed: sizes },
+    Chart { ops: &["_linalg_svd", "linalg_svd", "svd"], inputs: all, outputs: sizes, fixed: sizes },
+    Chart { ops: &["linalg_eig"], inputs: all, outputs: sizes, fixed: in_order },
+    Chart { ops: &["_linalg_eigvals", "linalg_eigvals"], inputs: all, outputs: all, fixed: in_order },
+    Chart { ops: &["cholesky_inverse", "cholesky_solve"], inputs: triangular, outputs: all, fixed: all },
+    Chart { ops: &["_linalg_slogdet", "linalg_lstsq"], inputs: all, outputs: first_two, fixed: all },
 ];
 
 fn all(xs: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -90,6 +92,18 @@ fn sizes(xs: &[Tensor]) -> Result<Vec<Tensor>> {
     };
     let most = xs.iter().map(Tensor::dim).max().unwrap_or(0);
     xs.iter().map(|x| if x.dim() == most { size(x) } else { Ok(x.clone()) }).collect()
+}
+/// Eigenvalues by how far they are in some direction, and the sizes of their vectors.
+fn in_order(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let values = &xs[0];
+    // No two eigenvalues of a sample are level in it.
+    let far = values.real()?.mul(0.8)?.add(&values.imag()?.mul(0.6)?)?;
+    let order = far.sort(-1, false)?.1;
+    let mut found = vec![values.gather(-1, &order)?];
+    for vectors in &sizes(xs)?[1..] {
+        found.push(vectors.gather(-1, &order.unsqueeze(-2)?.expand(vectors.sizes())?)?);
+    }
+    Ok(found)
 }
 
 #[test]

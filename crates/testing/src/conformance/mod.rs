@@ -46,6 +46,8 @@ pub struct Chart {
     pub inputs: fn(&[Tensor]) -> Result<Vec<Tensor>>,
     /// What is differentiated of the results.
     pub outputs: fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    /// What two devices agree on of the results.
+    pub fixed: fn(&[Tensor]) -> Result<Vec<Tensor>>,
 }
 
 impl Options {
