@@ -13,6 +13,7 @@
 //! ```
 
 mod array;
+mod attention;
 mod counting;
 mod distances;
 mod eigen;
@@ -30,6 +31,7 @@ mod optimizers;
 mod padding;
 mod placing;
 mod pointwise;
+mod recurrent;
 mod reduce;
 mod reflections;
 mod solutions;
@@ -44,6 +46,7 @@ type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
 
 /// The kernels of each file.
 const FAMILIES: &[&[(&str, Kernel)]] = &[
+    attention::KERNELS,
     counting::KERNELS,
     distances::KERNELS,
     eigen::KERNELS,
@@ -57,6 +60,7 @@ const FAMILIES: &[&[(&str, Kernel)]] = &[
     optimizers::KERNELS,
     padding::KERNELS,
     placing::KERNELS,
+    recurrent::KERNELS,
     reduce::KERNELS,
     reflections::KERNELS,
     solutions::KERNELS,
