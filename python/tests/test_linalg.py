@@ -82,3 +82,46 @@ def test_lobpcg_finds_extreme_eigenpairs(largest):
         return torch.lobpcg((a + a.mT) / 2, k=1, X=vectors[:, :1], tol=1e-12, largest=largest)[0]
 
     assert torch.autograd.gradcheck(value, a.clone().requires_grad_(), atol=1e-4)
+
+
+def test_products_of_bytes():
+    torch.manual_seed(0)
+    for rows, inner, columns in [(1, 1, 1), (5, 67, 3), (1, 300, 40), (33, 130, 65), (40, 0, 3), (70, 1200, 50)]:
+        signed = torch.randint(-128, 128, (rows, inner), dtype=torch.int8)
+        unsigned = torch.randint(0, 256, (rows, inner), dtype=torch.uint8)
+        right = torch.randint(-128, 128, (inner, columns), dtype=torch.int8)
+        for left in (signed, unsigned, signed.t().contiguous().t()):
+            for factor in (right, right.t().contiguous().t()):
+                product = torch._int_mm(left, factor)
+                assert product.dtype == torch.int32
+                assert torch.equal(product, left.int() @ factor.int())
+                out = torch.empty(columns, rows, dtype=torch.int32).t()
+                assert torch.equal(torch._int_mm(left, factor, out=out), product)
+    assert torch._int_mm(signed.to("meta"), right.to("meta")).shape == (70, 50)
+    # Sums wrap.
+    ones = torch.full((1, 2**17 + 8), 255, dtype=torch.uint8)
+    assert torch._int_mm(ones, torch.full((2**17 + 8, 1), 127, dtype=torch.int8)).item() == -49941496
+
+
+@pytest.mark.parametrize(
+    "left, right, message",
+    [
+        ((2, 3), (4, 5), r"self.size\(1\) needs to match mat2.size\(0\) but got 3 and 4"),
+        ((2, 3, 4), (4, 5), "Expected self to be of dimension 2 but got 3"),
+        ((3,), (3, 4), "Expected self to be of dimension 2 but got 1"),
+        ((3, 4), (4, 5, 6), "Expected mat2 to be of dimension 2 but got 3"),
+    ],
+)
+def test_bytes_that_do_not_fit(left, right, message):
+    with pytest.raises(RuntimeError, match=message):
+        torch._int_mm(torch.ones(left, dtype=torch.int8), torch.ones(right, dtype=torch.int8))
+
+
+def test_what_bytes_are_not():
+    byte, wide = torch.ones(2, 2, dtype=torch.int8), torch.ones(2, 2)
+    with pytest.raises(RuntimeError, match="Expected self dtype to be int8 or uint8 but got float"):
+        torch._int_mm(wide, byte)
+    with pytest.raises(RuntimeError, match="Expected mat2 dtype to be of type int8 but got unsigned char"):
+        torch._int_mm(byte, byte.to(torch.uint8))
+    with pytest.raises(RuntimeError, match="dtype"):
+        torch._int_mm(byte, byte, out=wide)

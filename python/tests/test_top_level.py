@@ -187,3 +187,15 @@ def test_asarray_keeps_the_graph():
     assert torch.asarray(leaf, requires_grad=True, copy=True).grad_fn is not None
     assert torch.asarray(leaf, requires_grad=False) is leaf and not leaf.requires_grad
     assert torch.asarray([1.0], requires_grad=True).requires_grad and not torch.asarray(torch.ones(1)).requires_grad
+
+
+def test_out_of_other_names():
+    x = torch.arange(9.0).view(3, 3)
+    out = torch.empty(0)
+    assert torch.diag(x, 1, out=out) is out and out.tolist() == [1.0, 5.0]
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
+        torch.diag(x, out=out.double())
+    assert torch.equal(torch.linalg.matmul(x, x, out=torch.empty(3, 3)), x @ x)
+    assert torch.empty(2, 3, out=out) is out and out.shape == (2, 3)
+    with pytest.raises(RuntimeError, match="'memory_format' argument is incompatible with 'out' tensor argument"):
+        torch.empty((1, 2, 3, 4), out=out, memory_format=torch.channels_last)

@@ -217,9 +217,11 @@ fn diag_any(x: &Tensor, diagonal: i64) -> Result<Tensor> {
 }
 op! {
     /// The matrix with a vector as its diagonal, or the diagonal of a matrix.
-    diag: "diag(Tensor self, int diagonal=0) -> Tensor";
+    diag: "diag(Tensor self, int diagonal=0) -> Tensor",
+        Out OUT: "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(diag_any; x, diagonal));
     samples: |m| vec![sample![m.any(&[3]), 1], sample![m.any(&[3, 2]), 0]];
+    out_rule: crate::OutRule::EXACT;
 }
 
 // ---- images -----------------------------------------------------------------------------------------

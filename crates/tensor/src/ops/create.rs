@@ -245,6 +245,16 @@ fn ones_out_any(size: &[i64], out: &Tensor) -> Result<Tensor> {
     sized(size, out)?.fill_(Scalar::Int(1))
 }
 
+fn empty_out_any(size: &[i64], format: Option<MemoryFormat>, out: &Tensor) -> Result<Tensor> {
+    crate::ensure!(format.is_none(), "'memory_format' argument is incompatible with 'out' tensor argument");
+    sized(size, out)
+}
+
+op! {
+    /// `out` in the given sizes, with whatever was there.
+    empty_out: "empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(empty_out_any; size, format, out));
+}
 op! {
     /// One value everywhere in `out`, which takes the given sizes and keeps its dtype.
     full_out: "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)";
@@ -311,6 +321,7 @@ pub(crate) fn factory(op: &'static Op, args: &[Value<'_>], options: TensorOption
 pub static OPS: &[&[&Op]] = &[
     empty::ALL,
     empty_like::ALL,
+    empty_out::ALL,
     empty_strided::ALL,
     full::ALL,
     full_like::ALL,

@@ -386,6 +386,7 @@ alias! {
     matrix_exp: "matrix_exp(Tensor self) -> Tensor" => linalg_matrix_exp::OP;
     /// The product of vectors, matrices or batches of matrices.
     linalg_matmul: "linalg_matmul(Tensor self, Tensor other) -> Tensor" => super::super::matmul::matmul::OP;
+    linalg_matmul_out: "linalg_matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => super::super::matmul::matmul::OUT;
 }
 
 fn linalg_diagonal_any(x: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -491,6 +492,7 @@ pub static OPS: &[&[&Op]] = &[
     linalg_cross::ALL,
     linalg_diagonal::ALL,
     linalg_matmul::ALL,
+    linalg_matmul_out::ALL,
     linalg_matrix_exp::ALL,
     linalg_matrix_power::ALL,
     linalg_multi_dot::ALL,

@@ -259,6 +259,7 @@ op! {
 alias! {
     /// The first columns of the product of reflectors in LAPACK's form.
     orgqr: "orgqr(Tensor self, Tensor input2) -> Tensor" => linalg_householder_product::OP;
+    orgqr_out: "orgqr.out(Tensor self, Tensor input2, *, Tensor(a!) out) -> Tensor(a!)" => linalg_householder_product::OUT;
 }
 
 fn ormqr_plan(v: &Tensor, tau: &Tensor, c: &Tensor, left: bool, _transpose: bool) -> Result<TensorSpec> {
@@ -329,6 +330,7 @@ pub static OPS: &[&[&Op]] = &[
     linalg_householder_product::ALL,
     linalg_qr::ALL,
     orgqr::ALL,
+    orgqr_out::ALL,
     ormqr::ALL,
     qr::ALL,
 ];
