@@ -18,52 +18,77 @@ fn series(c: &[f64], t: f64) -> f64 {
     t * b1 - b2 + c[0]
 }
 
-/// The sine and cosine of `x - shift` for a quarter or three quarters of pi, without the error of that difference:
-/// `(sin x -+ cos x) / sqrt(2)` and so on.
-fn shifted(x: f64, three: bool) -> (f64, f64) {
-    let (s, c) = (double::sin::<I>(x), double::cos::<I>(x));
-    let (sum, difference) = ((s + c) / SQRT_2, (s - c) / SQRT_2);
-    if three { (-sum, difference) } else { (difference, sum) }
+/// [`series`] at `u - 1` by Reinsch's form of the recurrence (Oliver, "An error analysis of the modified Clenshaw
+/// method", 1977): for small `u` the other one magnifies errors, first of all that of the difference.
+fn series_from_left(c: &[f64], u: f64) -> f64 {
+    let (mut b, mut d) = (0.0, 0.0);
+    for &c in c[1..].iter().rev() {
+        d = 2.0 * u * b - d + c;
+        b = d - b;
+    }
+    u * b - d + c[0]
 }
 
-/// Hankel's form of the first and second kind for large `x`.
-fn hankel(x: f64, p: &[f64], q: &[f64], three: bool) -> (f64, f64) {
-    let t = 128.0 / x / x - 1.0;
-    let (p, q) = (series(p, t), series(q, t) / x);
+/// The sine and cosine of `x - shift` for a quarter or three quarters of pi, right also where they are small.
+fn shifted(x: f64, three: bool) -> (f64, f64) {
+    let (sin, cos) = (double::sin::<I>, double::cos::<I>);
+    if x > 1e6 {
+        let (sum, difference) = ((sin(x) + cos(x)) / SQRT_2, (sin(x) - cos(x)) / SQRT_2);
+        return if three { (-sum, difference) } else { (difference, sum) };
+    }
+    // The shift in two doubles, and what the subtraction of the first loses.
+    let (shift, shift_rest) =
+        if three { (3.0 * FRAC_PI_4, 9.184850993605148e-17) } else { (FRAC_PI_4, 3.061616997868383e-17) };
+    let turned = x - shift;
+    let rest = ((x - turned) - shift) - shift_rest;
+    let (s, c) = (sin(turned), cos(turned));
+    (s + c * rest, c - s * rest)
+}
+
+/// Hankel's form of the first and second kind beyond 5: `[P, x Q]` up to 8 and beyond, and `d` for [`leading`].
+fn hankel(x: f64, middle: [&[f64]; 2], far: [&[f64]; 2], d: &[f64], three: bool) -> (f64, f64) {
+    let ([p, q], t) = if x <= 8.0 { (middle, 80.0 / (3.0 * x) - 13.0 / 3.0) } else { (far, 128.0 / x / x - 1.0) };
+    let (p, q) = (series(p, t), series(q, t) / x * (1.0 + leading(25.0 / x / x, d)));
     let (s, c) = shifted(x, three);
     let scale = (FRAC_2_PI / x).sqrt();
     (scale * (p * c - q * s), scale * (p * s + q * c))
 }
 
+fn hankel_0(x: f64) -> (f64, f64) {
+    hankel(x, [&P0_MIDDLE, &Q0_MIDDLE], [&P0, &Q0], &REST_0, false)
+}
+
+fn hankel_1(x: f64) -> (f64, f64) {
+    hankel(x, [&P1_MIDDLE, &Q1_MIDDLE], [&P1, &Q1], &REST_1, true)
+}
+
 /// Note [Leading terms]: PyTorch's Bessel and Airy functions leave the leading 1 out of the denominators of Cephes's
-/// rational forms of `Q` (and, for Airy's, `P`). That shows up to the seventh digit where those forms begin, and the same
-/// program should give the same numbers, so it is added here: what `f` at `z` is too large by, `d` being the rest of its
-/// denominator, from the highest power down.
-fn excess(f: f64, z: f64, d: &[f64]) -> f64 {
-    f * z.powi(d.len() as i32) / d.iter().fold(0.0, |sum, d| sum * z + d)
+/// rational forms of `Q` (and, for Airy's, `P`). That shows up to the seventh digit where those forms begin, at 5, and
+/// to the ninth at 10; the same program should give the same numbers. A denominator is `z^n + d`, `d` being given from
+/// the highest power down, so that what it divides is too large by this part of itself.
+fn leading(z: f64, d: &[f64]) -> f64 {
+    z.powi(d.len() as i32) / d.iter().fold(0.0, |sum, d| sum * z + d)
 }
 
-/// What PyTorch's values between 5 and 8 have beyond the function's, for the first and second kind. See Note [Leading
-/// terms]; `q` are the first terms of the asymptotic `x Q`.
-fn beyond(x: f64, q: [f64; 2], d: &[f64; 7], three: bool) -> (f64, f64) {
-    if x <= 5.0 {
-        return (0.0, 0.0);
-    }
-    let q = excess((q[0] + q[1] / x / x) / x, 25.0 / x / x, d) * (FRAC_2_PI / x).sqrt();
-    let (s, c) = shifted(x, three);
-    (-q * s, q * c)
-}
-
-pub(super) const REST_0: [f64; 7] = [64.318, 856.43, 3882.4, 7240.5, 5930.7, 2062.1, 242.01];
-pub(super) const REST_1: [f64; 7] = [74.237, 1056.4, 4986.4, 9562.3, 7997.0, 2826.2, 336.09];
-
-fn beyond_0(x: f64) -> (f64, f64) {
-    beyond(x, [-1.0 / 8.0, 75.0 / 1024.0], &REST_0, false)
-}
-
-fn beyond_1(x: f64) -> (f64, f64) {
-    beyond(x, [3.0 / 8.0, -105.0 / 1024.0], &REST_1, true)
-}
+/// Cephes's denominators of `Q`, of the orders 0 and 1.
+pub(super) const REST_0: [f64; 7] = [
+    64.3178256118178,
+    856.4300259769806,
+    3882.4018360540163,
+    7240.467741956525,
+    5930.727011873169,
+    2062.0933166032783,
+    242.0057402402914,
+];
+pub(super) const REST_1: [f64; 7] = [
+    74.23732770356752,
+    1056.4488603826283,
+    4986.410583376536,
+    9562.318924047562,
+    7997.041604473507,
+    2826.1927851763908,
+    336.0936078106983,
+];
 
 /// The Bessel function of the first kind, order 0.
 pub fn j0(x: f64) -> f64 {
@@ -75,7 +100,7 @@ pub fn j0(x: f64) -> f64 {
     if x < 1e-5 {
         return 1.0 - x * x / 4.0;
     }
-    if x <= 8.0 { series(&J0, x * x / 32.0 - 1.0) + beyond_0(x).0 } else { hankel(x, &P0, &Q0, false).0 }
+    if x <= 5.0 { series_from_left(&J0, x * x / 32.0) } else { hankel_0(x).0 }
 }
 
 /// The Bessel function of the first kind, order 1.
@@ -84,7 +109,7 @@ pub fn j1(x: f64) -> f64 {
     if a == f64::INFINITY {
         return f64::NAN;
     }
-    let y = if a <= 8.0 { a * series(&J1, a * a / 32.0 - 1.0) + beyond_1(a).0 } else { hankel(a, &P1, &Q1, true).0 };
+    let y = if a <= 5.0 { a * series_from_left(&J1, a * a / 32.0) } else { hankel_1(a).0 };
     if x.is_sign_negative() { -y } else { y }
 }
 
@@ -96,11 +121,11 @@ pub fn y0(x: f64) -> f64 {
     if x.is_nan() || x < 0.0 || x == f64::INFINITY {
         return f64::NAN;
     }
-    if x <= 8.0 {
-        let t = x * x / 32.0 - 1.0;
-        return FRAC_2_PI * log(x) * series(&J0, t) + series(&Y0, t) + beyond_0(x).1;
+    if x > 5.0 {
+        return hankel_0(x).1;
     }
-    hankel(x, &P0, &Q0, false).1
+    let u = x * x / 32.0;
+    FRAC_2_PI * log(x) * series_from_left(&J0, u) + series_from_left(&Y0, u)
 }
 
 /// The Bessel function of the second kind, order 1.
@@ -111,11 +136,11 @@ pub fn y1(x: f64) -> f64 {
     if x.is_nan() || x < 0.0 || x == f64::INFINITY {
         return f64::NAN;
     }
-    if x <= 8.0 {
-        let t = x * x / 32.0 - 1.0;
-        return FRAC_2_PI * (log(x) * x * series(&J1, t) - 1.0 / x) + x * series(&Y1, t) + beyond_1(x).1;
+    if x > 5.0 {
+        return hankel_1(x).1;
     }
-    hankel(x, &P1, &Q1, true).1
+    let u = x * x / 32.0;
+    FRAC_2_PI * (log(x) * x * series_from_left(&J1, u) - 1.0 / x) + x * series_from_left(&Y1, u)
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind of order 0.
@@ -173,10 +198,21 @@ fn beyond_airy(x: f64, z: f64) -> f64 {
     }
     // Fits of the functions themselves.
     let y = 1.0 / (z * z);
-    let p = excess(y * (-0.036749708 + y * (0.042296073 - y * 0.050564775)), y, &P);
-    let q = excess((0.069281506 - y * (0.031771131 - y * 0.029498637)) / z, y, &Q);
+    let p = y * (-0.036749708 + y * (0.042296073 - y * 0.050564775)) * leading(y, &P);
+    let q = (0.069281506 - y * (0.031771131 - y * 0.029498637)) / z * leading(y, &Q);
     let (s, c) = (double::sin::<I>(z + FRAC_PI_4), double::cos::<I>(z + FRAC_PI_4));
     (p * s - q * c) / (PI.sqrt() * x.abs().sqrt().sqrt())
+}
+
+/// `2/3 a^(3/2)`, and what its rounding left out: far out that is much of a sine's argument or of an exponential's.
+fn airy_argument(a: f64) -> (f64, f64) {
+    let root = a.sqrt();
+    let (square, below) = double::two_product::<I>(root, root);
+    let root_rest = ((a - square) - below) / (2.0 * root);
+    let (product, rest) = double::two_product::<I>(a, root);
+    let z = 2.0 * product / 3.0;
+    let (thrice, below) = double::two_product::<I>(3.0, z);
+    (z, ((2.0 * product - thrice) - below + 2.0 * (rest + a * root_rest)) / 3.0)
 }
 
 /// Airy's function.
@@ -188,18 +224,20 @@ pub fn airy_ai(x: f64) -> f64 {
     const Z2: f64 = 1.885_618_083_164_126_8;
     const Z8: f64 = 15.084_944_665_313_014;
     let a = x.abs();
-    let z = 2.0 / 3.0 * a * a.sqrt();
+    let (z, rest) = airy_argument(a);
     if x > 103.892 {
         0.0
     } else if x > 2.0 {
-        series(&AI_DECAY, 2.0 * Z2 / z - 1.0) * exp(-z) / (2.0 * PI.sqrt() * a.sqrt().sqrt())
+        series(&AI_DECAY, 2.0 * Z2 / z - 1.0) * (exp(-z) * (1.0 - rest)) / (2.0 * PI.sqrt() * a.sqrt().sqrt())
     } else if x >= -2.0 {
         series(&AI_MIDDLE, x / 2.0)
     } else if x >= -8.0 {
         series(&AI_OSCILLATING, (x + 5.0) / 3.0) + beyond_airy(x, z)
     } else {
         let t = 2.0 * (Z8 / z) * (Z8 / z) - 1.0;
-        let (s, c) = (double::sin::<I>(z + FRAC_PI_4), double::cos::<I>(z + FRAC_PI_4));
+        let (s, c) = (double::sin::<I>(z), double::cos::<I>(z));
+        let (s, c) = (s + c * rest, c - s * rest);
+        let (s, c) = ((c + s) / SQRT_2, (c - s) / SQRT_2);
         (s * series(&AI_P, t) - c * series(&AI_Q, t) / z) / (PI.sqrt() * a.sqrt().sqrt())
     }
 }
@@ -282,6 +320,64 @@ pub(super) const Y1: [f64; 17] = [
     -3.0511859694473254e-15,
     5.34668038572867e-17,
     -8.224911372021585e-19,
+];
+/// `P` of Hankel's asymptotic form (Abramowitz and Stegun 9.2.5) between 5 and 8, in `80 / (3 x) - 13 / 3`.
+const P0_MIDDLE: [f64; 11] = [
+    0.9981732349858513,
+    -0.0007940113510142363,
+    -3.981946606831815e-05,
+    5.784902456049964e-07,
+    3.475844885193338e-09,
+    -4.657212298752137e-10,
+    1.4140828545207728e-11,
+    -8.815539350421692e-14,
+    -1.5823794489321456e-14,
+    1.0848787005642545e-15,
+    -3.9951392498234963e-17,
+];
+/// `x Q`, likewise.
+const Q0_MIDDLE: [f64; 12] = [
+    -0.1231662176343795,
+    0.0007743728852134879,
+    3.409743771829319e-05,
+    -9.424938030309792e-07,
+    2.8685914818958776e-09,
+    8.09563106037046e-10,
+    -3.9901648771526926e-11,
+    8.472961728866187e-13,
+    2.1728306509332535e-14,
+    -3.1759818060356423e-15,
+    1.7753018169371295e-16,
+    -5.6402827045995414e-18,
+];
+/// `P` of Hankel's asymptotic form (Abramowitz and Stegun 9.2.5) between 5 and 8, in `80 / (3 x) - 13 / 3`.
+const P1_MIDDLE: [f64; 11] = [
+    1.003073789591058,
+    0.001346225397682878,
+    6.977149327235652e-05,
+    -7.743912773605948e-07,
+    -6.069637598227435e-09,
+    5.956775824764035e-10,
+    -1.6428752711415195e-11,
+    6.169464939003534e-14,
+    1.9613878885912762e-14,
+    -1.2474130040767966e-15,
+    4.3369087390301354e-17,
+];
+/// `x Q`, likewise.
+const Q1_MIDDLE: [f64; 12] = [
+    0.3724075693400465,
+    -0.0011032607066001558,
+    -5.040269138845059e-05,
+    1.1987938081820041e-06,
+    -1.507187294601152e-09,
+    -1.0188957840640807e-09,
+    4.649632895537494e-11,
+    -8.949039075890268e-13,
+    -2.8907179179964836e-14,
+    3.6843379714371766e-15,
+    -1.9670276364991622e-16,
+    5.886160947845838e-18,
 ];
 /// `P` of Hankel's asymptotic form (Abramowitz and Stegun 9.2.5) beyond 8, in `128 / x^2 - 1`.
 pub(super) const P0: [f64; 13] = [

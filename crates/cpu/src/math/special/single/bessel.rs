@@ -66,16 +66,10 @@ fn shifted<I: Isa>(x: f64, three: bool) -> (f64, f64) {
     if three { (-sum, difference) } else { (difference, sum) }
 }
 
-/// The functions of the first and second kind for large `x`, and what PyTorch's have beyond theirs between 5 and 8.
+/// The functions of the first and second kind for large `x` as PyTorch has them, and what it has beyond theirs above 5:
+/// down to there the fit of `Q`, made for more than 8, keeps five digits.
 #[inline(always)]
-fn hankel<I: Isa>(
-    x: f64,
-    p: &[f64; 9],
-    q: &[f64; 10],
-    first: [f64; 2],
-    rest: &[f64; 7],
-    three: bool,
-) -> [(f64, f64); 2] {
+fn hankel<I: Isa>(x: f64, p: &[f64; 9], q: &[f64; 10], rest: &[f64; 7], three: bool) -> [(f64, f64); 2] {
     let r = 1.0 / x;
     let z = r * r;
     let t = fma::<I, _>(128.0, z, -1.0);
@@ -86,19 +80,20 @@ fn hankel<I: Isa>(
     let w = 25.0 * z;
     let power = w * w * w;
     let below = horner!(I, w; rest[6], rest[5], rest[4], rest[3], rest[2], rest[1], rest[0]);
-    let excess = fma::<I, _>(first[1], z, first[0]) * r * (power * power * w) / below * scale;
-    let excess = select(x > 5.0, excess, 0.0);
+    let excess = q * (power * power * w) / below;
+    let q = q + excess;
+    let excess = select(x > 5.0, scale * excess, 0.0);
     [(scale * (p * c - q * s), scale * (p * s + q * c)), (-excess * s, excess * c)]
 }
 
 #[inline(always)]
 fn of_order_0<I: Isa>(x: f64) -> [(f64, f64); 2] {
-    hankel::<I>(x, &P0_POWERS, &Q0_POWERS, [-1.0 / 8.0, 75.0 / 1024.0], &REST_0, false)
+    hankel::<I>(x, &P0_POWERS, &Q0_POWERS, &REST_0, false)
 }
 
 #[inline(always)]
 fn of_order_1<I: Isa>(x: f64) -> [(f64, f64); 2] {
-    hankel::<I>(x, &P1_POWERS, &Q1_POWERS, [3.0 / 8.0, -105.0 / 1024.0], &REST_1, true)
+    hankel::<I>(x, &P1_POWERS, &Q1_POWERS, &REST_1, true)
 }
 
 /// The Bessel function of the first kind, order 0.
