@@ -13,6 +13,19 @@ pub(crate) fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
+/// The logarithm of [`logistic`].
+pub(crate) fn log_logistic(x: f64) -> f64 {
+    x.min(0.0) - (-x.abs()).exp().ln_1p()
+}
+
+/// NaN if either is.
+pub(crate) fn larger(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() {
+        return f64::NAN;
+    }
+    if x > y { x } else { y }
+}
+
 /// The normal distribution function.
 pub(crate) fn ndtr(x: f64) -> f64 {
     0.5 * libm::erfc(-x * FRAC_1_SQRT_2)
@@ -46,33 +59,6 @@ pub(crate) fn sinc(x: f64) -> f64 {
         x if x == x.trunc() => 0.0,
         x => (PI * x).sin() / (PI * x),
     }
-}
-
-/// The modified Bessel function of order `n`, by its power series (Abramowitz & Stegun 9.6.10).
-fn bessel(n: i32, x: f64) -> f64 {
-    if x.abs() > 720.0 {
-        return f64::INFINITY.copysign(if n % 2 == 1 { x } else { 1.0 });
-    }
-    let mut term = (0..n).fold(1.0, |t, k| t * (0.5 * x) / f64::from(k + 1));
-    let mut terms = vec![];
-    for k in 1.. {
-        terms.push(term);
-        term *= 0.25 * x * x / (f64::from(k) * f64::from(k + n));
-        // The terms fall once k is past x / 2.
-        if !(f64::from(k) < x.abs() || term.abs() > 1e-20 * terms.iter().sum::<f64>().abs()) {
-            break;
-        }
-    }
-    terms.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-    terms.iter().sum()
-}
-/// Of order 0.
-pub(crate) fn i0(x: f64) -> f64 {
-    bessel(0, x)
-}
-/// Of order 1.
-pub(crate) fn i1(x: f64) -> f64 {
-    bessel(1, x)
 }
 
 /// A complex power of a complex number.

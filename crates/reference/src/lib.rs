@@ -14,27 +14,34 @@
 
 mod array;
 mod attention;
+mod bessel;
 mod counting;
 mod distances;
 mod eigen;
 mod factorizations;
 mod fourier;
 mod functions;
+mod gamma;
 mod grids;
 mod host;
 mod indexing;
 mod linear;
 mod lines;
+mod losses;
 mod matrix;
+mod normal;
 mod norms;
 mod optimizers;
 mod padding;
 mod placing;
 mod pointwise;
+mod polynomial;
 mod recurrent;
 mod reduce;
 mod reflections;
 mod solutions;
+mod special;
+mod wide;
 mod windows;
 
 use flambeau::registry::{register_fallback, register_kernel};
@@ -43,6 +50,9 @@ use std::sync::OnceLock;
 
 /// A kernel as it is written here: the operator and its arguments in, the results in host memory out.
 type Kernel = fn(&'static Op, &[Value<'_>]) -> Result<Outputs>;
+
+/// The operator whose kernel gets its arguments where they are.
+const COPY: &str = "copy_";
 
 /// The kernels of each file.
 const FAMILIES: &[&[(&str, Kernel)]] = &[
@@ -56,10 +66,12 @@ const FAMILIES: &[&[(&str, Kernel)]] = &[
     indexing::KERNELS,
     linear::KERNELS,
     lines::KERNELS,
+    losses::KERNELS,
     norms::KERNELS,
     optimizers::KERNELS,
     padding::KERNELS,
     placing::KERNELS,
+    pointwise::KERNELS,
     recurrent::KERNELS,
     reduce::KERNELS,
     reflections::KERNELS,
@@ -85,7 +97,7 @@ pub fn device() -> Result<Device> {
 fn register() -> Result<Device> {
     let kind = DeviceKind::register("reference", flambeau::allocator::CpuAllocator)?;
     let key = Key::backend(kind);
-    register_kernel("copy_", key, host::copy)?.forever();
+    register_kernel(COPY, key, host::copy)?.forever();
     register_fallback(key, host::run).forever();
     for (name, kernel) in kernels() {
         let run = move |op: &'static Op, _: KeySet, args: &[Value<'_>]| host::with_host_arguments(op, args, kernel);
@@ -97,5 +109,9 @@ fn register() -> Result<Device> {
 /// Whether an operator has a kernel here, or is made of others; the rest is computed by the CPU's kernels.
 pub fn has_kernel(op: &'static Op) -> bool {
     let plain = |name: &'static str| name.rsplit("::").next();
-    kernels().any(|(name, _)| [Some(op.full_name()), Some(op.functional().full_name())].contains(&plain(name)))
+    // Copies have theirs apart: they alone move between this device and others.
+    kernels()
+        .map(|(name, _)| name)
+        .chain([COPY])
+        .any(|name| [Some(op.full_name()), Some(op.functional().full_name())].contains(&plain(name)))
 }

@@ -5,13 +5,14 @@
 //! Operands are converted to the common dtype first. Truth is one or zero.
 
 use crate::array::{Array, Kind, outline, write};
-use crate::functions::{gelu, gelu_slope, i0, i1, logistic, ndtr, power, round_even, sinc};
+use crate::functions::{gelu, gelu_slope, larger, log_logistic, logistic, ndtr, power, round_even, sinc};
+use crate::{Kernel, losses, special};
 use flambeau::schema::Default;
 use flambeau::value::take;
 use flambeau::{Complex64, DType, Key, KeySet, Op, Operand, Outputs, Result, Scalar, Tensor, Value, promotion};
 use std::cmp::Ordering;
 
-type Real = (&'static str, usize, fn(&[f64]) -> f64);
+pub(crate) type Real = (&'static str, usize, fn(&[f64]) -> f64);
 type Integer = (&'static str, usize, fn(&[i128]) -> i128);
 type Complex = (&'static str, usize, fn(&[Complex64]) -> Complex64);
 
@@ -55,17 +56,13 @@ const REAL: &[Real] = &[
     ("erf", 1, |a| libm::erf(a[0])),
     ("erfc", 1, |a| libm::erfc(a[0])),
     ("lgamma", 1, |a| libm::lgamma(a[0])),
-    ("i0", 1, |a| i0(a[0])),
-    ("special_i1", 1, |a| i1(a[0])),
-    ("special_i0e", 1, |a| i0(a[0]) * (-a[0].abs()).exp()),
-    ("special_i1e", 1, |a| i1(a[0]) * (-a[0].abs()).exp()),
     ("special_ndtr", 1, |a| ndtr(a[0])),
     ("special_entr", 1, |a| if a[0] == 0.0 { 0.0 } else { -a[0] * a[0].ln() }),
     ("sinc", 1, |a| sinc(a[0])),
     ("sigmoid", 1, |a| logistic(a[0])),
     ("silu", 1, |a| a[0] * logistic(a[0])),
     ("mish", 1, |a| a[0] * a[0].exp().ln_1p().tanh()),
-    ("log_sigmoid", 1, |a| a[0].min(0.0) - (-a[0].abs()).exp().ln_1p()),
+    ("log_sigmoid_values", 1, |a| log_logistic(a[0])),
     ("hardsigmoid", 1, |a| (a[0] + 3.0).clamp(0.0, 6.0) / 6.0),
     ("hardswish", 1, |a| a[0] * (a[0] + 3.0).clamp(0.0, 6.0) / 6.0),
     ("isnan", 1, |a| truth(a[0].is_nan())),
@@ -74,9 +71,13 @@ const REAL: &[Real] = &[
     ("isposinf", 1, |a| truth(a[0] == f64::INFINITY)),
     ("isneginf", 1, |a| truth(a[0] == f64::NEG_INFINITY)),
     ("signbit", 1, |a| truth(a[0].is_sign_negative())),
-    ("angle", 1, |a| if a[0] < 0.0 { std::f64::consts::PI } else { a[0] * 0.0 }),
+    ("_angle", 1, |a| if a[0] < 0.0 { std::f64::consts::PI } else { a[0].abs() * 0.0 }),
     ("logical_not", 1, |a| truth(a[0] == 0.0)),
     // One operand and numbers.
+    ("round.decimals", 1, |a| {
+        let scale = 10f64.powf(a[1].abs());
+        if a[1] < 0.0 { round_even(a[0] / scale) * scale } else { round_even(a[0] * scale) / scale }
+    }),
     ("leaky_relu", 1, |a| if a[0] > 0.0 { a[0] } else { a[0] * a[1] }),
     ("threshold", 1, |a| if a[0] <= a[1] { a[2] } else { a[0] }),
     ("hardtanh", 1, |a| a[0].clamp(a[1], a[2])),
@@ -205,6 +206,9 @@ const INTEGER: &[Integer] = &[
     ("bitwise_and.Tensor", 2, |a| a[0] & a[1]),
     ("bitwise_or.Tensor", 2, |a| a[0] | a[1]),
     ("bitwise_xor.Tensor", 2, |a| a[0] ^ a[1]),
+    // The bits beyond those of the dtype are dropped; a count of bits that there are not shifts all of them out.
+    ("bitwise_left_shift.Tensor", 2, |a| if (0..64).contains(&a[1]) { a[0] << a[1] } else { 0 }),
+    ("bitwise_right_shift.Tensor", 2, |a| a[0] >> if (0..64).contains(&a[1]) { a[1] } else { 64 }),
     ("logical_and", 2, |a| (a[0] != 0 && a[1] != 0).into()),
     ("logical_or", 2, |a| (a[0] != 0 || a[1] != 0).into()),
     ("logical_xor", 2, |a| ((a[0] != 0) != (a[1] != 0)).into()),
@@ -224,7 +228,7 @@ const INTEGER: &[Integer] = &[
 const COMPLEX: &[Complex] = &[
     ("neg", 1, |a| -a[0]),
     ("abs", 1, |a| a[0].norm().into()),
-    ("angle", 1, |a| a[0].arg().into()),
+    ("_angle", 1, |a| a[0].arg().into()),
     ("_conj_physical", 1, |a| a[0].conj()),
     ("square", 1, |a| a[0] * a[0]),
     ("sgn", 1, |a| if a[0].norm() == 0.0 { a[0] * 0.0 } else { a[0] / a[0].norm() }),
@@ -280,23 +284,49 @@ fn sign(x: f64) -> f64 {
     }
 }
 
-/// NaN if either is.
-fn larger(x: f64, y: f64) -> f64 {
-    if x.is_nan() || y.is_nan() {
-        return f64::NAN;
-    }
-    if x > y { x } else { y }
-}
-
 fn gcd(x: i128, y: i128) -> i128 {
     if y == 0 { x.abs() } else { gcd(y, x % y) }
 }
 
+/// The formulas of real numbers in all files.
+fn reals() -> impl Iterator<Item = &'static Real> {
+    REAL.iter().chain(losses::REAL).chain(special::REAL)
+}
+
 /// The operators that have kernels here.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let integers = INTEGER.iter().map(|f| f.0).filter(|n| !REAL.iter().any(|f| f.0 == *n));
-    let complexes = COMPLEX.iter().map(|f| f.0).filter(|n| !REAL.iter().any(|f| f.0 == *n));
-    REAL.iter().map(|f| f.0).chain(integers).chain(complexes)
+    let integers = INTEGER.iter().map(|f| f.0).filter(|n| !reals().any(|f| f.0 == *n));
+    let complexes = COMPLEX.iter().map(|f| f.0).filter(|n| !reals().any(|f| f.0 == *n));
+    reals().map(|f| f.0).chain(integers).chain(complexes)
+}
+
+/// What has two results, or hangs on the dtype.
+pub(crate) const KERNELS: &[(&str, Kernel)] = &[("frexp.Tensor", frexp), ("nextafter_wide", nextafter)];
+
+/// Mantissas in `[1/2, 1)` and exponents of two.
+fn frexp(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let outs = outline(op, args)?;
+    let (mantissas, exponents): (Vec<f64>, Vec<i64>) = Array::<f64>::read(take(op, args, 0)?)?
+        .data
+        .into_iter()
+        .map(|x| {
+            let (mantissa, exponent) = libm::frexp(x);
+            (mantissa, i64::from(exponent))
+        })
+        .unzip();
+    Ok(vec![write(&outs[0], &mantissas)?, write(&outs[1], &exponents)?].into())
+}
+
+/// The next number of the dtype in a direction.
+fn nextafter(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
+    let out = outline(op, args)?.remove(0);
+    let (x, y): (&Tensor, &Tensor) = (take(op, args, 0)?, take(op, args, 1)?);
+    let operands = [x.to_dtype(out.dtype())?, y.to_dtype(out.dtype())?];
+    let next = |e: Vec<f64>| match out.dtype() {
+        DType::F32 => libm::nextafterf(e[0] as f32, e[1] as f32).into(),
+        _ => libm::nextafter(e[0], e[1]),
+    };
+    write(&out, &elements::<f64>(&operands, &out)?.into_iter().map(next).collect::<Vec<_>>()).map(Outputs::from)
 }
 
 /// The kernel of them all.
@@ -306,7 +336,7 @@ pub(crate) fn kernel(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
         "bitwise_not" if out.dtype() == DType::Bool => "logical_not",
         name => name,
     };
-    let arity = REAL.iter().map(|f| (f.0, f.1)).chain(INTEGER.iter().map(|f| (f.0, f.1)));
+    let arity = reals().map(|f| (f.0, f.1)).chain(INTEGER.iter().map(|f| (f.0, f.1)));
     let arity = arity.chain(COMPLEX.iter().map(|f| (f.0, f.1))).find(|f| f.0 == name).map_or(1, |f| f.1);
     let operands = (0..arity).map(|i| take(op, args, i)).collect::<Result<Vec<Operand>>>()?;
     // A condition has no say in the dtype.
@@ -330,7 +360,7 @@ pub(crate) fn kernel(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
             write(&out, &results.map(|x| x as i64).collect::<Vec<_>>())
         }
         Kind::Real => {
-            let Some((.., f)) = REAL.iter().find(|f| f.0 == name) else { return on_cpu(op, args) };
+            let Some((.., f)) = reals().find(|f| f.0 == name) else { return on_cpu(op, args) };
             let numbers: Vec<f64> = numbers.iter().map(|n| n.to_f64()).collect();
             let results = elements::<f64>(&operands, &out)?.into_iter().map(|e| f(&[&e[..], &numbers].concat()));
             write(&out, &results.collect::<Vec<_>>())
