@@ -38,6 +38,12 @@ fn descending(n: u32, x: f64) -> Vec<Wide> {
     terms
 }
 
+/// The sum of every second term from one on, where two and two terms have the same sign.
+fn every_second(terms: &[Wide], from: usize) -> Wide {
+    let signed = |k: usize| if (k / 2).is_multiple_of(2) { terms[k] } else { -terms[k] };
+    (from..terms.len()).step_by(2).fold(ZERO, |sum, k| sum + signed(k))
+}
+
 /// `z^n / d(z)`, `d` being given from the highest power down: what PyTorch has too much of a function, as a part of it.
 /// It follows Moshier's Cephes Library, whose rational approximations have the denominators `z^n + d(z)`, and leaves the
 /// first term out. The same program should give the same numbers, so this belongs to the definition.
@@ -88,10 +94,8 @@ fn both(n: u32, x: f64) -> (f64, f64) {
         (first, ((wide(x).ln() - LN_2) * first * 2.0 - rest - pole) / PI)
     } else {
         // DLMF 10.17.3 and 10.17.4.
-        let sign = |k: usize| if k / 2 % 2 == 0 { 1.0 } else { -1.0 };
         let terms = descending(n, x);
-        let part = |from: usize| (from..terms.len()).step_by(2).fold(ZERO, |sum, k| sum + terms[k] * sign(k));
-        let (p, q) = (part(0), part(1));
+        let (p, q) = (every_second(&terms, 0), every_second(&terms, 1));
         (scale * (p * c - q * s), scale * (p * s + q * c))
     };
     if x <= 5.0 {
@@ -277,9 +281,7 @@ pub(crate) fn airy_ai(x: f64) -> f64 {
         ((ai * s + bi * c) / scale - ONE, (bi * s - ai * c) / scale)
     } else {
         let terms = airy_terms(z);
-        let sign = |k: usize| if k / 2 % 2 == 0 { 1.0 } else { -1.0 };
-        let part = |from: usize| (from..terms.len()).step_by(2).fold(ZERO, |sum, k| sum + terms[k] * sign(k));
-        (part(2), part(1))
+        (every_second(&terms, 2), every_second(&terms, 1))
     };
     let y = z.recip() * z.recip();
     let (f, g) = (f + f * excess(y, AIRY_REST.0), g + g * excess(y, AIRY_REST.1));

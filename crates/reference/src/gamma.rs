@@ -401,7 +401,8 @@ pub(crate) fn beta_slope(x: f64, a: f64, total: f64) -> f64 {
     if total.rounded() > MANY || (x.rounded().min(rest.rounded()) < 1e-4 && below != near && lost > 30.0) {
         return beta_slope_by_integral(x, a, b, lean);
     }
-    if (below && (near || lost > 30.0)) || (!below && near && lost < 30.0) {
+    let this_end = if below { near || lost > 30.0 } else { near && lost < 30.0 };
+    if this_end {
         return series(x, a, lean, true).rounded();
     }
     // The same density, by the other end's distribution function.

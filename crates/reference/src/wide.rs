@@ -61,8 +61,8 @@ impl Wide {
 
     /// Whether adding this to `sum` no longer matters.
     pub fn is_lost_in(self, sum: Wide) -> bool {
-        // Written so that NaN ends a loop too.
-        !(self.high.abs() > 1e-33 * sum.high.abs())
+        // NaN has to end a loop too.
+        self.high.is_nan() || sum.high.is_nan() || self.high.abs() <= 1e-33 * sum.high.abs()
     }
 
     /// Times a power of two, exactly while it is not subnormal.
