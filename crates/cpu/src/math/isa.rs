@@ -134,8 +134,12 @@ pub fn level() -> Level {
 
 #[cold]
 fn detect() -> Level {
-    let cap = std::env::var("FLAMBEAU_ISA").ok().and_then(|name| Level::by_name(&name)).unwrap_or(Level::Avx512);
-    hardware().min(cap)
+    let given = std::env::var("FLAMBEAU_ISA").unwrap_or_default();
+    let cap = Level::by_name(&given);
+    if cap.is_none() && !given.is_empty() {
+        eprintln!("FLAMBEAU_ISA={given}: there are baseline, avx2 and avx512; the machine's own is taken");
+    }
+    hardware().min(cap.unwrap_or(Level::Avx512))
 }
 
 #[cfg(target_arch = "x86_64")]
