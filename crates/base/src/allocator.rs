@@ -15,6 +15,7 @@
 //!
 //! `deallocate` is told the size, so blocks have no headers, and a block may be freed on any thread.
 
+use crate::fast_paths::FastPath;
 use crate::{Device, Error, ErrorKind, Result};
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
@@ -429,6 +430,7 @@ mod large {
 
     fn limit() -> usize {
         match LIMIT.load(Relaxed) {
+            _ if !FastPath::MemoryCache.is_on() => 0,
             UNSET => host_memory() / 4,
             n => n,
         }
@@ -518,6 +520,9 @@ mod large {
         /// Sixteen places; those of blocks one after the other are far apart.
         const STEP: usize = 11 * ALIASING / 16;
         static COUNT: AtomicUsize = AtomicUsize::new(0);
+        if !FastPath::MemoryStagger.is_on() {
+            return mapping;
+        }
         let place = COUNT.fetch_add(1, Relaxed).wrapping_mul(STEP) % ALIASING;
         // SAFETY: a mapping is larger than its block by `SPARE`.
         unsafe { mapping.add(place) }
@@ -615,7 +620,9 @@ mod large {
             if slack > head {
                 libc::munmap(block.add(size).cast(), slack - head);
             }
-            libc::madvise(block.cast(), size, libc::MADV_HUGEPAGE);
+            if FastPath::MemoryHugePages.is_on() {
+                libc::madvise(block.cast(), size, libc::MADV_HUGEPAGE);
+            }
             NonNull::new(block)
         }
     }

@@ -7,6 +7,7 @@ pub mod allocator;
 pub mod device;
 pub mod dtype;
 pub mod error;
+pub mod fast_paths;
 pub mod halves;
 pub mod iter;
 pub mod layout;

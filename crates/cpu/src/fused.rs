@@ -9,6 +9,7 @@ use crate::buffer::aligned;
 use crate::copy::{CastStrip, cast_strip};
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use flambeau_base::DType;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -171,7 +172,8 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
         // Whole blocks of the computation's dtype are updated where they stand; the gradient is never written by a rule.
         let aligned = item.data[..count].iter().all(|d| d.cast::<T>().is_aligned());
         let in_place = direct && aligned && is_apart(&item.data[..count], item.len * size);
-        if in_place && prepare.divisor.is_none() && !prepare.negate {
+        let plain = prepare.divisor.is_none() && !prepare.negate;
+        if in_place && plain && FastPath::OptimizerWhole.is_on() {
             let data = item.data.map(|d| d.cast::<T>().wrapping_add(start));
             let len = |k: usize| if k < count { end - start } else { 0 };
             // SAFETY: these elements of the tensors, aligned, apart from one another, and nobody writes to the gradient. (An

@@ -11,6 +11,7 @@ mod turned;
 
 use crate::copy::{CastStrip, cast_strip, stream};
 use crate::math::{Isa, Kernel, Level, entry, highest, level};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::{Iter, Rows};
 use flambeau_base::{DType, Element, Scalar};
 use std::marker::PhantomData;
@@ -395,6 +396,7 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     if let (Some(sign), [out, x]) = (strip.sign, operands)
         && out.dtype == x.dtype
         && matches!(x.dtype, DType::F16 | DType::BF16)
+        && FastPath::PointwiseSign.is_on()
     {
         let strip = entry::<SignStrip>(level());
         // SAFETY: the iterator hands out elements within the operands, which are halves.
@@ -417,7 +419,8 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let turned = turned::Turned::of(&iter, &elements);
     // Other strided operands go through buffers too: a strip is a loop of vectors only where they are dense. Laying out
     // reads what lies between elements, so it is not done where the output may lie there.
-    if turned.is_none() && iter.shape().first().is_some_and(|&row| row >= STRIDED) {
+    let long = iter.shape().first().is_some_and(|&row| row >= STRIDED);
+    if turned.is_none() && long && FastPath::PointwiseStrided.is_on() {
         let inner = iter.strides(0);
         for (k, &stride) in inner.iter().enumerate() {
             let apart = k == 0 || inner[0] == strip.out.size() as isize || operands[k].data == operands[0].data;
@@ -462,8 +465,11 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let paired = compute == DType::F32
         && operands[1..].iter().all(|o| halves(o) || o.dtype == compute)
         && if strip.out == compute { halves(&operands[0]) } else { converts[0].is_none() };
-    let loops = if half == Some(DType::F16) { strip.f16 } else { strip.bf16 };
-    let (pairs, out) = (loops.filter(|_| paired), operands[0].dtype);
+    let (loops, path) = match half {
+        Some(DType::F16) => (strip.f16, FastPath::PointwiseFloat16),
+        _ => (strip.bf16, FastPath::PointwisePairs),
+    };
+    let (pairs, out) = (loops.filter(|_| paired && path.is_on()), operands[0].dtype);
     let one_row = |data: &[*mut u8], strides: &[isize], count: usize| {
         if let Some(strip) = pairs
             && pairs::fit(strides, &converts[..n], out)

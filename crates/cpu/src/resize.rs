@@ -2,6 +2,7 @@
 
 use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, run, select};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, dtype::cast};
@@ -45,7 +46,7 @@ pub(crate) fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, 
     assert!(taps.fit(from) && out.len().is_multiple_of(to * inner), "the taps do not fit the array");
     assert!(x.len() == out.len() / (to * inner) * from * inner, "the arrays differ in size");
     let mut weights: Vec<T> = taps.weights.iter().map(|w| cast(*w)).collect();
-    let uneven = uneven_taps(taps).filter(|_| inner == 1);
+    let uneven = uneven_taps(taps).filter(|_| inner == 1 && FastPath::ResizeEvened.is_on());
     let (most, mut places) = (uneven.map_or(0, usize::next_power_of_two), Vec::new());
     if most > 0 {
         places = evened(taps, most, taps.places, -1);

@@ -6,6 +6,7 @@ use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::linalg::triangular_solve as triangular;
 use faer::{Conj, MatMut, MatRef, Par};
+use flambeau_base::fast_paths::FastPath;
 use num_traits::{Float, One, Zero};
 
 /// Below this order a plain loop is faster than the blocked algorithm's set-up.
@@ -22,7 +23,7 @@ pub fn cholesky<T: Number>(n: usize, a: &mut [T]) -> i32 {
         // The diagonal is meant to be real.
         a[i * n + i] = T::from_real(a[i * n + i].re());
     }
-    if n <= PLAIN {
+    if n <= PLAIN && FastPath::LinalgPlain.is_on() {
         return plain_cholesky(n, a);
     }
     let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(n, Par::Seq, Default::default()));
@@ -71,7 +72,7 @@ pub fn lu<T: Number>(m: usize, n: usize, a: &mut [T], pivots: &mut [i32]) -> i32
     if k >= VECTORS && small::is_small(m, n) {
         return small::lu(m, n, a, pivots);
     }
-    if k <= PLAIN {
+    if k <= PLAIN && FastPath::LinalgPlain.is_on() {
         return plain_lu(m, n, a, pivots);
     }
     let original = a.to_vec();

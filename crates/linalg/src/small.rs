@@ -3,6 +3,7 @@
 
 use crate::Number;
 use crate::householder;
+use flambeau_base::fast_paths::FastPath;
 use num_traits::{Float, NumCast, One, Zero};
 use pulp::{Arch, NullaryFnOnce};
 
@@ -11,7 +12,7 @@ pub const MOST: usize = 16;
 
 /// Whether a matrix is of these.
 pub fn is_small(m: usize, n: usize) -> bool {
-    (1..=MOST).contains(&m) && (1..=MOST).contains(&n)
+    (1..=MOST).contains(&m) && (1..=MOST).contains(&n) && FastPath::LinalgSmall.is_on()
 }
 
 /// Columns of `R` elements.

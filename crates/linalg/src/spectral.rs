@@ -7,6 +7,7 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::{self, ComputeSvdVectors};
 use faer::{MatMut, MatRef, Par};
+use flambeau_base::fast_paths::FastPath;
 use num_complex::Complex;
 use num_traits::{Float, NumCast, One, Zero};
 
@@ -47,7 +48,7 @@ pub fn svd<T: Number, W: Number>(
     }
     let wide: Vec<W> = a.iter().map(|&x| convert(x)).collect();
     let mut vectors = vectors;
-    if size_of::<T>() < size_of::<W>() {
+    if size_of::<T>() < size_of::<W>() && FastPath::LinalgSvd.is_on() {
         let found = match &mut vectors {
             None => bidiagonal::values(m, n, &wide, s),
             Some((u, vh)) => bidiagonal::vectors(m, n, &wide, s, u, vh),

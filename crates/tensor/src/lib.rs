@@ -46,7 +46,7 @@ pub use access::{Accessor, AccessorMut};
 pub use dims::Dims;
 pub use flambeau_base::{
     Bool, Complex, Complex32, Complex64, DType, Device, DeviceKind, Element, Error, ErrorKind, Layout, MemoryFormat,
-    Result, Scalar, Storage, allocator, bf16, ensure, f16, parallel,
+    Result, Scalar, Storage, allocator, bf16, ensure, f16, fast_paths, parallel,
 };
 pub use flambeau_cpu::math::{Level as InstructionSet, level as instruction_set};
 pub use indexing::Index;

@@ -8,6 +8,7 @@ use crate::op::{Body, Form, Op};
 use crate::promotion::{self, Promotion};
 use crate::value::{Operand, Outputs, OwnedOperand, Value};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::storage::{LockSet, ReadLocks};
 use flambeau_cpu::math::Level;
 use flambeau_cpu::pointwise::{MAX_OPERANDS, MAX_PARAMS, Strip, StripArgs};
@@ -210,7 +211,8 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
     let dtype = first.dtype();
     let fits = first.is_contiguous() && first.numel() <= flambeau_base::iter::GRAIN as i64 && first.numel() > 0;
     let fresh = matches!(op.body, Body::Pointwise(_) | Body::Variant(Form::Overload, _));
-    if !(fits && fresh && keys == KeySet::of(Key::CPU) && dtype.compute() == dtype) {
+    let plain = keys == KeySet::of(Key::CPU) && dtype.compute() == dtype;
+    if !(fits && fresh && plain && FastPath::PointwiseSmall.is_on()) {
         return Ok(None);
     }
     let (operands, rest) = args.split_at(pointwise.arity);

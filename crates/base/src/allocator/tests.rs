@@ -107,6 +107,7 @@ fn size_classes_fit_tightly_and_are_numbered_without_gaps() {
 /// a few MiB meanwhile.)
 #[test]
 fn large_blocks_are_kept_counted_and_given_back() {
+    FastPath::MemoryCache.set(true);
     const MIB: usize = 1 << 20;
     let size = 300 * MIB;
     let before = memory_stats();
@@ -189,6 +190,7 @@ fn cost() {
 #[test]
 #[cfg(target_os = "linux")]
 fn large_blocks_begin_at_different_places_of_a_page() {
+    FastPath::MemoryStagger.set(true);
     let blocks: Vec<_> = (0..4).map(|_| get(1 << 20)).collect();
     let mut places: Vec<_> = blocks.iter().map(|block| block.as_ptr() as usize % 4096).collect();
     places.sort_unstable();

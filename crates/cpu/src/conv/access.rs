@@ -3,6 +3,7 @@
 use super::geometry::{Axis, TileRange};
 use super::simd::{Number, Simd};
 use crate::copy::cast_strip;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element, bf16, f16};
 
 /// How runs of a tensor's elements are read and written as numbers of type `E`.
@@ -167,7 +168,7 @@ impl PlaneStage {
         image_stride: usize,
         split: bool,
     ) -> PlaneStage {
-        let inside = axes.iter().all(Axis::inside);
+        let inside = axes.iter().all(Axis::inside) && FastPath::ConvInPlace.is_on();
         let whole = |a: &Axis| !split && (same && inside || a.residues.len() == a.step);
         let steps = std::array::from_fn(|a| if whole(&axes[a]) { 1 } else { axes[a].step });
         let source = axes[1].source * axes[2].source;
@@ -385,7 +386,11 @@ impl Stage {
         let farthest = (0..3).fold(channels * plane, |n, a| n.saturating_add(axes[a].span.saturating_mul(axis[a])));
         let fits = farthest.max(all * plane) < u32::MAX as usize;
         let staged = Staged { channel: plane, image: all * plane, axis, residue: [0; 3] };
-        (same && fits && !shared).then_some(Stage::Planes(PlaneStage { in_place: true, steps: [1; 3], staged }))
+        (same && fits && !shared && FastPath::ConvInPlace.is_on()).then_some(Stage::Planes(PlaneStage {
+            in_place: true,
+            steps: [1; 3],
+            staged,
+        }))
     }
 
     /// The distances.
@@ -550,7 +555,8 @@ impl PixelStage {
         all: usize,
     ) -> PixelStage {
         let source: usize = axes.iter().map(|a| a.source).product();
-        let in_place = same && axes.iter().all(Axis::inside) && images * source * all < u32::MAX as usize;
+        let inside = axes.iter().all(Axis::inside) && FastPath::ConvInPlace.is_on();
+        let in_place = same && inside && images * source * all < u32::MAX as usize;
         let (extent, pixel): ([usize; 3], usize) = if in_place {
             (std::array::from_fn(|a| axes[a].source), all)
         } else {

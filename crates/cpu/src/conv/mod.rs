@@ -39,6 +39,7 @@ mod tests;
 
 use access::{Access, Stored};
 use flambeau_base::allocator::check_available;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Complex, DType, Error, Result, dispatch};
 use geometry::{Gather, Tiling};
@@ -439,7 +440,8 @@ unsafe fn real_linear<E: Dispatch>(
             if winograd::suits::<E>(gather) && winograd::gather(gather, shape.channels_last, operands) {
                 continue;
             }
-            if gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS {
+            let depthwise = gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS;
+            if depthwise && FastPath::ConvDepthwise.is_on() {
                 depthwise::gather(gather, shape.channels_last, operands);
             } else if shape.channels_last || pixels::suits::<E>(gather) {
                 pixels::gather(gather, shape.channels_last, operands);
@@ -497,7 +499,9 @@ unsafe fn real_outer<E: Dispatch>(
     let gather = Gather::forward(shape);
     // SAFETY: the caller's; the copy holds the weight.
     unsafe {
-        if gather.source_channels == 1 && gather.result_channels == 1 && gather.taps.len() <= depthwise::MOST_TERMS {
+        let one_channel = gather.source_channels == 1 && gather.result_channels == 1;
+        let depthwise = one_channel && gather.taps.len() <= depthwise::MOST_TERMS;
+        if depthwise && FastPath::ConvDepthwise.is_on() {
             depthwise::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
         } else if !(winograd::suits::<E>(&gather)
             && winograd::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums))

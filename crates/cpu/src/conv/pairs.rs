@@ -16,6 +16,7 @@ use crate::gemm::pairs_are_fast;
 use crate::math::Level;
 use flambeau_base::DType;
 use flambeau_base::dtype::bf16;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::arch::x86_64::*;
 
@@ -86,7 +87,8 @@ const SUMS: Access<Pair> = Access { load, store, size: 2, same: false };
 /// Whether the machine multiplies pairs, and is quick at it; tests do wherever it can.
 fn are_used() -> bool {
     let level = level();
-    pairs_are_fast(level) || cfg!(test) && level == Level::Avx512 && is_x86_feature_detected!("avx512bf16")
+    let are_there = || cfg!(test) && level == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
+    FastPath::ConvPairs.is_on() && (pairs_are_fast(level) || are_there())
 }
 
 /// Whether a gather is faster in pairs.

@@ -14,6 +14,7 @@ use super::geometry::{Gather, Kinds, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, Term};
 use super::planes::{LEAST_CHANNELS, Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
@@ -502,7 +503,8 @@ impl<E: Number> Task for PackTask<'_, E> {
 /// too empty.
 pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
     let padded = g.result_channels.next_multiple_of(E::lanes());
-    g.depth() >= g.result_channels && g.depth() >= 64 && 5 * g.result_channels >= 4 * padded
+    let deep = g.depth() >= g.result_channels && g.depth() >= 64 && 5 * g.result_channels >= 4 * padded;
+    deep && FastPath::ConvPixels.is_on()
 }
 
 /// Computes a gather.

@@ -255,8 +255,10 @@ fn planes_in_place_equal_the_definition() {
         ];
         for (i, shape) in shapes.into_iter().enumerate() {
             let gather = Gather::forward(&shape);
-            assert!(pixels::suits::<f32>(&gather) && !winograd::suits::<f32>(&gather), "{i}");
-            assert!(access::Stage::planes_in_place::<f32>(&gather.axes, true, 24, 24).is_some(), "{i}");
+            assert!(!winograd::suits::<f32>(&gather), "{i}");
+            assert_eq!(pixels::suits::<f32>(&gather), FastPath::ConvPixels.is_on(), "{i}");
+            let in_place = access::Stage::planes_in_place::<f32>(&gather.axes, true, 24, 24).is_some();
+            assert_eq!(in_place, FastPath::ConvInPlace.is_on(), "{i}");
             check_all::<f32>(&shape, i as u64);
             check_all::<f64>(&shape, i as u64);
         }
@@ -282,7 +284,7 @@ fn many_channels_equal_the_definition() {
             shape(1, 40, 32, 1, [1, 4, 420], 1),
         ];
         for (i, shape) in shapes.into_iter().enumerate() {
-            assert!(winograd::suits::<f32>(&Gather::forward(&shape)));
+            assert_eq!(winograd::suits::<f32>(&Gather::forward(&shape)), FastPath::ConvWinograd.is_on());
             check_all::<f32>(&shape, i as u64);
             check_all::<f32>(&shape.channels_last(), i as u64);
         }

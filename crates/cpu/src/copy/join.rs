@@ -3,6 +3,7 @@
 use super::rows::{SHORT_ROW_BYTES, copy_rows};
 use super::{PIECE_BYTES, Shared, move_bytes};
 use crate::math::{Isa, Kernel, Level, entry, level};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -55,7 +56,7 @@ pub unsafe fn join_rows(to: *mut u8, parts: &[Part], rows: usize) {
 unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize) {
     // SAFETY: the caller's contract.
     unsafe {
-        if interleaved(to, parts, rows) {
+        if FastPath::CopyInterleave.is_on() && interleaved(to, parts, rows) {
             return;
         }
         let block = BLOCK_BYTES / row;

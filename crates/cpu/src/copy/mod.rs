@@ -15,6 +15,7 @@ pub use cast::{CastStrip, cast_strip};
 pub use fill::fill_strided;
 pub use join::{Part, join_rows};
 
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
@@ -160,14 +161,9 @@ unsafe impl Sync for Plan {}
 
 impl Plan {
     /// The same dtype on both sides: elements of `size` bytes.
-    unsafe fn moves(mut self, size: usize) {
-        if self.strides.iter().all(|s| s.1 == 0) && self.shape[0] >= LONG_ROW {
-            // SAFETY: the plan's destination; the source is one element.
-            return unsafe { self.fills(size) };
-        }
-        let mut size = size;
+    unsafe fn moves(mut self, mut size: usize) {
         // A short row that is contiguous on both sides is one wider element.
-        while self.shape.len() > 1 {
+        while self.shape.len() > 1 && FastPath::CopyWide.is_on() {
             let row = self.shape[0] * size;
             if self.strides[0] != (size as isize, size as isize) || !matches!(row, 2 | 4 | 8 | 16 | 32 | 64 | 128) {
                 break;
@@ -183,7 +179,7 @@ impl Plan {
             return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose(size, m) });
         }
         let (row, element) = (self.shape[0] * size, size as isize);
-        if self.shape.len() > 1 && row <= SHORT_ROW_BYTES {
+        if self.shape.len() > 1 && row <= SHORT_ROW_BYTES && FastPath::CopyRows.is_on() {
             let n = self.shape[0];
             match self.strides[0] {
                 strides if strides == (element, element) => {
@@ -202,18 +198,6 @@ impl Plan {
         }
         // SAFETY: strips of the plan; its contract is the strip's.
         self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });
-    }
-
-    /// One element of `size` bytes into all.
-    unsafe fn fills(self, size: usize) {
-        let mut value = [0; 16];
-        let sizes: Vec<i64> = self.shape.iter().rev().map(|&n| n as i64).collect();
-        let strides: Vec<isize> = self.strides.iter().rev().map(|s| s.0).collect();
-        // SAFETY: the caller's destination, and an element of at most 16 bytes.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.src, value.as_mut_ptr(), size);
-            fill_strided(&sizes, (self.dst, &strides), size, &value);
-        }
     }
 
     /// Different dtypes, or a conjugation.
@@ -262,7 +246,7 @@ impl Plan {
     /// The dimension along which the source runs fastest, when that is not the innermost and it matters.
     fn source_dim(&self) -> Option<usize> {
         let inner = self.strides[0].1.unsigned_abs();
-        if inner == 0 {
+        if inner == 0 || !FastPath::CopyBlocks.is_on() {
             return None;
         }
         let fastest = (1..self.shape.len()).filter(|&d| self.strides[d].1 != 0 && self.shape[d] > 1);

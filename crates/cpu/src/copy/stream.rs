@@ -6,6 +6,7 @@
 //! that fit the cache are better kept there: a copy of 16 MB goes at 144 and 88 GB/s.
 
 use crate::math::Isa;
+use flambeau_base::fast_paths::FastPath;
 
 /// Operands larger than this, together, do not stay in a last-level cache.
 const CACHED_BYTES: usize = 33 << 20;
@@ -13,7 +14,7 @@ const CACHED_BYTES: usize = 33 << 20;
 /// Whether an output should be stored past the caches: `bytes` are those of all operands. One that is also an input
 /// should not, since its lines are in the cache by then.
 pub(crate) fn streams(bytes: usize) -> bool {
-    cfg!(target_arch = "x86_64") && bytes > CACHED_BYTES
+    cfg!(target_arch = "x86_64") && bytes > CACHED_BYTES && FastPath::CopyStream.is_on()
 }
 
 /// Stores `block`, a whole number of cache lines, past the caches. [`finish`] follows before others read it.

@@ -7,6 +7,7 @@ mod real;
 
 use crate::copy::Shared;
 use crate::math::Float;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
 use parking_lot::Mutex;
@@ -197,7 +198,7 @@ unsafe fn real_to_complex_of<T: Precision>(
         let (first, rest) = to.split_at_mut(half);
         rest.iter_mut().zip(first[1..].iter().rev().skip(half - 1 - (n - half))).for_each(|(x, y)| *x = y.conj());
     };
-    if n.is_multiple_of(2) {
+    if n.is_multiple_of(2) && FastPath::FftHalved.is_on() {
         let make = || Arc::new(Halved::new(n, FftDirection::Forward));
         let plan = planned(&mut T::plans().lock().halved, (n, true), make);
         parallel_for(count, grain(n), &|range| {
@@ -263,7 +264,7 @@ unsafe fn complex_to_real_of<T: Precision>(
             (from, std::slice::from_raw_parts_mut(target.get().add(start * n), rows * n))
         }
     };
-    if n.is_multiple_of(2) {
+    if n.is_multiple_of(2) && FastPath::FftHalved.is_on() {
         let make = || Arc::new(Halved::new(n, FftDirection::Inverse));
         let plan = planned(&mut T::plans().lock().halved, (n, false), make);
         parallel_for(count, grain(n), &|range| {

@@ -27,6 +27,7 @@ pub(crate) use panels::Panels;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use simd::{PairsX16, StoreAs, Vector};
 
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Scalar, dispatch};
 use multiply::{Product, Shared};
@@ -209,7 +210,8 @@ pub unsafe fn batched_gemm(
     let Sizes { m, .. } = sizes;
     let tall = |row: isize, stride: isize| stride == row * m as isize;
     // One B for every A, and the rows of A and C go on through the batch: one tall product.
-    if b_stride == 0 && tall(a.row_stride, a_stride) && tall(c.row_stride, c_stride) {
+    let is_tall = b_stride == 0 && tall(a.row_stride, a_stride) && tall(c.row_stride, c_stride);
+    if is_tall && FastPath::GemmTall.is_on() {
         // SAFETY: the tall matrices consist of the batch's.
         return unsafe { gemm(dtype, Sizes { m: m * batch, ..sizes }, alpha, a, b, beta, c) };
     }

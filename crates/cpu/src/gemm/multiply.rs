@@ -14,6 +14,7 @@ use super::simd::Lane;
 use super::tiles::Tiles;
 use crate::buffer::aligned;
 use crate::math::{Level, level};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
@@ -114,24 +115,26 @@ impl<T: Entry> Product<T> {
             if p.k == 0 || p.alpha == T::ZERO {
                 return p.scale();
             }
-            if p.m == 1 && p.n * p.k >= 256 && rows::run(&p, level) {
+            if p.m == 1 && p.n * p.k >= 256 && FastPath::GemmRows.is_on() && rows::run(&p, level) {
                 return;
             }
             let kernels = T::Lane::kernels(level);
             if T::PLAIN && p.c_column == 1 {
                 let reach = reach::<T>(p.b_row);
                 let in_place = p.b_column == 1 && (p.m <= kernels.direct.len() || p.k <= reach);
-                if in_place && p.n * p.k <= 1 << 14 {
+                if in_place && p.n * p.k <= 1 << 14 && FastPath::GemmInPlace.is_on() {
                     return p.in_place(kernels);
                 }
-                if p.m <= 16 && p.a_column == 1 && p.b_row == 1 && p.k >= 2 * kernels.lanes && rows::run(&p, level) {
+                let dots = p.m <= 16 && p.a_column == 1 && p.b_row == 1 && p.k >= 2 * kernels.lanes;
+                if dots && FastPath::GemmRows.is_on() && rows::run(&p, level) {
                     return;
                 }
             }
-            if T::few_rows(&p, level) {
+            let groups = FastPath::GemmGroups.is_on();
+            if groups && T::few_rows(&p, level) {
                 return;
             }
-            p.blocked(kernels, T::group_kernels(level, [p.conj_a, p.conj_b]));
+            p.blocked(kernels, T::group_kernels(level, [p.conj_a, p.conj_b]).filter(|_| groups));
         }
     }
 
@@ -264,7 +267,7 @@ impl<T: Entry> Product<T> {
             (Shared(a.cast_mut()), Shared(b.cast_mut()))
         };
         // Few columns do not repay packing A.
-        let a_in_place = T::PLAIN && self.n <= 4 * kernels.width();
+        let a_in_place = T::PLAIN && self.n <= 4 * kernels.width() && FastPath::GemmUnpacked.is_on();
         let row_limit = if a_in_place { kernels.direct.len() } else { packed_kernels.len() / T::PARTS };
         let row_panels = self.m.div_ceil(row_limit);
         let rows_of = move |i: usize| match tiles {

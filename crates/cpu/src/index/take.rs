@@ -3,6 +3,7 @@
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, widen, without};
 use crate::copy::{cast_strip_of_size, copy_strided, prefetch};
 use flambeau_base::DType;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 
@@ -161,7 +162,9 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
         };
         let bytes = (to - from) * size;
         let lines = if contiguous { bytes.min(1024) } else { 0 };
-        if let ([operand], true) = (&checked.operands[..], contiguous && s[1] == 0) {
+        if let ([operand], true) = (&checked.operands[..], contiguous && s[1] == 0)
+            && FastPath::IndexRows.is_on()
+        {
             let short = match bytes {
                 16 => Some(copy_short_rows::<16> as ShortRows),
                 32 => Some(copy_short_rows::<32> as ShortRows),

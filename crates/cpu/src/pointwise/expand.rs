@@ -4,6 +4,7 @@
 //! is broadcast among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
 
 use super::{BLOCK, MAX_OPERANDS};
+use flambeau_base::fast_paths::FastPath;
 use std::mem::MaybeUninit;
 
 /// The longest rows that are laid out: where operands are converted around the strip, and where not. It takes longer ones as
@@ -52,6 +53,7 @@ pub(super) fn fits(
     short
         && n > 1
         && rows >= 4
+        && FastPath::PointwiseExpand.is_on()
         && kind(inner[0], outer[0], n, sizes[0]) == Some(Rows::Plain)
         && inner[0] != 0
         && (1..sizes.len()).all(|k| match kind(inner[k], outer[k], n, sizes[k]) {

@@ -4,6 +4,7 @@
 use super::MAX_OPERANDS;
 use crate::buffer::Buffer;
 use crate::copy::{Matrix, Shared, transpose};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::{GRAIN, Iter, Rows};
 use flambeau_base::parallel::parallel_for;
 use smallvec::SmallVec;
@@ -32,7 +33,8 @@ impl Turned<'_> {
     pub(super) fn of<'a>(iter: &'a Iter, bytes: &[usize]) -> Option<Turned<'a>> {
         let dims = iter.shape().len();
         let long = |d: usize| iter.shape()[d] >= FEW;
-        if dims < 2 || !long(0) || (0..dims).any(|d| iter.strides(d)[0] == 0) {
+        let one_to_one = || (0..dims).all(|d| iter.strides(d)[0] != 0);
+        if dims < 2 || !long(0) || !one_to_one() || !FastPath::PointwiseTurned.is_on() {
             return None;
         }
         let runs_along = |k: usize, d: usize| {

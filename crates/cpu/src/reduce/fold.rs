@@ -9,6 +9,7 @@ use super::{Block, long_row};
 #[cfg(target_arch = "x86_64")]
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Complex, DType, Element, bf16};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -86,7 +87,7 @@ fn shortest_of_many(dense: bool) -> usize {
     /// Elements of a row for which it takes as long as a transposition and its columns.
     const RUN_OF_ITS_OWN: usize = 24;
     match level() {
-        Level::Avx512 => RUN_OF_ITS_OWN,
+        Level::Avx512 if FastPath::ReduceShort.is_on() => RUN_OF_ITS_OWN,
         _ => long_row(dense),
     }
 }
@@ -105,7 +106,9 @@ macro_rules! short_runs {
             #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
             unsafe fn fold<S>(dtype: DType, block: &Block, first: usize, states: *mut S) -> usize {
                 #[cfg(target_arch = "x86_64")]
-                if level() == Level::Avx512 && size_of::<S>() == size_of::<f64>() {
+                let suits = level() == Level::Avx512 && size_of::<S>() == size_of::<f64>();
+                #[cfg(target_arch = "x86_64")]
+                if suits && FastPath::ReduceShort.is_on() {
                     // SAFETY: the machine has that level; the rest is the caller's.
                     unsafe {
                         match dtype {

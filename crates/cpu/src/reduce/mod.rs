@@ -21,6 +21,7 @@ mod simple;
 mod tests;
 
 use extreme::Extreme;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element};
 use fold::{
     ComplexProduct, Count, CountBytes, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumBf16, SumPowers,
@@ -338,7 +339,9 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         };
     }
     // Whether extremes are found in 32 bits.
-    let in_words = matches!(source, DType::I8 | DType::I16 | DType::U16 | DType::I32);
+    let narrow = FastPath::ReduceNarrow.is_on();
+    let in_words = narrow && matches!(source, DType::I8 | DType::I16 | DType::U16 | DType::I32);
+    let in_bytes = narrow && source == DType::U8;
     let n = count as f64;
     match op {
         Reduction::Sum | Reduction::NanSum if out == DType::Bool => reducer(Reduction::Any, source, out, count),
@@ -359,8 +362,8 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::Product => {
             (float_domain!(float, T => Box::new(Simple::new(Product::<T>::NEW, identity::<f64>))), Load::Cast)
         }
-        Reduction::Max if source == DType::U8 => (Box::new(Simple::new(Max::<u8>::NEW, identity::<u8>)), Load::Cast),
-        Reduction::Min if source == DType::U8 => (Box::new(Simple::new(Min::<u8>::NEW, identity::<u8>)), Load::Cast),
+        Reduction::Max if in_bytes => (Box::new(Simple::new(Max::<u8>::NEW, identity::<u8>)), Load::Cast),
+        Reduction::Min if in_bytes => (Box::new(Simple::new(Min::<u8>::NEW, identity::<u8>)), Load::Cast),
         Reduction::Max if in_words => (Box::new(Simple::new(Max::<i32>::NEW, identity::<i32>)), Load::Cast),
         Reduction::Min if in_words => (Box::new(Simple::new(Min::<i32>::NEW, identity::<i32>)), Load::Cast),
         Reduction::Max if natural == DType::I64 => (Box::new(Simple::new(Max::<i64>::NEW, restore)), order_load),
@@ -384,20 +387,14 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
             (float_domain!(natural, T => Box::new(Extreme::new(Min::<T>::NEW, identity::<T>))), Load::Cast)
         }
         // A byte is not zero where the largest is not, or the smallest.
-        Reduction::Any if source == DType::U8 => {
-            (Box::new(Simple::new(Max::<u8>::NEW, |x: u8| u8::from(x != 0))), Load::Cast)
-        }
-        Reduction::All if source == DType::U8 => {
-            (Box::new(Simple::new(Min::<u8>::NEW, |x: u8| u8::from(x != 0))), Load::Cast)
-        }
+        Reduction::Any if in_bytes => (Box::new(Simple::new(Max::<u8>::NEW, |x: u8| u8::from(x != 0))), Load::Cast),
+        Reduction::All if in_bytes => (Box::new(Simple::new(Min::<u8>::NEW, |x: u8| u8::from(x != 0))), Load::Cast),
         Reduction::Any => counted!(|c: i64| (c != 0) as i64),
         Reduction::All => {
             let all = count as i64;
             counted!(move |c: i64| (c == all) as i64)
         }
-        Reduction::CountNonzero if source == DType::U8 => {
-            (Box::new(Simple::new(CountBytes, identity::<i64>)), Load::Cast)
-        }
+        Reduction::CountNonzero if in_bytes => (Box::new(Simple::new(CountBytes, identity::<i64>)), Load::Cast),
         Reduction::CountNonzero => counted!(identity::<i64>),
         Reduction::Variance { correction } => {
             (float_domain!(float, T => Box::new(Variance::<T>::new(correction, false))), Load::Cast)
@@ -413,7 +410,7 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
 
 fn sum(source: DType, float: DType, finish: impl Fn(f64) -> f64 + Sync + 'static) -> Box<dyn Reducer> {
     match source {
-        DType::BF16 if float == DType::F32 => Box::new(Simple::new(SumBf16, finish)),
+        DType::BF16 if float == DType::F32 && FastPath::ReducePairs.is_on() => Box::new(Simple::new(SumBf16, finish)),
         _ => float_domain!(float, T => Box::new(Simple::new(Sum::<T>::NEW, finish))),
     }
 }

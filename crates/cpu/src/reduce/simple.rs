@@ -7,6 +7,7 @@ use crate::buffer::aligned;
 use crate::copy::cast_strip;
 use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::dtype::cast;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
@@ -125,11 +126,12 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
         let (Some(few), [output]) = (self.few, outputs) else { return false };
         let fits = block.rows <= FEW && block.cols >= LOOK && block.col_stride == 1;
         let dense = output.dtype == F::In::DTYPE && output.stride == size_of::<F::In>() as isize;
-        if fits && dense {
+        let done = fits && dense && FastPath::ReduceFewRows.is_on();
+        if done {
             // SAFETY: the machine has `level()`; the rest is the contract.
             unsafe { few((self.fold, block, &self.finish, output.data.cast())) };
         }
-        fits && dense
+        done
     }
     unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
         // SAFETY: two runs of `n` aligned states by the contract.

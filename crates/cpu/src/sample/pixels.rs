@@ -6,6 +6,7 @@ use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::copy::transpose::turn;
 use crate::math::{Isa, Kernel, Level, Number, run, select};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -23,7 +24,7 @@ const GROUPS: usize = 2;
 /// Whether pixels pay: there are enough planes, and enough of the images is read.
 pub(super) fn pay<W>(s: Sampler, images: &Images<'_, W>) -> bool {
     let read = images.places * s.taps().pow(images.plane.len() as u32);
-    images.channels >= 3 && read >= images.elements()
+    images.channels >= 3 && read >= images.elements() && FastPath::SamplePixels.is_on()
 }
 
 impl<W: Adjacent> Images<'_, W> {

@@ -15,6 +15,7 @@ pub use extreme::cumulative_extreme;
 
 use crate::buffer::{Aligned, aligned};
 use crate::copy::{CastStrip, Shared, cast_strip, copy_rows};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, dispatch};
@@ -106,9 +107,11 @@ pub unsafe fn scan(
     lines.for_each(&|p, s, count| {
         // SAFETY: `count` lines of the operands.
         unsafe {
-            if s[0].unsigned_abs() < lines.along[0].unsigned_abs() && count >= 4 {
+            let beside = s[0].unsigned_abs() < lines.along[0].unsigned_abs() && count >= 4;
+            let short = n <= SHORT && job.end_to_end(s, &lines.along, n) && job.kernels.lines.is_some();
+            if beside && FastPath::ScanSideBySide.is_on() {
                 job.side_by_side(p, s, &lines.along, count, n);
-            } else if n <= SHORT && job.end_to_end(s, &lines.along, n) && job.kernels.lines.is_some() {
+            } else if short && FastPath::ScanLines.is_on() {
                 job.short_lines(p, &lines.along, count, n);
             } else {
                 for i in 0..count as isize {

@@ -13,6 +13,7 @@ use crate::copy::prefetch;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
 use crate::reduce::Operand;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Element};
 use half::{bf16, f16};
@@ -619,7 +620,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if inner == 1 && dim <= SHORT {
+    } else if inner == 1 && dim <= SHORT && FastPath::SoftmaxShort.is_on() {
         let short = match dim {
             0..=16 => entry::<ShortRows<T, F, 16>>(level()),
             // (Where terms wait for their sum, loops of 32, which are unrolled before they are vectorised, take longer than
@@ -656,7 +657,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if inner < NARROW {
+    } else if inner < NARROW || !FastPath::SoftmaxColumns.is_on() {
         let row = entry::<Row<T, F>>(level());
         parallel_for(outer * inner, (TASK / dim).max(1), &|range| {
             let scratch = Scratch::<T>::new(2 * dim);

@@ -23,6 +23,7 @@ use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::scan::Lines;
 use flambeau_base::DType;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use keys::{Keys, Packed};
 use network::{Batch, Wanted};
@@ -160,7 +161,7 @@ impl Row {
         });
         // SAFETY: the slots were just written.
         let a = unsafe { std::slice::from_raw_parts_mut(packed.get(), n) };
-        if n <= LEAF {
+        if n <= LEAF || !FastPath::SortSplit.is_on() {
             a.sort_unstable();
             // SAFETY: `n` outputs.
             return unsafe { self.emit(a, 0) };

@@ -14,6 +14,7 @@ use super::keys::Keys;
 use crate::buffer::Buffer;
 use crate::math::{Isa, Kernel, Level, level, run};
 use flambeau_base::DType;
+use flambeau_base::fast_paths::FastPath;
 use std::marker::PhantomData;
 
 /// Strips of fewer lines are sorted line by line: most lanes would be idle.
@@ -29,7 +30,7 @@ const SIGN: u64 = 1 << 63;
 /// integers from half the length, which are often so few that sorting by their bits is soon done.
 pub(super) fn sorts(dtype: DType, n: usize) -> bool {
     let floats = if level() == Level::Baseline { 64 } else { 256 };
-    n <= if dtype.is_floating_point() { floats } else { floats / 2 }
+    FastPath::SortNetwork.is_on() && n <= if dtype.is_floating_point() { floats } else { floats / 2 }
 }
 
 /// Whether sorting lines of `n` elements together beats selecting from each; measured likewise.

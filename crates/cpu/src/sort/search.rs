@@ -3,6 +3,7 @@
 use crate::copy::Shared;
 use crate::math::level;
 use crate::with_isa;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, dispatch};
 
@@ -45,6 +46,7 @@ pub unsafe fn searchsorted(
         // Among boundaries in order, of which none is NaN, or of a single one, every way to search finds the same place.
         let in_order = sorter.is_none()
             && boundary_rows == 1
+            && FastPath::SearchInOrder.is_on()
             && (1..=rows * width).contains(&length)
             && (1..length).all(|j| boundary(j - 1) <= boundary(j));
         parallel_for(rows * width, 1 << 11, &|r| {

@@ -5,6 +5,7 @@ use super::keys::{Key, Keys};
 use super::{PIECE, sort};
 use crate::buffer::Buffer;
 use crate::copy::Shared;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, dispatch};
 
@@ -89,7 +90,9 @@ pub unsafe fn unique(
 ) -> usize {
     let mut inverse = inverse;
     // SAFETY: the caller's contract.
-    if let Some(count) = unsafe { unique_by_counting(src, n, dtype, sorted, starts, inverse.as_deref_mut()) } {
+    if FastPath::SortCounting.is_on()
+        && let Some(count) = unsafe { unique_by_counting(src, n, dtype, sorted, starts, inverse.as_deref_mut()) }
+    {
         return count;
     }
     let stride = [dtype.size() as isize];

@@ -2,6 +2,7 @@
 
 use crate::dims::{self, Dims};
 use crate::{Body, DType, Op, Result, Tensor, Value, backward, ensure, sample};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::attention::{
     Attention, AttentionElement, AttentionSizes, Mask, Operand4, Result4,
@@ -338,6 +339,9 @@ fn attention_any(
     }
     if !is_fused(q, k, v, mask, dropout, gqa) {
         return math(q, k, v, mask, dropout, causal, scale, gqa);
+    }
+    if !FastPath::AttentionFlash.is_on() {
+        return double_masked(q, k, v, mask, causal, scale, gqa);
     }
     let unit = |t: &Tensor| t.sizes()[3] == 1 || t.strides()[3] == 1;
     let regular = q.sizes()[3] == v.sizes()[3] && [q, k, v].into_iter().all(unit);

@@ -7,6 +7,7 @@ use crate::autograd::Forward;
 use crate::dims::{self, Dims};
 use crate::value::Bind;
 use crate::{Body, DType, Error, MemoryFormat, Op, OwnedValue, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::conv::{self, ConvShape};
 
@@ -166,7 +167,7 @@ impl Convolution {
     /// The weight as kernels read it: as it is, if it is dense with its channels first or last, else a copy.
     fn dense_weight(&mut self, w: &Tensor) -> Result<Tensor> {
         let last = [MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d].into_iter().any(|f| w.is_contiguous_in(f));
-        if w.is_contiguous() || w.dtype().is_complex() || !last {
+        if w.is_contiguous() || w.dtype().is_complex() || !last || !FastPath::ConvWeightLast.is_on() {
             return w.contiguous();
         }
         self.shape = self.shape.weight_last();

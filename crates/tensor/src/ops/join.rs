@@ -7,6 +7,7 @@ use crate::dims::{self, Dims, wrap_dim, wrap_dims};
 use crate::{
     Body, DType, Error, MemoryFormat, Op, OutRule, Result, Scalar, Tensor, TensorSpec, backward, ensure, sample,
 };
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::copy::Part;
 
@@ -86,7 +87,7 @@ const SMALL: usize = 1 << 14;
 /// that is the order in which the result lies in memory. Tensor by tensor, every row would be fetched anew.
 fn parts_of_rows(inputs: &[&Tensor], d: usize, out: &Tensor) -> Option<Vec<Part>> {
     let large = || out.numel() as usize * out.element_size() > SMALL;
-    if (d == 0 && large()) || !out.is_contiguous() {
+    if (d == 0 && large()) || !out.is_contiguous() || !FastPath::CopyJoin.is_on() {
         return None;
     }
     inputs.iter().map(|t| if t.dtype() == out.dtype() { part_of_rows(t, d) } else { None }).collect()

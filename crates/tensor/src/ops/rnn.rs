@@ -5,6 +5,7 @@
 
 use super::recurrent::Call;
 use crate::{Body, Dims, Error, Op, Result, Scalar, Tensor, ensure, sample};
+use flambeau_base::fast_paths::FastPath;
 
 /// The parameters of one layer in one direction.
 #[derive(Clone)]
@@ -124,7 +125,7 @@ impl Kind {
             mode: self.mode,
             reverse: backwards,
         };
-        if cell.projection.is_none() && call.has_kernel() {
+        if cell.projection.is_none() && FastPath::RecurrentLayer.is_on() && call.has_kernel() {
             let (output, hidden, cell) = call.run()?;
             return Ok((output, State { hidden, cell }));
         }

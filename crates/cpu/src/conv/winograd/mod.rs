@@ -21,6 +21,7 @@ use super::numbers;
 use super::pixels::Panels;
 use super::planes::{Operands, TASK_WORK, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use points::{Area, POINTS, Source, turn, turned};
 use std::ops::Range;
@@ -55,6 +56,7 @@ pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
         && g.source_channels.min(g.result_channels) >= LEAST_CHANNELS
         && g.source_channels * g.result_channels >= LEAST_PAIRS
         && tiles >= LEAST_TILES
+        && FastPath::ConvWinograd.is_on()
 }
 
 /// Whether neighbouring positions read neighbours and are stored as neighbours.
