@@ -37,6 +37,9 @@ def main(parts):
         # The kernels of processors with less.
         for isa in ("baseline", "avx2"):
             run("cargo", "test", "--workspace", "--release", "--lib", FLAMBEAU_ISA=isa)
+        # The general ways behind the fast ones.
+        run("cargo", "test", "--workspace", "--release", "--lib", FLAMBEAU_FAST_PATHS="none")
+        run("cargo", "test", "-p", "flambeau-testing", "--release", "--test", "derived", FLAMBEAU_FAST_PATHS="none")
     if "python" in parts:
         python = environment()
         # Not the source folder, which lacks the compiled half.
