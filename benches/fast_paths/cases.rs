@@ -93,7 +93,7 @@ pub fn case(path: FastPath) -> Case {
             let one = normal(&[256, 256]);
             step([normal(&[256, 8, 256]), ok(one.expand(&[256, 256, 256]))], |[a, b]| a.bmm(b))
         }),
-        FastPath::GemmPairs => of("bfloat16, 512 x 512 by 512 x 512", HALF, || {
+        FastPath::GemmGroups => of("bfloat16, 512 x 512 by 512 x 512", HALF, || {
             step([normal_of(&[512, 512], BF16), normal_of(&[512, 512], BF16)], |[a, b]| a.mm(b))
         }),
 
