@@ -6,6 +6,7 @@ use super::operand::{Byte, Operand};
 use super::{Matrix, MatrixMut, Sizes, batched_gemm, gemm_at_offsets};
 use crate::math::{Level, level};
 use flambeau_base::dtype::{bf16, f16};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Complex, DType, Element, Scalar};
 
 /// A small pseudorandom value, exact in every type.
@@ -244,6 +245,7 @@ fn tiles() {
     if level() < Level::Avx512 {
         return;
     }
+    let was = FastPath::GemmGroups.set(true);
     let emulated = super::tiles::emulator::with_tiles(|| {
         check_all_bytes();
         check_type::<bf16>();
@@ -251,6 +253,7 @@ fn tiles() {
             check::<bf16>(level(), Sizes { m: 100, n: 70, k: 1300 }, kinds, 1.0, 1.0, (false, false));
         }
     });
+    FastPath::GemmGroups.set(was);
     let has_tiles = std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 1 == 1;
     assert!(has_tiles || emulated > 100_000, "{emulated} instructions emulated");
 }
