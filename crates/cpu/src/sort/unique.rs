@@ -89,11 +89,12 @@ pub unsafe fn unique(
     inverse: Option<&mut [i64]>,
 ) -> usize {
     let mut inverse = inverse;
-    // SAFETY: the caller's contract.
-    if FastPath::SortCounting.is_on()
-        && let Some(count) = unsafe { unique_by_counting(src, n, dtype, sorted, starts, inverse.as_deref_mut()) }
-    {
-        return count;
+    if FastPath::SortCounting.is_on() {
+        // SAFETY: the caller's contract.
+        let counted = unsafe { unique_by_counting(src, n, dtype, sorted, starts, inverse.as_deref_mut()) };
+        if let Some(count) = counted {
+            return count;
+        }
     }
     let stride = [dtype.size() as isize];
     let (mut order, mut runs_of_sorted) = (Buffer::<i64>::default(), Buffer::<i64>::default());
