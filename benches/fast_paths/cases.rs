@@ -229,7 +229,7 @@ pub fn case(path: FastPath) -> Case {
             // (A block that was kept before serves the first.)
             step(normal(&[MILLION]), |x| (1..64).try_for_each(|_| x.exp().map(drop)).and_then(|()| x.exp()))
         }),
-        FastPath::MemoryHugePages => of("16M new zeros, written for the first time", SAME, || {
+        FastPath::MemoryHugePages => of("16M new ones, written for the first time", SAME, || {
             step((), |()| {
                 allocator::empty_cache();
                 Tensor::full(&[16 * MILLION], 1.0, F32)

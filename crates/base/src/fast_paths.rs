@@ -13,7 +13,8 @@
 //!
 //! Each can be switched off, for all threads, so that a bench shows what it buys and a test compares the two ways: at
 //! the start by `FLAMBEAU_FAST_PATHS=-conv.winograd,-gemm.rows` or `FLAMBEAU_FAST_PATHS=none` (see [`switch`]), later
-//! by [`FastPath::set`]. Kernels ask where they choose a way, once in a call and never in a loop over elements.
+//! by [`FastPath::set`]. Kernels ask where they choose a way, once in a call or a piece of it and never in a loop over
+//! elements.
 //!
 //! An entry here is a choice. Its case for the bench and the test is in `benches/fast_paths/cases.rs`, which does not
 //! compile without one.
@@ -196,6 +197,14 @@ pub fn switch(items: &str) -> Result<()> {
 
 /// [`switch`], of states that are known.
 fn apply(items: &str) -> Result<()> {
+    for (path, on) in wanted(items)? {
+        STATES[path as usize].store(if on { ON } else { OFF }, Relaxed);
+    }
+    Ok(())
+}
+
+/// Which paths the items open and close, in order.
+fn wanted(items: &str) -> Result<Vec<(FastPath, bool)>> {
     let mut wanted = Vec::new();
     for item in items.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         match (item, item.strip_prefix('-')) {
@@ -204,21 +213,23 @@ fn apply(items: &str) -> Result<()> {
             (name, None) => wanted.push((FastPath::by_name(name)?, true)),
         }
     }
-    for (path, on) in wanted {
-        STATES[path as usize].store(if on { ON } else { OFF }, Relaxed);
-    }
-    Ok(())
+    Ok(wanted)
 }
 
 /// Makes all states known, by the environment.
 fn start() {
     static START: Once = Once::new();
     START.call_once(|| {
-        STATES.iter().for_each(|state| state.store(ON, Relaxed));
         let given = std::env::var(VARIABLE).unwrap_or_default();
         // Whoever asked for a way has nobody to give an error to.
-        if let Err(error) = apply(&given) {
+        let changes = wanted(&given).unwrap_or_else(|error| {
             eprintln!("{VARIABLE}={given}: {error}; all of them are on");
+            Vec::new()
+        });
+        for &path in FastPath::ALL {
+            let last = changes.iter().rev().find(|(changed, _)| *changed == path);
+            // Once for each: other threads wait here until a state is known, and take it then.
+            STATES[path as usize].store(if last.is_none_or(|(_, on)| *on) { ON } else { OFF }, Relaxed);
         }
     });
 }

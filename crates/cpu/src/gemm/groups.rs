@@ -4,9 +4,8 @@
 use super::kernel::Kernel;
 use super::multiply::Product;
 use super::operand::{Byte, Entry};
-use super::pack::pack;
 #[cfg(target_arch = "x86_64")]
-use super::tiles;
+use super::{pack::pack, tiles};
 use crate::math::Level;
 use flambeau_base::dtype::bf16;
 #[cfg(target_arch = "x86_64")]
@@ -297,6 +296,7 @@ fn is_amd() -> bool {
 ///
 /// # Safety
 /// As for [`pack_pairs`].
+#[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn pack_halves(
     source: *const bf16,
     across: isize,
@@ -315,6 +315,7 @@ pub(super) unsafe fn pack_halves(
 ///
 /// # Safety
 /// As for [`pack`], with `k.div_ceil(4) * padded` values at the destination; `width` is at most 64.
+#[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn pack_bytes(
     source: *const Byte,
     across: isize,
@@ -357,32 +358,30 @@ pub(super) unsafe fn pack_bytes(
 }
 
 /// Joins four lines of `width` bytes. The lines after them, the next panel's, are asked for, as in [`zip`].
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn zip_four(lines: [*const u8; 4], width: usize, to: *mut i32) {
+    use std::arch::x86_64::*;
     let mut w = 0;
     // SAFETY: the caller's lines; SSE2 is part of x86-64; prefetches never fault.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::*;
-            for line in lines {
-                _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(width).cast());
+        for line in lines {
+            _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(width).cast());
+        }
+        while w + 16 <= width {
+            let [a, b, c, d] = lines.map(|line| _mm_loadu_si128(line.add(w).cast()));
+            let (low, high) = (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b));
+            let (next_low, next_high) = (_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d));
+            let quads = [
+                _mm_unpacklo_epi16(low, next_low),
+                _mm_unpackhi_epi16(low, next_low),
+                _mm_unpacklo_epi16(high, next_high),
+                _mm_unpackhi_epi16(high, next_high),
+            ];
+            for (i, quads) in quads.into_iter().enumerate() {
+                _mm_storeu_si128(to.add(w + 4 * i).cast(), quads);
             }
-            while w + 16 <= width {
-                let [a, b, c, d] = lines.map(|line| _mm_loadu_si128(line.add(w).cast()));
-                let (low, high) = (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b));
-                let (next_low, next_high) = (_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d));
-                let quads = [
-                    _mm_unpacklo_epi16(low, next_low),
-                    _mm_unpackhi_epi16(low, next_low),
-                    _mm_unpacklo_epi16(high, next_high),
-                    _mm_unpackhi_epi16(high, next_high),
-                ];
-                for (i, quads) in quads.into_iter().enumerate() {
-                    _mm_storeu_si128(to.add(w + 4 * i).cast(), quads);
-                }
-                w += 16;
-            }
+            w += 16;
         }
         while w < width {
             *to.add(w) = i32::from_le_bytes(lines.map(|line| *line.add(w)));
@@ -396,6 +395,7 @@ unsafe fn zip_four(lines: [*const u8; 4], width: usize, to: *mut i32) {
 ///
 /// # Safety
 /// As for [`pack`](super::pack::pack), with `k.div_ceil(2) * padded` values at the destination.
+#[cfg(target_arch = "x86_64")]
 unsafe fn pack_pairs(
     source: *const u16,
     across: isize,
@@ -436,6 +436,7 @@ unsafe fn pack_pairs(
 
 /// Joins two lines of `width` halves of pairs. The lines after them, the next panel's, are asked for: those of a panel are
 /// far apart, so that no prefetcher of the machine's sees them coming.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32) {
     // SAFETY: the caller's lines; only processors with these instructions multiply pairs.

@@ -193,13 +193,14 @@ impl<T: Entry> Product<T> {
 
     /// Everything else.
     unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, groups: Option<GroupKernels<T>>) {
-        let slabs = self.k.div_ceil(groups.map_or(1, |g| g.steps) * SLAB);
+        let steps = groups.map_or(1, |g| g.steps);
+        let slabs = self.k.div_ceil(steps * SLAB);
         // Groups of steps stay whole.
-        let unit = groups.map_or(1, |g| g.steps * g.unit);
+        let unit = steps * groups.map_or(1, |g| g.unit);
         let cut = |s: usize| if s == slabs { self.k } else { s * self.k / slabs / unit * unit };
         let wide = T::WIDE_SUMS && slabs > 1;
         // Rows at a time: what fits the cache, in equal parts.
-        let most = (PACKED_A / (self.k.div_ceil(slabs) * T::PARTS)).max(64);
+        let most = (PACKED_A / (self.k.div_ceil(slabs * steps) * T::PARTS)).max(64);
         let most = if wide { most.min(WIDE_ROWS) } else { most };
         let row_parts = self.m.div_ceil(most);
         let column_parts = if wide { self.n.div_ceil(WIDE_COLUMNS) } else { 1 };

@@ -141,7 +141,8 @@ unsafe fn transpose_eight(from: *const u32, across: isize, k: usize, to: *mut u3
         }
         while i < k {
             for w in 0..8 {
-                *to.add(i * padded + w) = *from.offset(w as isize * across).add(i);
+                // Four bytes of a lane may begin anywhere.
+                *to.add(i * padded + w) = from.offset(w as isize * across).add(i).read_unaligned();
             }
             i += 1;
         }

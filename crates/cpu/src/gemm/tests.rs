@@ -173,7 +173,9 @@ fn check_bytes(level: Level, sizes: Sizes, kinds: (usize, usize, usize), unsigne
         let byte = |i: usize| ((seed + i) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
         (0..len).map(|i| if i % 5 == 0 { 0x80 } else { byte(i) as u8 }).collect()
     };
-    let (a, b) = (bytes(0, a_len), bytes(77, b_len));
+    // Bytes begin anywhere.
+    let (a_start, b_start) = (a_start + 1, b_start + 3);
+    let (a, b) = (bytes(0, a_len + 1), bytes(77, b_len + 3));
     let mut c = vec![-1i32; c_len];
     let at = |start: usize, i: usize, row: isize, j: usize, column: isize| {
         (start as isize + i as isize * row + j as isize * column) as usize

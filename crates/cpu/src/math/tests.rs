@@ -709,6 +709,11 @@ fn special_functions_at_the_ends_of_their_domains() {
         (f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY)
     );
     assert!(bessel::y0(-1.0).is_nan() && bessel::k1(-1.0).is_nan() && bessel::airy_ai(f64::INFINITY).is_nan());
+    // Far to the left it is bounded by 1 / (sqrt(pi) |x|^(1/4)), whatever its argument's rounding is.
+    for x in [-1e7, -1e10, -1e12, -1e20, -1e100] {
+        let largest = 1.0 / (std::f64::consts::PI.sqrt() * f64::powf(-x, 0.25));
+        assert!(bessel::airy_ai(x).abs() <= 1.000001 * largest, "{x} {}", bessel::airy_ai(x));
+    }
     assert_eq!((gamma::igamma(2.0, 0.0), gamma::igamma(0.0, 2.0), gamma::igamma(2.0, f64::INFINITY)), (0.0, 1.0, 1.0));
     assert!(gamma::igamma(-1.0, 2.0).is_nan() && gamma::igammac(0.0, 0.0).is_nan());
     assert_eq!(polynomial::chebyshev(Kind::T, 0.5f64, f64::NAN), 0.0);

@@ -104,7 +104,7 @@ impl Batch {
     ///
     /// # Safety
     /// The source must be valid for `n` elements in each of `count` lines, the outputs for as many as are wanted; they
-    /// must not overlap. `sorts(dtype, n)` must hold, and ranks and counts be within the line.
+    /// must not overlap. Lines must be as short as those that [`sorts`], and ranks and counts be within the line.
     pub(super) unsafe fn run(
         &mut self,
         keys: Keys,

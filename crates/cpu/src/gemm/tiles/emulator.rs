@@ -20,7 +20,8 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Calls `f` with tiles, and gives how many instructions of theirs the processor did not have. Other threads have them meanwhile, too, which their results must not depend on.
+/// Calls `f` with tiles, and gives how many instructions of theirs the processor did not have meanwhile. Other threads
+/// have tiles too, which their results must not depend on.
 pub fn with_tiles(f: impl FnOnce()) -> usize {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
@@ -74,10 +75,10 @@ unsafe fn run(tiles: &mut Registers, code: *const u8, registers: &[i64; 23]) -> 
         match (opcode, prefix, kind) {
             (0x49, 0, 3) => return Some(5),
             (0x49, 3, 3) => {
-                tiles[reg] = [[0; 64]; 16];
+                tiles[reg].as_flattened_mut().fill(0);
                 return Some(5);
             }
-            (0x5c | 0x5e, _, 3) => {
+            (0x5c, 2, 3) | (0x5e, _, 3) => {
                 multiply(tiles, (opcode, prefix), reg, rm, third);
                 return Some(5);
             }
@@ -91,7 +92,7 @@ unsafe fn run(tiles: &mut Registers, code: *const u8, registers: &[i64; 23]) -> 
                 assert_eq!(configuration[0], 1);
                 assert!(configuration[16..32].chunks(2).all(|columns| columns == [64, 0]));
                 assert!(configuration[48..56].iter().all(|&rows| rows == 16));
-                *tiles = [[[0; 64]; 16]; 8];
+                tiles.as_flattened_mut().as_flattened_mut().fill(0);
             }
             (0x4b, 3) => {
                 for (i, row) in tiles[reg].iter_mut().enumerate() {
@@ -149,14 +150,18 @@ unsafe fn memory(
     Some((register(base + 8 * extend_base) + displacement, stride, length + [0, 1, 4][kind as usize]))
 }
 
+/// Zero for what is subnormal, on the way in and out.
+fn flushed(x: f32) -> f32 {
+    if x.is_subnormal() { 0.0_f32.copysign(x) } else { x }
+}
+
 /// Tile `c` plus the product of tiles `a` and `b`.
 fn multiply(tiles: &mut Registers, instruction: (u8, u8), c: usize, a: usize, b: usize) {
     let lane = |tile: &[[u8; 64]; 16], row: usize, i: usize| -> [u8; 4] {
         std::array::from_fn(|byte| tile[row][4 * i + byte])
     };
     let half = |lane: [u8; 4], i: usize| {
-        let x = f32::from_bits(u32::from(u16::from_le_bytes([lane[2 * i], lane[2 * i + 1]])) << 16);
-        if x.is_subnormal() { 0.0 } else { x }
+        flushed(f32::from_bits(u32::from(u16::from_le_bytes([lane[2 * i], lane[2 * i + 1]])) << 16))
     };
     let number = |byte: u8, signed: bool| if signed { byte as i8 as i32 } else { byte as i32 };
     for row in 0..16 {
@@ -168,10 +173,10 @@ fn multiply(tiles: &mut Registers, instruction: (u8, u8), c: usize, a: usize, b:
                 for step in 0..16 {
                     let (x, y) = (lane(&tiles[a], row, step), lane(&tiles[b], step, column));
                     for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = half(x, i).mul_add(half(y, i), *sum);
+                        *sum = flushed(half(x, i).mul_add(half(y, i), *sum));
                     }
                 }
-                (f32::from_le_bytes(old) + (sums[0] + sums[1])).to_le_bytes()
+                flushed(flushed(f32::from_le_bytes(old)) + flushed(sums[0] + sums[1])).to_le_bytes()
             } else {
                 // No prefix: both without sign; 66: the second has one; F3: the first; F2: both.
                 let (first, second) = (instruction.1 >= 2, matches!(instruction.1, 1 | 3));

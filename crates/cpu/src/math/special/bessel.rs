@@ -236,7 +236,8 @@ pub fn airy_ai(x: f64) -> f64 {
     } else {
         let t = 2.0 * (Z8 / z) * (Z8 / z) - 1.0;
         let (s, c) = (double::sin::<I>(z), double::cos::<I>(z));
-        let (s, c) = (s + c * rest, c - s * rest);
+        let (rest_s, rest_c) = (double::sin::<I>(rest), double::cos::<I>(rest));
+        let (s, c) = (s * rest_c + c * rest_s, c * rest_c - s * rest_s);
         let (s, c) = ((c + s) / SQRT_2, (c - s) / SQRT_2);
         (s * series(&AI_P, t) - c * series(&AI_Q, t) / z) / (PI.sqrt() * a.sqrt().sqrt())
     }
