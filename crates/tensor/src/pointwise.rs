@@ -130,9 +130,10 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
         Some(v) => return Err(Error::type_(format!("{}(): cannot write to {}", op.name(), v.kind_name()))),
     };
     let common = promotion::common_dtype(&pointwise.promotion, &operands)?;
+    // (Parameters first, as in `small`: what is wrong with them is said of few and of many elements.)
+    let params = (pointwise.params)(rest, common)?;
     let strip = (pointwise.strips)(common.compute(), flambeau_cpu::math::level())
         .ok_or_else(|| unsupported(op, pointwise, common))?;
-    let params = (pointwise.params)(rest, common)?;
     if common != common.compute() && !operands.iter().all(|o| matches!(o, Operand::Tensor(t) if t.dtype() == common)) {
         narrowed = narrow(&pointwise.promotion, &operands, common)?;
         operands.clear();

@@ -178,6 +178,8 @@ fn limits_of_activations() {
         "lambda must be in range [0, 3.40282e+38] for input dtype Float, but found 1e+300"
     );
     assert!(shrink(DType::I32, 0.5).starts_with("\"softshrink_check\" not implemented for 'Int'"));
+    let rows = pair(DType::I32).expand(&[3, 2]).unwrap();
+    assert_eq!(message(rows.softshrink(0.5)), shrink(DType::I32, 0.5), "with the iterator too");
 }
 
 /// What a call on one list of numbers gives, by dtype; NaN stands for NaN, and zeros have their signs.

@@ -61,13 +61,18 @@ struct Convolution {
     transposed: bool,
 }
 
-/// One value per spatial dim: a single one serves all.
-fn spread(name: &str, values: &[i64], n: usize) -> Result<[usize; 3]> {
+fn check_length(name: &str, values: &[i64], n: usize) -> Result<()> {
     ensure!(
         values.len() == n || values.len() == 1,
         "expected {name} to be a single integer value or a list of {n} values to match the convolution dimensions, but got \
          {name}={values:?}"
     );
+    Ok(())
+}
+
+/// One value per spatial dim: a single one serves all.
+fn spread(name: &str, values: &[i64], n: usize) -> Result<[usize; 3]> {
+    check_length(name, values, n)?;
     ensure!(values.iter().all(|v| *v >= 0), "negative {name} is not supported");
     let default = usize::from(name != "padding" && name != "output_padding");
     let mut out = [default; 3];
@@ -102,6 +107,12 @@ impl Convolution {
             n + 1,
             n + 2
         );
+        for (name, values) in [("stride", stride), ("padding", padding), ("dilation", dilation)] {
+            check_length(name, values, n)?;
+        }
+        if transposed {
+            check_length("output_padding", output_padding, n)?;
+        }
         ensure!(padding.iter().all(|p| *p >= 0), "negative padding is not supported");
         ensure!(output_padding.iter().all(|p| *p >= 0), "negative output_padding is not supported");
         ensure!(stride.iter().all(|s| *s > 0), "non-positive stride is not supported");

@@ -48,7 +48,7 @@ fn lstm_gates_any(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
 fn lstm_gates_backward_any(g_hidden: Option<&Tensor>, g_kept: Option<&Tensor>, gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
     let like_cell = |g: &Tensor| g.sizes() == cell.sizes() && g.dtype() == cell.dtype();
     ensure!([g_hidden, g_kept].into_iter().flatten().all(like_cell), "_lstm_gates_backward: the gradients must be like the cell");
-    if !has_kernel(gates, cell) {
+    if !has_kernel(gates, cell) || [g_hidden, g_kept].into_iter().flatten().any(|g| g.device() != Device::CPU) {
         let parts = gates.chunk(4, -1)?;
         let [input, forget, new, output] = &parts[..] else {
             return Err(Error::runtime("lstm: the weights do not make four gates"));

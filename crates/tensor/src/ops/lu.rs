@@ -4,10 +4,12 @@ use super::matrices::{
     batch, check_alike, check_info, check_matrix, check_precision, check_square, check_square_field, column_copy,
     column_major, column_target, columns, deliver, field, for_each, identity, row_copy, row_target, shape, sizes_of,
 };
+use crate::access::elements;
 use crate::dims::{self, Dims};
 use crate::samples::Maker;
 use crate::{Body, DType, ErrorKind, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::Element;
+use flambeau_base::storage::LockSet;
 use flambeau_linalg::Field;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -184,21 +186,20 @@ fn lu_unpack_plan(packed: &Tensor, pivots: &Tensor, data: bool, with_pivots: boo
 /// Up to this many elements a matrix is taken apart element by element; larger ones are transposed in tiles.
 const SMALL: i64 = 4096;
 
-/// Writes the permutation (row-major) that pivots make; `false` if one is out of range.
-fn permutation<T: Element>(m: usize, pivots: &[i32], p: &mut [T]) -> bool {
+/// Writes the permutation (row-major) that pivots make. (One out of range, which another thread may have written since
+/// they were looked at, changes nothing.)
+fn permutation<T: Element>(m: usize, pivots: &[i32], p: &mut [T]) {
     let mut row_at: SmallVec<[usize; 64]> = (0..m).collect();
-    let mut right = true;
     for (i, &pivot) in pivots.iter().enumerate() {
         match (pivot as usize).checked_sub(1) {
             Some(other) if pivot > 0 && other < m => row_at.swap(i, other),
-            _ => right = false,
+            _ => {}
         }
     }
     p.fill(T::default());
     for (i, row) in row_at.into_iter().enumerate() {
         p[row * m + i] = T::from_bool(true);
     }
-    right
 }
 
 /// Writes L and U (row-major) of a packed `m * n` factorization.
@@ -223,7 +224,16 @@ fn lu_unpack_run(packed: &Tensor, pivots: &Tensor, data: bool, with_pivots: bool
     let targets = outs.iter().map(row_target).collect::<Result<Vec<_>>>()?;
     let pivots = pivots.contiguous()?;
     let source = if apart { column_major(packed)? } else { pivots.clone() };
-    let wrong = AtomicBool::new(false);
+    if with_pivots {
+        let _lock = LockSet::new([(pivots.storage(), false)])?;
+        // SAFETY: contiguous, of the dtype that the plan asks for, and locked.
+        let fits = unsafe { elements::<i32>(&pivots) }.iter().all(|p| (1..=m).contains(&i64::from(*p)));
+        ensure!(
+            fits,
+            "torch.lu_unpack: the elements of LU_pivots must be between 1 and LU_data.size(-2) inclusive. Did you properly pass \
+             the result of torch.linalg.lu_factor?"
+        );
+    }
     let count = batch(packed).iter().product();
     let (cost, rows, columns) = ((m * (m + n)) as f64, m as usize, n as usize);
     let tensors = [&targets[0], &targets[1], &targets[2], &source, &pivots];
@@ -231,15 +241,10 @@ fn lu_unpack_run(packed: &Tensor, pivots: &Tensor, data: bool, with_pivots: bool
         if apart {
             take_apart::<T>(rows, columns, items.read(3), items.write(1), items.write(2));
         }
-        if with_pivots && !permutation::<T>(rows, items.read(4), items.write(0)) {
-            wrong.store(true, Ordering::Relaxed);
+        if with_pivots {
+            permutation::<T>(rows, items.read(4), items.write(0));
         }
     }))?;
-    ensure!(
-        !wrong.load(Ordering::Relaxed),
-        "torch.lu_unpack: the elements of LU_pivots must be between 1 and LU_data.size(-2) inclusive. Did you properly pass \
-         the result of torch.linalg.lu_factor?"
-    );
     deliver(&outs[0], &targets[0])?;
     match (data, apart) {
         (false, _) => Ok(()),

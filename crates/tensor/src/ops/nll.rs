@@ -241,15 +241,42 @@ fn pieces(n: usize, part: &(dyn Fn(Range<usize>) -> Part + Sync)) -> Part {
 }
 
 fn backward_plan(
-    _g: &Tensor,
+    g: &Tensor,
     x: &Tensor,
     target: &Tensor,
     weight: Option<&Tensor>,
-    _reduction: i64,
+    reduction: i64,
     _ignore_index: i64,
-    _total_weight: &Tensor,
+    total_weight: &Tensor,
 ) -> Result<TensorSpec> {
     check(x, target, weight)?;
+    ensure!(
+        total_weight.numel() == 1,
+        "expected total_weight to be a  single element tensor, got: {:?} ({} elements)",
+        total_weight.sizes(),
+        total_weight.numel()
+    );
+    let (given, wanted) = (g.sizes(), target.sizes());
+    match (reduction, wanted.len()) {
+        (0, 1) => ensure!(
+            given == wanted,
+            "Expected a tensor of dimension 1 and tensor.size[0] == {} but got: dimension {} and tensor.size[0] = {}",
+            wanted[0],
+            given.len(),
+            given.first().unwrap_or(&1)
+        ),
+        (0, n) => ensure!(
+            given == wanted,
+            "grad_output must have same dimension as target ({n}) but got dimension: {given:?}"
+        ),
+        _ => ensure!(g.numel() == 1, "Expected a single element grad_output tensor, but got: {given:?}"),
+    }
+    ensure!(
+        g.dtype() == x.dtype(),
+        "expected scalar type {} but found {}",
+        x.dtype().scalar_type_name(),
+        g.dtype().scalar_type_name()
+    );
     Ok(TensorSpec::like(x.sizes(), x))
 }
 
@@ -266,10 +293,19 @@ fn backward_run(
     let (target, weight) = operands(x, target, weight)?;
     let n = target.numel() as usize;
     let g = match reduction {
-        0 => g.expand(target.sizes())?.contiguous()?,
-        1 => g.div(total_weight)?,
+        0 => g.contiguous()?,
+        1 => g.div(total_weight)?.to_dtype(x.dtype())?,
         _ => g.clone(),
     };
+    {
+        let _lock = LockSet::new([(target.storage(), false)])?;
+        // SAFETY: contiguous, of this length, and locked.
+        let classes = unsafe { std::slice::from_raw_parts(target.data_ptr().cast::<i64>(), n) };
+        let count = x.sizes()[class_dim(x) as usize];
+        if let Some(class) = classes.iter().find(|c| **c != ignore_index && !(0..count).contains(*c)) {
+            return Err(out_of_bounds(*class));
+        }
+    }
     let direct = outs[0].is_contiguous();
     let out = if direct { outs[0].zero_()? } else { Tensor::zeros(x.sizes(), (x.dtype(), x.device()))? };
     let layout = Places::of(&out);
@@ -283,12 +319,10 @@ fn backward_run(
             // SAFETY: as above.
             unsafe { std::slice::from_raw_parts(w.data_ptr().cast::<T>(), layout.classes as usize) }
         });
-        let fits = |class: &&i64| **class != ignore_index && !(0..layout.classes).contains(*class);
-        if let Some(class) = classes.iter().find(fits) {
-            return Err(out_of_bounds(*class));
-        }
+        // Another thread may have written to the targets since they were looked at.
+        let fits = |class: i64| class != ignore_index && (0..layout.classes).contains(&class);
         parallel_for(n, PIECE, &|range| {
-            for i in range.filter(|i| classes[*i] != ignore_index) {
+            for i in range.filter(|i| fits(classes[*i])) {
                 let class = classes[i];
                 let weight = weights.map_or(1.0, |w| w[class as usize].to_f64());
                 // SAFETY: one gradient for all, or one each; elements of the result that no other target has.

@@ -1,7 +1,7 @@
 //! Normalisation: layer norm, RMS norm, group norm, instance norm, batch norm.
 
 use crate::dims::Dims;
-use crate::{Body, DType, MemoryFormat, Op, OwnedValue, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use crate::{Body, DType, MemoryFormat, Op, OwnedValue, Result, Scalar, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::norm::{self, BatchNormShape, GroupNormShape, NormGradients};
 use flambeau_cpu::reduce::Operand;
@@ -473,6 +473,7 @@ fn batch_norm_cpu(
     let out = Tensor::fresh_strided(x.device(), x.dtype(), Dims::from_slice(x.sizes()), strides)?;
     let x = x.contiguous_in(format)?;
     let (weight, bias) = (dense(weight)?, dense(bias)?);
+    let mut updates = Vec::new();
     let (mean, invstd, saved) = if training {
         let mean = Tensor::empty(&[c], (wide, x.device()))?;
         let var = Tensor::empty(&[c], (wide, x.device()))?;
@@ -486,10 +487,10 @@ fn batch_norm_cpu(
         }
         let count = (shape.outer * shape.inner) as f64;
         if let Some(r) = running_mean {
-            r.mul_(1.0 - momentum)?.add_scaled_(&mean, momentum)?;
+            updates.push((r, mean.clone()));
         }
         if let Some(r) = running_var {
-            r.mul_(1.0 - momentum)?.add_scaled_(&var.mul(count / (count - 1.0))?, momentum)?;
+            updates.push((r, var.mul(count / (count - 1.0))?));
         }
         let invstd = var.add(eps)?.rsqrt()?;
         (mean.clone(), invstd.clone(), (mean, invstd))
@@ -505,6 +506,14 @@ fn batch_norm_cpu(
         unsafe {
             norm::batch_norm(shape, operand(&x), (operand(&mean), operand(&invstd)), optional(&weight), optional(&bias), operand(&out));
         }
+    }
+    // Last, and both or neither: a call that fails leaves the running statistics as they were.
+    for (r, now) in &updates {
+        crate::dispatch::check_writable(r, now.dtype())?;
+        [momentum, 1.0 - momentum].into_iter().try_for_each(|m| Scalar::Float(m).fit(r.dtype()).map(drop))?;
+    }
+    for (r, now) in &updates {
+        r.mul_(1.0 - momentum)?.add_scaled_(now, momentum)?;
     }
     Ok((out, saved.0, saved.1))
 }

@@ -302,7 +302,7 @@ fn gradients_cpu(
     check(x, grid, x.dim().saturating_sub(2))?;
     ensure!(mask.len() == 2, "grid_sampler_backward: output_mask must have two entries");
     ensure!(
-        g.sizes()[..2] == x.sizes()[..2] && g.sizes()[2..] == grid.sizes()[1..grid.dim() - 1] && g.dtype() == x.dtype(),
+        g.dim() == x.dim() && g.sizes()[..2] == x.sizes()[..2] && g.sizes()[2..] == grid.sizes()[1..grid.dim() - 1] && g.dtype() == x.dtype(),
         "grid_sampler_backward: the gradient {:?} does not fit input {:?} and grid {:?}",
         g.sizes(), x.sizes(), grid.sizes()
     );

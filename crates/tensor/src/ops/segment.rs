@@ -255,7 +255,7 @@ fn spread_plan(
         (Some(t), None) if along(t) => t.sizes()[d],
         _ => -1,
     };
-    ensure!(count == x.sizes()[d] && size >= 0, "_segment_spread(): expected lengths or offsets of as many segments");
+    ensure!(x.dim() > d && count == x.sizes()[d] && size >= 0, "_segment_spread(): expected lengths or offsets of as many segments");
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[d] = size;
     Ok(TensorSpec::like(sizes, x))

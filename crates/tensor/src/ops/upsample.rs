@@ -9,6 +9,7 @@ use crate::access::{elements, elements_mut};
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
 use crate::value::{OwnedValue, take};
+use crate::tensor::nbytes;
 use crate::{Body, DType, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use std::ops::Range;
@@ -241,6 +242,17 @@ fn taps(mode: Mode, input: i64, output: i64, scale: Option<f64>, narrow: bool) -
 /// The dims of an image, for messages.
 const NAMES: [&[&str]; 3] = [&["W"], &["H", "W"], &["D", "H", "W"]];
 
+/// What cannot be allocated is refused before the taps of its places are listed.
+fn check_room(x: &Tensor, size: &[i64]) -> Result<()> {
+    const LARGE: usize = 1 << 27;
+    // No images of huge sizes have taps, too.
+    let sizes = [&[x.sizes()[0].max(1), x.sizes()[1]], size].concat();
+    if nbytes(&sizes, x.dtype())? > LARGE {
+        Tensor::empty(&sizes, (x.dtype(), x.device()))?;
+    }
+    Ok(())
+}
+
 fn resample(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Result<Tensor> {
     let n = size.len();
     let named = |sizes: &[i64]| {
@@ -266,6 +278,7 @@ fn resample(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Res
         "\"upsample\" not implemented for '{}'",
         dtype.scalar_type_name()
     );
+    check_room(x, size)?;
     let format = x.suggested_memory_format();
     if dtype == DType::U8 && !nearest {
         ensure!(n == 2, "\"upsample\" not implemented for 'Byte'");
