@@ -39,7 +39,7 @@ def main(parts):
             run("cargo", "test", "--workspace", "--release", "--lib", FLAMBEAU_ISA=isa)
         # The general ways behind the fast ones.
         run("cargo", "test", "--workspace", "--release", "--lib", FLAMBEAU_FAST_PATHS="none")
-        run("cargo", "test", "-p", "flambeau-testing", "--release", "--test", "derived", FLAMBEAU_FAST_PATHS="none")
+        run("cargo", "test", "--workspace", "--release", "--test", "derived", FLAMBEAU_FAST_PATHS="none")
     if "python" in parts:
         python = environment()
         # Not the source folder, which lacks the compiled half.
