@@ -520,13 +520,15 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     let taps = g.taps.len();
     let panels = Panels::new(g.result_channels, E::lanes(), 3);
     let [least, most] = PLANE_POSITIONS;
+    let width = 3 * panels.lanes;
     let target = if channels_last {
         TILE_POSITIONS
     } else {
         // Smaller ones where else there would be hardly a task for each of a few cores.
         let tiles = 4usize.div_ceil(g.groups * g.result_channels.div_ceil(LEAST_CHANNELS));
         let each = (g.batch * positions).div_ceil(tiles).max(least / 2);
-        (MOST_SUMS / panels.padded()).clamp(least, most).min(each)
+        let columns = panels.padded().min(LEAST_CHANNELS.next_multiple_of(width));
+        (MOST_SUMS / columns).clamp(least, most).min(each)
     };
     let tiling = Tiling::new(g.batch, &g.axes, target);
     let block = {
@@ -544,7 +546,6 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     let stage =
         in_place.unwrap_or_else(|| Stage::new(&g.axes, channels_last, tiling.images, tiling.size, same, block, all));
     let units = tiling.len() * g.groups;
-    let width = 3 * panels.lanes;
     let most = if channels_last { usize::MAX / 2 } else { MOST_SUMS / tiling.positions() };
     let channels =
         channel_block(g.result_channels, units, tiling.positions() * depth.max(1), most, 1).next_multiple_of(width);
