@@ -37,6 +37,9 @@ fn print(names: &[String], out: &mut impl Write) -> io::Result<()> {
         for op in found {
             write!(out, "{}", registry::describe(op))?;
             dtypes(op, out)?;
+            if let Some(example) = flambeau::example::of(op) {
+                writeln!(out, "\n{example}")?;
+            }
             writeln!(out)?;
         }
     }

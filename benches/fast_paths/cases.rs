@@ -119,6 +119,9 @@ pub fn case(path: FastPath) -> Case {
         FastPath::PointwiseSmall => {
             of("add of 4 elements", SAME, || step([normal(&[4]), normal(&[4])], |[a, b]| a.add(b)))
         }
+        FastPath::PointwiseFewRows => of("column of 10 and row of 10, add", SAME, || {
+            step([normal(&[10, 1]), normal(&[1, 10])], |[a, b]| a.add(b))
+        }),
         FastPath::PointwisePairs => of("bfloat16, add of 1M", SAME, || {
             step([normal_of(&[MILLION], BF16), normal_of(&[MILLION], BF16)], |[a, b]| a.add(b))
         }),

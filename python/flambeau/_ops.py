@@ -281,7 +281,8 @@ class _OpNamespace(ModuleType):
         self.__file__ = "flambeau.ops"
 
     def __getattr__(self, name):
-        packet = None if name.startswith("__") else self._packet(name)
+        # `aten.__and__` is an operator, too.
+        packet = self._packet(name)
         if packet is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         setattr(self, name, packet)

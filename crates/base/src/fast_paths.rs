@@ -87,6 +87,8 @@ fast_paths! {
 
     PointwiseSmall "pointwise.small": "few elements of one shape and dtype go without the iterator",
         else "the iterator";
+    PointwiseFewRows "pointwise.few_rows": "few rows of few elements go without the iterator",
+        else "the iterator";
     PointwisePairs "pointwise.pairs": "contiguous bfloat16 is converted in registers, two elements a word",
         else "in blocks, through float32 in the first-level cache";
     PointwiseFloat16 "pointwise.float16": "contiguous float16 is converted in registers, with AVX-512",

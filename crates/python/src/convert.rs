@@ -4,8 +4,8 @@ use crate::number::{index, number};
 use crate::object::{is_tensor, peek, tensor_of};
 use crate::parse::{Converted, Items, Parameter, cost, text};
 use crate::types::{DTypeObject, DeviceObject, GeneratorObject, LayoutObject, MemoryFormatObject};
-use flambeau::schema::{Base, Default, Type};
-use flambeau::{DType, Device, Dims, Layout, MemoryFormat, OwnedValue, Scalar};
+use flambeau::schema::Base;
+use flambeau::{DType, Device, Dims, OwnedValue, Scalar};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -245,56 +245,4 @@ fn convert_list(py: Python<'_>, p: &Parameter, object: *mut PyObject, length: Op
         }
         _ => Converted::Other(OwnedValue::Scalars(numbers().collect::<PyResult<_>>()?)),
     })
-}
-
-/// A schema's default in the type of its parameter.
-pub fn default_value(ty: &Type, d: &Default) -> OwnedValue {
-    match (d, ty.list, ty.base) {
-        (Default::None, ..) => OwnedValue::None,
-        (Default::Ints(v), _, Base::Float) => OwnedValue::Floats(v.iter().map(|i| *i as f64).collect()),
-        (Default::Ints(v), _, Base::Bool) => OwnedValue::Bools(v.iter().map(|i| *i != 0).collect()),
-        (Default::Ints(v), ..) => OwnedValue::Ints(v.clone()),
-        (Default::Scalar(s), Some(n), Base::Float) => OwnedValue::Floats(vec![s.to_f64(); n.unwrap_or(1)]),
-        (Default::Scalar(s), Some(n), Base::Bool) => OwnedValue::Bools(vec![s.to_bool(); n.unwrap_or(1)]),
-        (Default::Scalar(s), Some(n), _) => OwnedValue::Ints(vec![s.to_i64(); n.unwrap_or(1)]),
-        (Default::Scalar(s), None, Base::Int) => OwnedValue::Int(s.to_i64()),
-        (Default::Scalar(s), None, Base::Float) => OwnedValue::Float(s.to_f64()),
-        (Default::Scalar(s), None, Base::Bool) => OwnedValue::Bool(s.to_bool()),
-        (Default::Scalar(s), None, Base::ScalarType) => {
-            numbered_dtype(s.to_i64()).map_or(OwnedValue::None, OwnedValue::DType)
-        }
-        (Default::Scalar(s), None, _) => OwnedValue::Scalar(*s),
-        (Default::Str(s), _, Base::MemoryFormat) => OwnedValue::MemoryFormat(match s.as_str() {
-            "preserve_format" => MemoryFormat::Preserve,
-            "channels_last" => MemoryFormat::ChannelsLast,
-            "channels_last_3d" => MemoryFormat::ChannelsLast3d,
-            _ => MemoryFormat::Contiguous,
-        }),
-        (Default::Str(s), _, Base::ScalarType) => DType::by_name(s).map_or(OwnedValue::None, OwnedValue::DType),
-        (Default::Str(_), _, Base::Layout) => OwnedValue::Layout(Layout::Strided),
-        (Default::Str(s), ..) => OwnedValue::Str(s.clone()),
-    }
-}
-
-/// The dtypes by the numbers that stand in schemas (`ScalarType? dtype=4`) and in saved files.
-pub const NUMBERED_DTYPES: [(i64, DType); 15] = [
-    (0, DType::U8),
-    (1, DType::I8),
-    (2, DType::I16),
-    (3, DType::I32),
-    (4, DType::I64),
-    (5, DType::F16),
-    (6, DType::F32),
-    (7, DType::F64),
-    (9, DType::Complex64),
-    (10, DType::Complex128),
-    (11, DType::Bool),
-    (15, DType::BF16),
-    (27, DType::U16),
-    (28, DType::U32),
-    (29, DType::U64),
-];
-
-fn numbered_dtype(n: i64) -> Option<DType> {
-    NUMBERED_DTYPES.into_iter().find(|(number, _)| *number == n).map(|(_, d)| d)
 }

@@ -5,7 +5,7 @@
 //! `input`, `axis`, `keepdims`, ... are other names of parameters. Where PyTorch goes by the order in which overloads are
 //! written, here the one that needs the fewest conversions wins.
 
-use crate::convert::{check, convert, default_value, int_of, is_int, overflow};
+use crate::convert::{check, convert, int_of, is_int, overflow};
 use crate::explain::{explain, is_none, list_type_name, no_integer, parse_old_order, type_text};
 use crate::number::type_name;
 use crate::object::is_tensor;
@@ -220,7 +220,7 @@ impl Overload {
                 name: PyString::intern(py, &p.name).into_ptr(),
                 text: p.name.clone(),
                 ty: p.ty,
-                default: p.default.as_ref().map(|d| default_value(&p.ty, d)),
+                default: p.default_value(),
                 keyword_only: p.keyword_only,
                 out: is_out(p),
                 numbers: numbers && p.alias.is_none(),

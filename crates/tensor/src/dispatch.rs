@@ -2,7 +2,7 @@
 
 use crate::keys::{Key, KeyGuard, KeySet};
 use crate::op::{Body, DynKernel, Form, KernelFn, Op, OutRule, Plan};
-use crate::value::{Outputs, Value};
+use crate::value::{Outputs, OwnedValue, Value};
 use crate::{Error, MemoryFormat, Result, Tensor, autograd, ensure};
 use parking_lot::RwLock;
 use std::cell::RefCell;
@@ -102,7 +102,19 @@ fn structured_parts(op: &'static Op) -> Result<(crate::op::PlanFn, crate::op::Ru
 
 /// The in-place form on Meta of an operator whose functional form is a copy and this: nothing is written.
 fn written_meta(op: &'static Op, _keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
-    crate::value::take::<&Tensor>(op, args, 0).map(|t| Outputs::One(t.clone()))
+    let target = crate::value::take::<&Tensor>(op, args, 0)?;
+    check_meta_target(target)?;
+    Ok(Outputs::One(target.clone()))
+}
+
+/// A call with any meta tensor computes nothing: what it should write to must be one, too.
+pub(crate) fn check_meta_target(target: &Tensor) -> Result<()> {
+    ensure!(
+        target.device().is_meta(),
+        "Expected all tensors to be on the same device, but found at least two devices, {} and meta!",
+        target.device()
+    );
+    Ok(())
 }
 
 /// An overload with the same arguments as the operator it stands for.
@@ -147,6 +159,18 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
     let (inputs, targets) = split_arguments(op, form, args)?;
     let specs: Plan = plan(inputs)?;
     let results = specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref()));
+    if keys.has(Key::META) {
+        targets.iter().try_for_each(|t| check_meta_target(t))?;
+    }
+    // What a kernel may fail at is done before anything is resized or written.
+    let done = match op.functional().out_rule.fallible && !keys.has(Key::META) {
+        true => {
+            let done = specs.iter().cloned().map(|s| s.allocate()).collect::<Result<Vec<_>>>()?;
+            run(inputs, &done)?;
+            Some(done)
+        }
+        false => None,
+    };
     let targets = prepare_targets(op, form, inputs, &targets, results)?;
     if keys.has(Key::META) {
         return Ok(outputs_of(targets));
@@ -160,13 +184,19 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
             _ => true,
         })
     };
-    let direct = targets.iter().zip(&specs).all(|(t, s)| t.dtype() == s.dtype && apart(t));
+    let direct = done.is_none() && targets.iter().zip(&specs).all(|(t, s)| t.dtype() == s.dtype && apart(t));
     if direct {
         run(inputs, &targets)?;
         return Ok(outputs_of(targets));
     }
-    let results = specs.into_iter().map(|s| s.allocate()).collect::<Result<Vec<_>>>()?;
-    run(inputs, &results)?;
+    let results = match done {
+        Some(done) => done,
+        None => {
+            let results = specs.into_iter().map(|s| s.allocate()).collect::<Result<Vec<_>>>()?;
+            run(inputs, &results)?;
+            results
+        }
+    };
     for (t, r) in targets.iter().zip(&results) {
         t.copy_(r)?;
     }
@@ -181,6 +211,14 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
         _ => return Err(Error::runtime(format!("{} has no functional form", op.full_name()))),
     };
     let (inputs, targets) = split_arguments(op, form, args)?;
+    if keys.has(Key::META) {
+        targets.iter().try_for_each(|t| check_meta_target(t))?;
+        for (_, a) in inputs.iter().enumerate().filter(|(i, _)| base.mutated() >> i & 1 == 1) {
+            if let Value::Tensor(t) = a {
+                check_meta_target(t)?;
+            }
+        }
+    }
     // What a composite keeps of its input for the gradient must outlive the write.
     let kept = match (form, inputs.first()) {
         (Form::InPlace, Some(Value::Tensor(x)))
@@ -190,10 +228,20 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
         }
         _ => None,
     };
-    let results = match &kept {
-        Some(x) => base.redispatch(keys, &[&[Value::Tensor(x)], &inputs[1..]].concat())?.list()?,
-        None => base.redispatch(keys, inputs)?.list()?,
+    // What the functional form writes itself is written to copies until the targets are known to fit.
+    let copies = match form == Form::Out && base.mutates() {
+        true => Some(inputs.iter().enumerate().map(|(i, a)| written_copy(base, i, a)).collect::<Result<Vec<_>>>()?),
+        false => None,
     };
+    let results = match (&kept, &copies) {
+        (Some(x), _) => base.redispatch(keys, &[&[Value::Tensor(x)], &inputs[1..]].concat())?,
+        (None, Some(copies)) => base.redispatch(keys, &copies.iter().map(OwnedValue::borrow).collect::<Vec<_>>())?,
+        (None, None) => base.redispatch(keys, inputs)?,
+    };
+    let results = results.list()?;
+    if form == Form::Out && autograd::is_grad_enabled() && results.iter().any(Tensor::requires_grad) {
+        return Err(autograd::kernel::not_for_out(op));
+    }
     ensure!(
         results.len() == targets.len(),
         "{}(): expected {} output tensors, got {}",
@@ -201,6 +249,8 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
         results.len(),
         targets.len()
     );
+    let written: Vec<(&Tensor, &Tensor)> = copies.iter().flatten().zip(inputs).filter_map(written_since).collect();
+    written.iter().try_for_each(|(_, input)| check_writable(input, input.dtype()))?;
     let shapes = results.iter().map(|r| (r.sizes(), r.dtype(), Some(r.strides())));
     let targets = prepare_targets(op, form, inputs, &targets, shapes)?;
     for (t, r) in targets.iter().zip(&results) {
@@ -208,7 +258,26 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
             t.copy_(r)?;
         }
     }
+    written.iter().try_for_each(|(copy, input)| input.copy_(copy).map(drop))?;
     Ok(outputs_of(targets))
+}
+
+/// Argument `i`, copied where `op` may write it.
+fn written_copy(op: &'static Op, i: usize, a: &Value<'_>) -> Result<OwnedValue> {
+    match a {
+        Value::Tensor(t) if op.mutated() >> i & 1 == 1 => t.clone_in(MemoryFormat::Preserve).map(OwnedValue::Tensor),
+        other => Ok(other.to_owned()),
+    }
+}
+
+/// A copy that was written, with what it is a copy of.
+fn written_since<'a>((copy, input): (&'a OwnedValue, &Value<'a>)) -> Option<(&'a Tensor, &'a Tensor)> {
+    match (copy, *input) {
+        (OwnedValue::Tensor(copy), Value::Tensor(input)) if !copy.is_same(input) && copy.version() > 0 => {
+            Some((copy, input))
+        }
+        _ => None,
+    }
 }
 
 /// The functional form's arguments, and the tensors to write.
@@ -217,27 +286,36 @@ pub(crate) fn split_arguments<'a, 'v>(
     form: Form,
     args: &'a [Value<'v>],
 ) -> Result<(&'a [Value<'v>], Vec<&'v Tensor>)> {
-    let tensor = |v: &Value<'v>| match v {
-        Value::Tensor(t) => Ok(*t),
-        v => Err(Error::type_(format!("{}(): argument to write must be Tensor, not {}", op.name(), v.kind_name()))),
-    };
     match form {
-        Form::InPlace => {
-            let first = args.first().ok_or_else(|| Error::type_(format!("{}() needs an argument", op.name())))?;
-            Ok((args, vec![tensor(first)?]))
-        }
+        Form::InPlace => Ok((args, vec![crate::value::take(op, args, 0)?])),
         Form::Overload => Ok((args, Vec::new())),
         Form::Out => {
-            // What the functional form writes too is an input.
-            let outs = (op.mutated().count_ones() - op.functional().mutated().count_ones()) as usize;
-            ensure!(args.len() >= outs, "{}() needs {outs} outputs", op.name());
-            let (inputs, outs) = args.split_at(args.len() - outs);
+            let (inputs, outs) = split_outs(op, args)?;
             match outs {
-                [Value::Tensors(list)] => Ok((inputs, list.iter().collect())),
-                outs => Ok((inputs, outs.iter().map(tensor).collect::<Result<_>>()?)),
+                [Value::Tensors(list)] if op.schema().params[inputs.len()].ty.list.is_some() => {
+                    Ok((inputs, list.iter().collect()))
+                }
+                _ => {
+                    let outs = (inputs.len()..args.len()).map(|i| crate::value::take(op, args, i));
+                    Ok((inputs, outs.collect::<Result<_>>()?))
+                }
             }
         }
     }
+}
+
+/// An `out=` form's inputs, and what it writes. Were an argument missing, an input would be taken for one to write.
+pub(crate) fn split_outs<'a, 'v>(op: &'static Op, args: &'a [Value<'v>]) -> Result<(&'a [Value<'v>], &'a [Value<'v>])> {
+    let params = op.schema().params.len();
+    if args.len() < params {
+        return Err(crate::value::missing(op, args.len()));
+    }
+    if args.len() > params {
+        return Err(Error::type_(format!("{}() takes {params} arguments but {} were given", op.name(), args.len())));
+    }
+    // What the functional form writes too is an input.
+    let outs = (op.mutated().count_ones() - op.functional().mutated().count_ones()) as usize;
+    Ok(args.split_at(params - outs))
 }
 
 /// Checks that results of the given sizes and dtypes may be written to the targets, and resizes `out=` ones.

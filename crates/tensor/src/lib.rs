@@ -24,6 +24,7 @@ pub mod autograd;
 pub mod dims;
 pub mod dispatch;
 pub mod display;
+pub mod example;
 mod indexing;
 pub mod io;
 pub mod keys;

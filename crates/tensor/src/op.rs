@@ -45,23 +45,34 @@ pub struct OutRule {
     pub row_major: bool,
     /// Whether the in-place form resizes its tensor too.
     pub resizes_self: bool,
+    /// Whether the kernel may find that it cannot go on when it has written some results: they are computed apart then.
+    pub fallible: bool,
 }
 
 impl OutRule {
     /// Of any dtype that the result can be cast to.
-    pub const CASTABLE: OutRule = OutRule { dtype: castable, apart: &[], row_major: false, resizes_self: false };
+    pub const CASTABLE: OutRule =
+        OutRule { dtype: castable, apart: &[], row_major: false, resizes_self: false, fallible: false };
     /// Of the result's dtype.
-    pub const EXACT: OutRule = OutRule { dtype: exact, apart: &[], row_major: false, resizes_self: false };
+    pub const EXACT: OutRule =
+        OutRule { dtype: exact, apart: &[], row_major: false, resizes_self: false, fallible: false };
 
     /// By a rule for the dtypes of its own.
     pub const fn dtype(dtype: fn(DType, DType) -> Result<()>) -> OutRule {
-        OutRule { dtype, apart: &[], row_major: false, resizes_self: false }
+        OutRule { dtype, apart: &[], row_major: false, resizes_self: false, fallible: false }
     }
 
     /// The same, and row-major where the tensor is resized.
     #[must_use]
     pub const fn row_major(mut self) -> OutRule {
         self.row_major = true;
+        self
+    }
+
+    /// The same, of a kernel that may fail when it has written some results.
+    #[must_use]
+    pub const fn fallible(mut self) -> OutRule {
+        self.fallible = true;
         self
     }
 
@@ -378,7 +389,8 @@ impl Op {
         }
     }
 
-    /// Runs the operator: collects the arguments' dispatch keys and passes the call through the layers they name.
+    /// Runs the operator: collects the arguments' dispatch keys and passes the call through the layers they name. What is
+    /// left out at the end, or `None`, is the schema's default where there is one.
     ///
     /// # Errors
     /// Whatever is wrong with the arguments, by PyTorch's rules.
@@ -399,21 +411,32 @@ impl Op {
         let local = crate::keys::local();
         let local = |keys: KeySet| keys.with(local.included).without(local.excluded);
         if !self.mutates {
-            return self.redispatch(local(keys), args);
+            return self.redispatch(local(keys), args).or_else(|e| self.call_again(args, e));
         }
         self.check_written(args)?;
         let keys = local(keys);
-        let result = self.redispatch(keys, args);
+        let result = match self.redispatch(keys, args) {
+            Err(e) => return self.call_again(args, e),
+            done => done,
+        };
         // Under autograd the bump happens before outputs are saved; see `autograd::kernel`. What a composite writes is
         // counted by the operators that it is made of.
-        if !matches!(self.body, Body::Composite(_))
-            && !keys.has(Key::AUTOGRAD)
-            && !keys.has(Key::FORWARD)
-            && result.is_ok()
-        {
+        if !matches!(self.body, Body::Composite(_)) && !keys.has(Key::AUTOGRAD) && !keys.has(Key::FORWARD) {
             self.bump_versions(args);
         }
         result
+    }
+
+    /// A call that failed for lack of an argument is made again with the schema's defaults for what was left out. (Kernels
+    /// take the arguments as they are, so that a call that has them all does not pay for this. They take them before they
+    /// do anything; a call that failed at something else may have written already, and is not made again.)
+    #[cold]
+    fn call_again(&'static self, args: &[Value<'_>], e: Error) -> Result<Outputs> {
+        let full = crate::value::lacks_argument(self, &e).then(|| crate::value::with_defaults(self, args)).flatten();
+        match full {
+            Some(full) => self.call(&full.iter().map(crate::OwnedValue::borrow).collect::<Vec<_>>()),
+            None => Err(crate::value::explain(self, args, e)),
+        }
     }
 
     /// Runs the kernel of the highest key of `keys`: what a layer calls with `keys.below(its own key)`.

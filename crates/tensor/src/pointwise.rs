@@ -2,11 +2,12 @@
 //! strips of `flambeau_cpu::pointwise`. Every pointwise operator in every form runs through [`kernel`].
 
 use crate::dims::{self, Dims};
-use crate::dispatch::{Overlap, check_writable, overlap, overlaps, resize_output};
+use crate::dispatch::{Overlap, check_meta_target, check_writable, overlap, overlaps, resize_output};
 use crate::keys::{Key, KeySet};
 use crate::op::{Body, Form, Op};
 use crate::promotion::{self, Promotion};
-use crate::value::{Operand, Outputs, OwnedOperand, Value};
+use crate::schema::{Default, Param};
+use crate::value::{Operand, Outputs, OwnedOperand, Value, missing, wrong_argument};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::storage::{LockSet, ReadLocks};
@@ -42,7 +43,7 @@ impl Pointwise {
     }
 }
 
-/// Reads the arguments after the operands as numbers; absent ones are zero.
+/// Reads the arguments after the operands as numbers; those that a call ends before are zero.
 ///
 /// # Errors
 /// When one is not a number.
@@ -54,8 +55,7 @@ pub fn any_params(args: &[Value<'_>]) -> Result<Params> {
             Value::Float(f) => Scalar::Float(*f),
             Value::Int(i) => Scalar::Int(*i),
             Value::Bool(b) => Scalar::Bool(*b),
-            Value::None => continue,
-            v => return Err(Error::type_(format!("expected a number, not {}", v.kind_name()))),
+            v => return Err(crate::value::expected("Number", *v)),
         };
     }
     Ok(params)
@@ -104,15 +104,18 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     let Body::Pointwise(pointwise) = op.functional().body else {
         return Err(Error::runtime(format!("{} is not pointwise", op.full_name())));
     };
-    if let Some(out) = small(op, pointwise, keys, args)? {
+    // What the short way fails at the long way explains.
+    if let Ok(Some(out)) = small(op, pointwise, keys, args) {
         return Ok(Outputs::One(out));
     }
     let arity = pointwise.arity;
-    ensure!(args.len() >= arity, "{}() takes at least {arity} arguments", op.name());
+    if args.len() < arity {
+        return Err(missing(op, args.len()));
+    }
     let narrowed: SmallVec<[OwnedOperand; MAX_OPERANDS]>;
     let mut operands: SmallVec<[Operand<'_>; MAX_OPERANDS]> = SmallVec::new();
-    for a in &args[..arity] {
-        operands.push(crate::value::FromValue::from_value(*a).map_err(|e: Error| e.context(op.name()))?);
+    for (i, a) in args[..arity].iter().enumerate() {
+        operands.push(crate::value::FromValue::from_value(*a).map_err(|e: Error| wrong_argument(op, i, e))?);
     }
     let form = match op.body {
         Body::Variant(Form::Overload, _) => None,
@@ -122,16 +125,27 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     let (target, rest) = match form {
         None | Some(Form::Overload) => (None, &args[arity..]),
         Some(Form::InPlace) => (Some(args[0]), &args[arity..]),
-        Some(Form::Out) => (args.last().copied(), &args[arity..args.len() - 1]),
+        Some(Form::Out) => {
+            let (inputs, outs) = crate::dispatch::split_outs(op, args)?;
+            (outs.first().copied(), &inputs[arity..])
+        }
     };
     let target = match target {
         None => None,
         Some(Value::Tensor(t)) => Some(t),
-        Some(v) => return Err(Error::type_(format!("{}(): cannot write to {}", op.name(), v.kind_name()))),
+        Some(v) => {
+            let at = op.mutated().trailing_zeros() as usize;
+            return Err(wrong_argument(op, at, crate::value::expected("Tensor", v)));
+        }
     };
     let common = promotion::common_dtype(&pointwise.promotion, &operands)?;
     // (Parameters first, as in `small`: what is wrong with them is said of few and of many elements.)
-    let params = (pointwise.params)(rest, common)?;
+    let params = match (pointwise.params)(rest, common) {
+        Err(_) if rest.iter().any(|v| matches!(v, Value::None)) => {
+            (pointwise.params)(&with_defaults(op, arity, rest)?, common)?
+        }
+        found => found?,
+    };
     let strip = (pointwise.strips)(common.compute(), flambeau_cpu::math::level())
         .ok_or_else(|| unsupported(op, pointwise, common))?;
     if common != common.compute() && !operands.iter().all(|o| matches!(o, Operand::Tensor(t) if t.dtype() == common)) {
@@ -162,6 +176,9 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
             }
         }
         Some(t) => {
+            if meta {
+                check_meta_target(t)?;
+            }
             check_writable(t, result_dtype)?;
             let t = match form {
                 _ if t.sizes() == &shape.sizes[..] => t.clone(),
@@ -184,6 +201,18 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     check_devices(&operands, &out)?;
     run(strip, common.compute(), params, &shape, &operands, &out, target.is_none())?;
     Ok(Outputs::One(out))
+}
+
+/// The arguments after the operands, with the schema's defaults for those not given.
+#[cold]
+fn with_defaults<'v>(op: &'static Op, arity: usize, rest: &[Value<'v>]) -> Result<Vec<Value<'v>>> {
+    let params = op.schema().params.iter().enumerate().skip(arity);
+    let fill = |(v, (i, p)): (&Value<'v>, (usize, &Param))| match (v, &p.default) {
+        (Value::None, Some(Default::Scalar(default))) => Ok(Value::Scalar(*default)),
+        (Value::None, _) => Err(wrong_argument(op, i, crate::value::expected("Number", Value::None))),
+        (v, _) => Ok(*v),
+    };
+    rest.iter().zip(params).map(fill).collect()
 }
 
 /// A strip of one operand, of its dtype, over a tensor on the CPU: for a function that is part of an operator.
@@ -484,6 +513,9 @@ fn run(
             return Ok(());
         }
     }
+    if few_rows(strip, compute, params, shape, operands, out, &mut slots) {
+        return Ok(());
+    }
     let mut strides: SmallVec<[SmallVec<[isize; 5]>; MAX_OPERANDS]> = SmallVec::new();
     let bytes = |strides: &[i64], dtype: DType| -> SmallVec<[isize; 5]> {
         strides.iter().map(|s| *s as isize * dtype.size() as isize).collect()
@@ -517,4 +549,69 @@ fn run(
     // was refused above.
     unsafe { flambeau_cpu::pointwise::run(strip, compute, params, &shape.sizes, &list) };
     Ok(())
+}
+
+/// Runs a call with few rows of few elements, of the strip's dtypes, row by row: to make an iterator takes longer than they
+/// do. `false` for any other call. The caller has locked the operands.
+fn few_rows(
+    strip: Strip,
+    compute: DType,
+    params: Params,
+    shape: &Shape,
+    operands: &[Operand<'_>],
+    out: &Tensor,
+    slots: &mut [Slot; MAX_OPERANDS],
+) -> bool {
+    const MOST_ROWS: i64 = 16;
+    const MOST_COLUMNS: i64 = 64;
+    let (rows, columns) = match shape.sizes[..] {
+        [columns] => (1, columns),
+        [rows, columns] => (rows, columns),
+        _ => return false,
+    };
+    let right = |o: &Operand<'_>| !matches!(o, Operand::Tensor(t) if t.dtype() != compute);
+    let few = rows <= MOST_ROWS && columns <= MOST_COLUMNS && out.dtype() == strip.out && operands.iter().all(right);
+    if !few || !FastPath::PointwiseFewRows.is_on() {
+        return false;
+    }
+    let mut args = StripArgs {
+        data: [out.data_ptr(); MAX_OPERANDS],
+        strides: [0; MAX_OPERANDS],
+        n: columns as usize,
+        rows: 1,
+        row_strides: [0; MAX_OPERANDS],
+        streams: false,
+        params,
+    };
+    // The distance of two neighbours along the `back`th dim from the end: none where one element serves all.
+    let stride = |t: &Tensor, back: usize| match t.dim().checked_sub(back) {
+        Some(d) if t.sizes()[d] != 1 => t.strides()[d] as isize * t.dtype().size() as isize,
+        _ => 0,
+    };
+    (args.strides[0], args.row_strides[0]) = (stride(out, 1), stride(out, 2));
+    for (k, o) in operands.iter().enumerate() {
+        match o {
+            Operand::Tensor(t) => {
+                args.data[k + 1] = t.data_ptr();
+                (args.strides[k + 1], args.row_strides[k + 1]) = (stride(t, 1), stride(t, 2));
+            }
+            Operand::Scalar(s) => {
+                slots[k] = slot(compute, *s);
+                args.data[k + 1] = slots[k].0.as_mut_ptr();
+            }
+        }
+    }
+    if strip.rows {
+        args.rows = rows as usize;
+        // SAFETY: every operand has `rows` rows of `n` elements of the strip's dtypes, and is locked or fresh.
+        unsafe { (strip.run)(args) };
+        return true;
+    }
+    for row in 0..rows as isize {
+        let mut now = args;
+        now.data.iter_mut().zip(&args.row_strides).for_each(|(p, s)| *p = p.wrapping_offset(row * s));
+        // SAFETY: as above, one row.
+        unsafe { (strip.run)(now) };
+    }
+    true
 }

@@ -1,6 +1,6 @@
 //! PyTorch's schema language: `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 
-use crate::{Error, Result, Scalar};
+use crate::{DType, Error, Layout, MemoryFormat, OwnedValue, Result, Scalar, Value};
 use std::fmt;
 
 /// The element type of a parameter or result.
@@ -31,6 +31,61 @@ pub struct Type {
     pub list: Option<Option<usize>>,
     /// `T?[]`: the elements may be `None`.
     pub optional_elements: bool,
+}
+
+impl Type {
+    /// What an argument has to be, for messages.
+    pub(crate) fn in_words(&self) -> String {
+        let one = match self.base {
+            Base::Tensor => "Tensor",
+            Base::Scalar => "Number",
+            Base::Int => "int",
+            Base::Float => "float",
+            Base::Bool => "bool",
+            Base::Str => "str",
+            Base::ScalarType => "dtype",
+            Base::Layout => "layout",
+            Base::Device => "device",
+            Base::MemoryFormat => "memory_format",
+            Base::Generator => "Generator",
+        };
+        match (self.list, self.optional_elements) {
+            (Some(_), true) => format!("list of optional {one}s"),
+            (Some(_), false) => format!("list of {one}s"),
+            (None, _) => one.into(),
+        }
+    }
+
+    /// Whether an argument is of this type, or of one that stands for it: a number for a tensor and a tensor (of one
+    /// element) for a number, an integer for a float.
+    pub fn takes(&self, v: &Value<'_>) -> bool {
+        let (list, number) =
+            (self.list.is_some(), self.list.is_none() && matches!(self.base, Base::Tensor | Base::Scalar));
+        let one = |base: Base| !list && self.base == base;
+        let many = |base: Base| list && self.base == base;
+        match v {
+            Value::None => self.optional || self.base == Base::Generator,
+            Value::Tensor(_) => number,
+            Value::Tensors(_) => many(Base::Tensor) && !self.optional_elements,
+            Value::OptionalTensors(_) => many(Base::Tensor) && self.optional_elements,
+            Value::Scalar(Scalar::Int(_)) => number || one(Base::Int) || one(Base::Float),
+            Value::Scalar(Scalar::Bool(_)) => number || one(Base::Bool) || one(Base::Float),
+            Value::Scalar(_) => number || one(Base::Float),
+            Value::Scalars(_) => many(Base::Scalar),
+            Value::Int(_) => number || one(Base::Int) || one(Base::Float),
+            Value::Ints(_) => many(Base::Int),
+            Value::Float(_) => number || one(Base::Float),
+            Value::Floats(_) => many(Base::Float),
+            Value::Bool(_) => number || one(Base::Bool) || one(Base::Float),
+            Value::Bools(_) => many(Base::Bool),
+            Value::DType(_) => one(Base::ScalarType),
+            Value::Device(_) => one(Base::Device),
+            Value::Layout(_) => one(Base::Layout),
+            Value::MemoryFormat(_) => one(Base::MemoryFormat),
+            Value::Str(_) => one(Base::Str),
+            Value::Generator(_) => one(Base::Generator),
+        }
+    }
 }
 
 /// What a schema's `(a!)` says: which arguments and results share memory, and whether it is written.
@@ -68,6 +123,62 @@ pub struct Param {
     pub keyword_only: bool,
     /// Which memory it shares.
     pub alias: Option<Alias>,
+}
+
+impl Param {
+    /// The default, in the parameter's type; `None` where there is none. A list of a known length that is given as one
+    /// number is that many of it.
+    pub fn default_value(&self) -> Option<OwnedValue> {
+        let d = self.default.as_ref()?;
+        Some(match (d, self.ty.list, self.ty.base) {
+            (Default::None, ..) => OwnedValue::None,
+            (Default::Ints(v), _, Base::Float) => OwnedValue::Floats(v.iter().map(|i| *i as f64).collect()),
+            (Default::Ints(v), _, Base::Bool) => OwnedValue::Bools(v.iter().map(|i| *i != 0).collect()),
+            (Default::Ints(v), ..) => OwnedValue::Ints(v.clone()),
+            (Default::Scalar(s), Some(n), Base::Float) => OwnedValue::Floats(vec![s.to_f64(); n.unwrap_or(1)]),
+            (Default::Scalar(s), Some(n), Base::Bool) => OwnedValue::Bools(vec![s.to_bool(); n.unwrap_or(1)]),
+            (Default::Scalar(s), Some(n), _) => OwnedValue::Ints(vec![s.to_i64(); n.unwrap_or(1)]),
+            (Default::Scalar(s), None, Base::Int) => OwnedValue::Int(s.to_i64()),
+            (Default::Scalar(s), None, Base::Float) => OwnedValue::Float(s.to_f64()),
+            (Default::Scalar(s), None, Base::Bool) => OwnedValue::Bool(s.to_bool()),
+            (Default::Scalar(s), None, Base::ScalarType) => {
+                numbered_dtype(s.to_i64()).map_or(OwnedValue::None, OwnedValue::DType)
+            }
+            (Default::Scalar(s), None, _) => OwnedValue::Scalar(*s),
+            (Default::Str(s), _, Base::MemoryFormat) => OwnedValue::MemoryFormat(match s.as_str() {
+                "preserve_format" => MemoryFormat::Preserve,
+                "channels_last" => MemoryFormat::ChannelsLast,
+                "channels_last_3d" => MemoryFormat::ChannelsLast3d,
+                _ => MemoryFormat::Contiguous,
+            }),
+            (Default::Str(s), _, Base::ScalarType) => DType::by_name(s).map_or(OwnedValue::None, OwnedValue::DType),
+            (Default::Str(_), _, Base::Layout) => OwnedValue::Layout(Layout::Strided),
+            (Default::Str(s), ..) => OwnedValue::Str(s.clone()),
+        })
+    }
+}
+
+/// The dtypes by the numbers that stand in schemas (`ScalarType? dtype=4`) and in saved files.
+const NUMBERED_DTYPES: [(i64, DType); 15] = [
+    (0, DType::U8),
+    (1, DType::I8),
+    (2, DType::I16),
+    (3, DType::I32),
+    (4, DType::I64),
+    (5, DType::F16),
+    (6, DType::F32),
+    (7, DType::F64),
+    (9, DType::Complex64),
+    (10, DType::Complex128),
+    (11, DType::Bool),
+    (15, DType::BF16),
+    (27, DType::U16),
+    (28, DType::U32),
+    (29, DType::U64),
+];
+
+fn numbered_dtype(n: i64) -> Option<DType> {
+    NUMBERED_DTYPES.into_iter().find(|(number, _)| *number == n).map(|(_, d)| d)
 }
 
 /// One result.

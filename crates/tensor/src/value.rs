@@ -243,9 +243,24 @@ pub trait FromValue<'a>: Sized {
     fn from_value(v: Value<'a>) -> Result<Self>;
 }
 
+/// How an error begins that does not say yet which argument it is about.
+const UNNAMED: &str = "argument ";
+/// What it says of one that is not there.
+const MISSING: &str = "is missing: the operator is ";
+
 #[cold]
-fn expected(what: &str, got: Value<'_>) -> Error {
-    Error::type_(format!("argument must be {what}, not {}", got.kind_name()))
+pub(crate) fn expected(what: &str, got: Value<'_>) -> Error {
+    Error::type_(format!("{UNNAMED}must be {what}, not {}", got.kind_name()))
+}
+
+/// Whether an error is [`expected`]'s or [`missing`]'s about an argument that is not there: of this operator or, if that
+/// writes nothing, of one that it is made of.
+#[cold]
+pub(crate) fn lacks_argument(op: &'static crate::Op, e: &Error) -> bool {
+    let said = e.message();
+    let own = said.strip_prefix(op.name()).and_then(|rest| rest.strip_prefix("(): ")).unwrap_or(said);
+    let absent = said.ends_with(", not None") || said.contains(MISSING);
+    e.kind() == crate::ErrorKind::Type && absent && (own.starts_with(UNNAMED) || !op.mutates())
 }
 
 macro_rules! from_value {
@@ -445,7 +460,13 @@ impl<'a, T: FromValue<'a>> Bind<'a> for T {
         let i = *next;
         *next += 1;
         match op {
-            Some(op) => take(op, args, i),
+            Some(op) => {
+                // An optional type serves parameters that are not optional, too.
+                if matches!(args.get(i), None | Some(Value::None)) {
+                    check_given(op, args, i)?;
+                }
+                take(op, args, i)
+            }
             None => T::from_value(args.get(i).copied().unwrap_or(Value::None)),
         }
     }
@@ -463,10 +484,78 @@ impl<'a> Bind<'a> for crate::TensorOptions {
 }
 
 #[cold]
-fn wrong_argument(op: &'static crate::Op, i: usize, e: Error) -> Error {
+pub(crate) fn wrong_argument(op: &'static crate::Op, i: usize, e: Error) -> Error {
     let name = op.schema().params.get(i).map_or("?", |p| &p.name);
-    let rest = e.message().strip_prefix("argument ").unwrap_or(e.message());
+    let rest = e.message().strip_prefix(UNNAMED).unwrap_or(e.message());
     Error::type_(format!("{}(): argument '{name}' (position {}) {rest}", op.name(), i + 1))
+}
+
+/// That a call ends before an argument that it needs.
+#[cold]
+pub(crate) fn missing(op: &'static crate::Op, i: usize) -> Error {
+    wrong_argument(op, i, Error::type_(format!("{UNNAMED}{MISSING}{}", op.schema())))
+}
+
+/// That argument `i`, which is not there or `None`, may be left out.
+fn check_given(op: &'static crate::Op, args: &[Value<'_>], i: usize) -> Result<()> {
+    match op.schema().params.get(i) {
+        Some(p) if p.default.is_none() && !p.ty.takes(&Value::None) => Err(match i < args.len() {
+            true => wrong_argument(op, i, expected(&p.ty.in_words(), Value::None)),
+            false => missing(op, i),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that every argument is of the schema's type: for a kernel that passes its arguments on as they are.
+///
+/// # Errors
+/// [`crate::ErrorKind::Type`], naming the operator and the first argument that is not.
+pub(crate) fn check_sorts(op: &'static crate::Op, args: &[Value<'_>]) -> Result<()> {
+    for (i, p) in op.schema().params.iter().enumerate() {
+        match args.get(i) {
+            None | Some(Value::None) => check_given(op, args, i)?,
+            Some(v) if p.ty.takes(v) => {}
+            Some(v) => return Err(wrong_argument(op, i, expected(&p.ty.in_words(), *v))),
+        }
+    }
+    Ok(())
+}
+
+/// The arguments with the schema's defaults where they end or are `None`; `None` if there is nothing to put in.
+#[cold]
+pub(crate) fn with_defaults(op: &'static crate::Op, args: &[Value<'_>]) -> Option<Vec<OwnedValue>> {
+    let params = &op.schema().params;
+    let (mut full, mut changed) = (Vec::new(), args.len() < params.len());
+    if args.len() > params.len() {
+        return None;
+    }
+    for (i, p) in params.iter().enumerate() {
+        let given = args.get(i).filter(|v| !matches!(v, Value::None));
+        let value = match given {
+            Some(v) => v.to_owned(),
+            None => {
+                check_given(op, args, i).ok()?;
+                p.default_value().unwrap_or(OwnedValue::None)
+            }
+        };
+        changed |= given.is_none() && !matches!(value, OwnedValue::None);
+        full.push(value);
+    }
+    changed.then_some(full)
+}
+
+/// Why a call failed: if an argument is not of the schema's type that is it, whatever the kernel stumbled over; the
+/// operator that was called is named, not one that it is made of. Other errors are passed on.
+#[cold]
+pub(crate) fn explain(op: &'static crate::Op, args: &[Value<'_>], e: Error) -> Error {
+    match check_sorts(op, args) {
+        Err(sort) => sort,
+        Ok(()) if e.kind() == crate::ErrorKind::Type && e.message().starts_with(UNNAMED) => {
+            e.context(format!("{}()", op.name()))
+        }
+        Ok(()) => e,
+    }
 }
 
 /// What a method may return.

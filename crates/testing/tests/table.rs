@@ -1,8 +1,11 @@
 //! `docs/operators.md` says what works. `FLAMBEAU_UPDATE=1` rewrites it.
 
 /// Why an operator of signed integers does not take unsigned ones of 16 bits and more.
-const SIGNED_ONLY: &[(&str, &str)] =
-    &[("repeat_interleave.Tensor", "its tensor holds how often, as int32 or int64; what is repeated is of any dtype")];
+const SIGNED_ONLY: &[(&str, &str)] = &[
+    ("repeat_interleave.Tensor", "its tensor holds how often, as int32 or int64; what is repeated is of any dtype"),
+    ("tril_indices", "indices are int32 or int64"),
+    ("triu_indices", "indices are int32 or int64"),
+];
 
 #[test]
 fn the_table_of_operators_is_true() {

@@ -120,18 +120,22 @@ impl GradContext<'_> {
 /// The kernel of the autograd and forward keys.
 pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
     let below = keys.below(Key::AUTOGRAD);
-    if op.is_composite() {
-        return op.redispatch(below, args);
-    }
     let reverse = keys.has(Key::AUTOGRAD);
     let mutates = op.mutates();
+    if op.is_composite() {
+        // One that gives the written tensor another shape is made of no other that writes.
+        if reverse
+            && mutates
+            && op.mutated() & 1 == 1
+            && let Some(Value::Tensor(t)) = args.first()
+        {
+            view::check_in_place(t)?;
+        }
+        return op.redispatch(below, args);
+    }
     if matches!(op.body, Body::Variant(Form::Out, _)) {
         if reverse && args.iter().any(|a| matches!(a, Value::Tensor(t) if t.requires_grad())) {
-            return Err(Error::runtime(format!(
-                "{}(): functions with out=... arguments don't support automatic differentiation, but one of the \
-                 arguments requires grad.",
-                op.functional().name()
-            )));
+            return Err(not_for_out(op));
         }
         let result = below_autograd(op, below, args)?;
         op.bump_versions(args);
@@ -156,6 +160,16 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
         forward::attach(op, args, &outputs, tangents)?;
     }
     Ok(outputs)
+}
+
+/// That what is written to `out=` has no history.
+#[cold]
+pub(crate) fn not_for_out(op: &'static Op) -> Error {
+    Error::runtime(format!(
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires \
+         grad.",
+        op.functional().name()
+    ))
 }
 
 fn below_autograd(op: &'static Op, below: KeySet, args: &[Value<'_>]) -> Result<Outputs> {

@@ -6,7 +6,7 @@ use crate::pointwise::{Params, Pointwise, scalar_params};
 use crate::promotion::Promotion;
 use crate::samples::{Maker, Sample};
 use crate::schema::Base;
-use crate::value::{Outputs, OwnedValue};
+use crate::value::{Outputs, OwnedValue, missing};
 use crate::{
     Body, DType, Error, IntoOperand, Op, Operand, OwnedOperand, Result, Scalar, Tensor, Value, backward, ensure, sample,
 };
@@ -194,9 +194,10 @@ op! {
         Out OUT: "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
         Overload SCALAR: "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         Out SCALAR_OUT: "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Explicit(|_op, _keys, args| match args {
-        [x, other, alpha @ ..] => sub::OP.call(&[*other, *x, alpha.first().copied().unwrap_or(Value::None)]),
-        _ => Err(Error::type_("rsub() needs two operands")),
+    Body::Explicit(|op, _keys, args| match args {
+        [x, other] => sub::OP.call(&[*other, *x]),
+        [x, other, alpha, ..] => sub::OP.call(&[*other, *x, *alpha]),
+        _ => Err(missing(op, args.len())),
     });
     derivative: backward! {
         self_(g, alpha: Option<Scalar>) => scaled(g, alpha)?.neg()?,
@@ -345,8 +346,10 @@ fn division_samples(m: &mut crate::samples::Maker) -> Vec<crate::samples::Sample
 /// The format that quotients are rounded to before they are cut: none where the divisor is a number.
 fn quotient_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
     let mut params = crate::pointwise::NO_PARAMS;
-    if !matches!(args, [Value::Bool(true), ..]) {
-        params[0] = format_of(dtype);
+    match args.first() {
+        Some(Value::Bool(true)) => {}
+        None | Some(Value::None | Value::Bool(false)) => params[0] = format_of(dtype),
+        Some(other) => return Err(crate::value::expected("bool", *other)),
     }
     Ok(params)
 }

@@ -5,6 +5,7 @@
 use super::{activation, binary, copy, elementary, extreme, matmul, power, reduce, ternary, unary};
 use crate::samples::{Maker, Sample};
 use crate::schema::{Base, Param};
+use crate::value::check_sorts;
 use crate::{
     Body, DType, Device, MemoryFormat, Op, Outputs, OwnedValue, Result, Scalar, Tensor, Value, ensure, sample,
 };
@@ -141,7 +142,10 @@ macro_rules! foreach {
             op! {
                 #[doc = concat!("Calls `", stringify!($target), "` on each element of the lists.")]
                 $name: $schema;
-                Body::Composite(|_op, _keys, args| $how(&$target, args).map(results));
+                Body::Composite(|op, _keys, args| {
+                    check_sorts(op, args)?;
+                    $how(&$target, args).map(results)
+                });
                 samples: |m| listed(&OP, &$target, m);
                 ulp: $target.accuracy();
             }
@@ -169,7 +173,10 @@ macro_rules! packed {
         op! {
             #[doc = concat!("Calls `", stringify!($target), "` on each element of the lists, with factors from a tensor.")]
             $name: $schema;
-            Body::Composite(|_op, _keys, args| each_by_packed(&$target, args).map(results));
+            Body::Composite(|op, _keys, args| {
+                check_sorts(op, args)?;
+                each_by_packed(&$target, args).map(results)
+            });
         }
     )* };
 }

@@ -156,8 +156,6 @@ alias! {
     special_multigammaln_out: "special_multigammaln.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)" => mvlgamma::OUT;
     special_polygamma: "special_polygamma(int n, Tensor self) -> Tensor" => unary::polygamma::OP;
     special_polygamma_out: "special_polygamma.out(int n, Tensor self, *, Tensor(a!) out) -> Tensor(a!)" => unary::polygamma::OUT;
-    special_round: "special_round(Tensor self, *, int decimals=0) -> Tensor" => unary::round_decimals::OP;
-    special_round_out: "special_round.out(Tensor self, *, int decimals=0, Tensor(a!) out) -> Tensor(a!)" => unary::round_decimals::OUT;
     special_softmax: "special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor" => softmax::softmax::OP;
     special_xlogy: "special_xlogy(Tensor self, Tensor other) -> Tensor" => power::xlogy::OP;
     special_xlogy_out: "special_xlogy.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => power::xlogy::OUT;
@@ -165,6 +163,19 @@ alias! {
     special_xlogy_self_out: "special_xlogy.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)" => power::xlogy::SCALAR_SELF_OUT;
     special_xlogy_other: "special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor" => power::xlogy::SCALAR_OTHER;
     special_xlogy_other_out: "special_xlogy.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)" => power::xlogy::SCALAR_OTHER_OUT;
+}
+
+fn special_round_any(x: &Tensor, decimals: Option<i64>) -> Result<Tensor> {
+    x.round_decimals(decimals.unwrap_or(0))
+}
+
+op! {
+    /// The nearest number with that many decimals; see [`Tensor::round_decimals`].
+    special_round: "special_round(Tensor self, *, int decimals=0) -> Tensor",
+        Out OUT: "special_round.out(Tensor self, *, int decimals=0, Tensor(a!) out) -> Tensor(a!)";
+    Body::Composite(kernel!(special_round_any; x, decimals));
+    samples: |m| crate::samples::of(&unary::round_decimals::OP, m);
+    ulp: unary::round_decimals::OP.accuracy();
 }
 
 /// All entries of this file.
@@ -197,7 +208,6 @@ pub static OPS: &[&[&Op]] = &[
     special_polygamma_out::ALL,
     special_psi::ALL,
     special_round::ALL,
-    special_round_out::ALL,
     special_sinc::ALL,
     special_softmax::ALL,
     special_xlogy::ALL,

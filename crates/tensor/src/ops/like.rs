@@ -12,14 +12,11 @@ use crate::{ensure, sample};
 /// Calls a factory with what is left open taken from `x`.
 fn like(op: &'static Op, x: &Tensor, own: &[Value<'_>], rest: [Value<'_>; 4]) -> Result<Tensor> {
     let [dtype, layout, device, pin] = rest;
-    let or = |v: Value<'static>, given: Value<'_>| match given {
-        Value::None => v,
-        Value::DType(d) => Value::DType(d),
-        Value::Device(d) => Value::Device(d),
-        _ => v,
-    };
     let mut args: smallvec::SmallVec<[Value<'_>; 8]> = own.iter().copied().collect();
-    args.extend([or(Value::DType(x.dtype()), dtype), layout, or(Value::Device(x.device()), device), pin]);
+    let (own_dtype, own_device) = (Value::DType(x.dtype()), Value::Device(x.device()));
+    let dtype = if matches!(dtype, Value::None) { own_dtype } else { dtype };
+    let device = if matches!(device, Value::None) { own_device } else { device };
+    args.extend([dtype, layout, device, pin]);
     op.call(&args)?.one()
 }
 
@@ -30,11 +27,11 @@ macro_rules! new_like {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self, ", $own, ", *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"),
                 Out OUT: concat!(stringify!($name), ".out(Tensor self, ", $own, ", *, Tensor(a!) out) -> Tensor(a!)");
-            Body::Explicit(|_op, _keys, args| {
-                let x: &Tensor = $crate::value::take(&OP, args, 0)?;
+            Body::Explicit(|op, _keys, args| {
+                let x: &Tensor = $crate::value::take(op, args, 0)?;
                 let own = 1 + [$(stringify!($arg)),*].len();
                 let rest = |i: usize| args.get(own + i).copied().unwrap_or(Value::None);
-                like(&$factory::OP, x, &args[1..own], [rest(0), rest(1), rest(2), rest(3)]).map($crate::Outputs::One)
+                like(&$factory::OP, x, args.get(1..own).ok_or_else(|| $crate::value::missing(op, args.len()))?, [rest(0), rest(1), rest(2), rest(3)]).map($crate::Outputs::One)
             });
             samples: |m| vec![sample![m.any(&[2, 3]), $($example),*]];
             fn $name(&self, $($arg: $ty),*) -> Tensor [self, $($arg),*];
@@ -236,23 +233,11 @@ macro_rules! in_place_views {
         op! {
             $(#[doc = $doc])*
             $name: $schema;
-            Body::Composite(|_op, _keys, args| {
-                let x: &Tensor = $crate::value::take(&OP, args, 0)?;
-                replaceable(x)?;
-                $view::OP.call(args)
-            });
+            Body::Composite(|_op, _keys, args| $view::OP.call(args));
             samples: |m| $crate::samples::of(&$view::OP, m);
             fn $name(&self, $($arg: $ty),*) -> Tensor [self, $($arg),*];
         }
     )* };
-}
-
-fn replaceable(x: &Tensor) -> Result<()> {
-    ensure!(
-        !crate::autograd::is_grad_enabled() || !x.requires_grad() || !x.is_leaf(),
-        "a leaf Variable that requires grad is being used in an in-place operation."
-    );
-    Ok(())
 }
 
 in_place_views! {

@@ -525,6 +525,9 @@ fn batch_norm_meta(
     floats("batch_norm", x)?;
     let named = [("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)];
     let (shape, format) = batch_shape(x, &named)?;
+    if training {
+        [running_mean, running_var].into_iter().flatten().try_for_each(crate::dispatch::check_meta_target)?;
+    }
     let strides = crate::dims::strides_for(x.sizes(), format)?;
     let c = if training { shape.channels as i64 } else { 0 };
     let statistics = || Tensor::fresh(crate::Device::META, statistics_dtype(x, weight.or(running_mean)), Dims::from_slice(&[c]));

@@ -1,6 +1,7 @@
 //! Further names of batch norm: with the running statistics as results, or without them.
 
 use super::norm::native_batch_norm;
+use crate::value::check_sorts;
 use crate::{Body, DType, Error, Op, Result, Tensor, Value, sample};
 
 type Statistic<'a> = Option<&'a Tensor>;
@@ -102,7 +103,10 @@ op! {
     /// A batch norm that moves the running statistics in training.
     legit: "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
         Out OUT: "_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(d!) out, Tensor(e!) save_mean, Tensor(f!) save_invstd) -> (Tensor(d!), Tensor(e!), Tensor(f!))";
-    Body::Composite(|_op, _keys, args: &[Value<'_>]| native_batch_norm::OP.call(args));
+    Body::Composite(|op, _keys, args: &[Value<'_>]| {
+        check_sorts(op, args)?;
+        native_batch_norm::OP.call(args)
+    });
     samples: |m| match m.dtype.is_floating_point() {
         true => vec![sample![m.any(&[3, 4, 2]), m.any(&[4]), m.any(&[4]), m.any(&[4]), m.uniform(&[4], 0.5, 2.0), true, 0.1, 1e-5]],
         false => vec![],

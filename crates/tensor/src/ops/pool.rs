@@ -485,7 +485,8 @@ struct AverageWindows<'a> {
     stride: &'a [i64],
     padding: &'a [i64],
     ceil: bool,
-    include_pad: bool,
+    /// Absent it is true, where the schema has a default.
+    include_pad: Option<bool>,
     divisor: Option<i64>,
 }
 
@@ -496,8 +497,7 @@ impl<'a> Bind<'a> for AverageWindows<'a> {
             stride: Bind::bind(op, args, next)?,
             padding: Bind::bind(op, args, next)?,
             ceil: Bind::bind(op, args, next)?,
-            // Absent is the schema's default: true.
-            include_pad: <Option<bool> as Bind>::bind(op, args, next)?.unwrap_or(true),
+            include_pad: Bind::bind(op, args, next)?,
             divisor: Bind::bind(op, args, next)?,
         })
     }
@@ -516,10 +516,11 @@ fn avg_pool_plan<const N: usize>(x: &Tensor, windows: AverageWindows<'_>) -> Res
 }
 
 fn avg_pool_run<const N: usize>(x: &Tensor, windows: AverageWindows<'_>, outs: &[Tensor]) -> Result<()> {
-    avg_pool_into(&windows.of(N, x)?, windows.include_pad, windows.divisor, x, outs)
+    avg_pool_into(&windows.of(N, x)?, windows.include_pad.unwrap_or(true), windows.divisor, x, outs)
 }
 
 fn avg_backward_plan<const N: usize>(g: &Tensor, x: &Tensor, windows: AverageWindows<'_>) -> Result<TensorSpec> {
+    ensure!(windows.include_pad.is_some(), "avg_pool{N}d_backward: whether padding counts is not given");
     let p = windows.of(N, x)?;
     p.check_gradient(&format!("avg_pool{N}d_backward"), g)?;
     p.spec(x.sizes(), g)
@@ -531,7 +532,7 @@ fn avg_backward_run<const N: usize>(
     windows: AverageWindows<'_>,
     outs: &[Tensor],
 ) -> Result<()> {
-    avg_backward_into(&windows.of(N, x)?, windows.include_pad, windows.divisor, g, outs)
+    avg_backward_into(&windows.of(N, x)?, windows.include_pad.unwrap_or(true), windows.divisor, g, outs)
 }
 
 macro_rules! avg_pools {

@@ -217,6 +217,14 @@ fn slope(
     generator: Option<&Generator>,
 ) -> Result<Slope> {
     let (lower, upper) = check_slopes(lower, upper)?;
+    if let Some(noise) = noise {
+        ensure!(
+            noise.device() == x.device(),
+            "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+            x.device(),
+            noise.device()
+        );
+    }
     if !training {
         return Ok(Slope::Fixed((lower + upper) / 2.0));
     }
@@ -276,6 +284,8 @@ fn rrelu_with_noise_in_place(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    // Before the noise is written.
+    crate::dispatch::check_writable(x, x.dtype())?;
     rectified_in_place(x, slope(x, Some(noise), lower, upper, training, generator)?)
 }
 fn rrelu_with_noise_functional_any(

@@ -7,6 +7,7 @@ use crate::dims::{self, Dims};
 use crate::{Body, Bool, DType, Error, Op, Operand, OutRule, Result, Scalar, Tensor, TensorSpec, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::member::{is_member, real_key, whole_key};
+use std::ops::Range;
 
 // ---- membership ---------------------------------------------------------------------------------
 
@@ -189,19 +190,29 @@ op! {
 
 // ---- indices of triangles -----------------------------------------------------------------------
 
-/// Rows and columns of the elements of a triangle: in row `i` from the first to before the second of `part(i)`.
-fn triangle(rows: i64, columns: i64, part: &dyn Fn(i64) -> (i64, i64)) -> Result<Tensor> {
-    ensure!(rows >= 0, "row must be non-negative, got{rows}");
-    ensure!(columns >= 0, "col must be non-negative, got{columns}");
-    let lengths = (0..if columns == 0 { 0 } else { rows }).map(|i| (part(i).1 - part(i).0).max(0) as i128);
-    let count = i64::try_from(lengths.sum::<i128>()).map_err(|_| Error::runtime("there are too many indices"))?;
+/// The sum of `i + shift`, but not less than 0 nor more than `most`, over the first `rows` numbers `i`.
+fn staircase(rows: i64, shift: i64, most: i64) -> i128 {
+    let most = i128::from(most);
+    let up_to = |x: i128| match x {
+        x if x <= 0 => 0,
+        x if x <= most => x * (x + 1) / 2,
+        x => most * (most + 1) / 2 + (x - most) * most,
+    };
+    let first = i128::from(shift);
+    up_to(first + i128::from(rows) - 1) - up_to(first - 1)
+}
+
+/// Rows and columns of the `count` elements of a triangle: in row `i` of `rows`, the others being empty, from the first to
+/// before the second of `part(i)`.
+fn triangle(count: i128, rows: Range<i64>, part: &dyn Fn(i64) -> (i64, i64)) -> Result<Tensor> {
+    let count = i64::try_from(count).map_err(|_| Error::runtime("there are too many indices"))?;
     dims::checked_numel(&[2, count])?;
     let out = Tensor::fresh(crate::Device::CPU, DType::I64, Dims::from_slice(&[2, count]))?;
     if count > 0 {
         let _lock = LockSet::new([(out.storage(), true)])?;
         // SAFETY: it is fresh, locked and of this type.
         let (mut is, mut js) = unsafe { elements_mut::<i64>(&out) }.split_at_mut(count as usize);
-        for i in 0..rows {
+        for i in rows {
             let (from, to) = part(i);
             let (row, columns);
             (row, is) = is.split_at_mut((to - from).max(0) as usize);
@@ -213,13 +224,24 @@ fn triangle(rows: i64, columns: i64, part: &dyn Fn(i64) -> (i64, i64)) -> Result
     Ok(out)
 }
 
+fn check_sizes(rows: i64, columns: i64) -> Result<()> {
+    ensure!(rows >= 0, "row must be non-negative, got{rows}");
+    ensure!(columns >= 0, "col must be non-negative, got{columns}");
+    Ok(())
+}
+
 fn lower(rows: i64, columns: i64, offset: Option<i64>) -> Result<Tensor> {
-    let offset = offset.unwrap_or(0);
-    triangle(rows, columns, &|i| (0, i.saturating_add(offset).saturating_add(1).clamp(0, columns)))
+    check_sizes(rows, columns)?;
+    let shift = offset.unwrap_or(0).saturating_add(1);
+    let first = 1i64.saturating_sub(shift).clamp(0, rows);
+    triangle(staircase(rows, shift, columns), first..rows, &|i| (0, i.saturating_add(shift).clamp(0, columns)))
 }
 fn upper(rows: i64, columns: i64, offset: Option<i64>) -> Result<Tensor> {
+    check_sizes(rows, columns)?;
     let offset = offset.unwrap_or(0);
-    triangle(rows, columns, &|i| (i.saturating_add(offset).clamp(0, columns), columns))
+    let last = columns.saturating_sub(offset).clamp(0, rows);
+    let count = i128::from(rows) * i128::from(columns) - staircase(rows, offset, columns);
+    triangle(count, 0..last, &|i| (i.saturating_add(offset).clamp(0, columns), columns))
 }
 
 fn in_options(op: &str, indices: Tensor, options: TensorOptions) -> Result<Tensor> {

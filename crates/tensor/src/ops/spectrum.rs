@@ -4,7 +4,10 @@
 use super::range::tabulate_floats;
 use crate::autograd::Forward;
 use crate::dims::{self, Dims, wrap_dim};
-use crate::{Body, DType, Error, Op, Result, Tensor, TensorSpec, backward, default_dtype, ensure, sample};
+use crate::op::KernelFn;
+use crate::{
+    Body, DType, Error, KeySet, Op, Outputs, Result, Tensor, TensorSpec, Value, backward, default_dtype, ensure, sample,
+};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::fft;
 use flambeau_cpu::progression::{Line, Of};
@@ -490,6 +493,13 @@ fn hfftn_any(x: &Tensor, s: Option<&[i64]>, dim: Option<&[i64]>, norm: Option<&s
     x.conj()?.fft_c2r(&over[last..], norm, n)
 }
 
+/// A transform of two dims is one of many, over the last two if none are given.
+fn over_two(many: KernelFn, op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+    let at = |i: usize| args.get(i).copied().unwrap_or(Value::None);
+    let dim = if matches!(at(2), Value::None) { Value::Ints(&[-2, -1]) } else { at(2) };
+    many(op, keys, &[at(0), at(1), dim, at(3)])
+}
+
 /// The transforms of one dim, of two and of any.
 macro_rules! transforms {
     ($($(#[doc = $doc:expr])* $one:ident $two:ident $many:ident: $kernel:ident $kernel_nd:ident, $input:expr;)*) => { $(
@@ -512,7 +522,7 @@ macro_rules! transforms {
             #[doc = "Over two dims, of sizes `s`."]
             $two: concat!(stringify!($two), "(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"),
                 Out OUT: concat!(stringify!($two), ".out(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None, *, Tensor(a!) out) -> Tensor(a!)");
-            Body::Composite(kernel!($kernel_nd; x, s, dim, norm));
+            Body::Composite(|op, keys, args| over_two(kernel!($kernel_nd; x, s, dim, norm), op, keys, args));
             samples: |m| match suits(m.dtype, $input) {
                 true => vec![sample![m.any(&[2, 3, 4]), (), vec![-2i64, -1], ()], sample![m.any(&[4, 3]), vec![3i64, 5], vec![1i64, 0], "ortho"]],
                 false => vec![],

@@ -403,6 +403,11 @@ unary! {
 /// Ten to the power of the decimals' magnitude, and whether they are negative.
 fn decimals_params(args: &[Value<'_>], _dtype: DType) -> Result<Params> {
     let mut params = any_params(args)?;
+    if let Some(v) = args.first()
+        && !matches!(v, Value::Int(_) | Value::Scalar(Scalar::Int(_)))
+    {
+        return Err(crate::value::expected("int", *v));
+    }
     let decimals = params[0].to_f64();
     params[0] = Scalar::Float(10f64.powf(decimals.abs()));
     params[1] = Scalar::Bool(decimals < 0.0);
@@ -537,10 +542,10 @@ predicate! {
 
 /// The bound of logit's arguments as a parameter: negative for none.
 fn logit_params(args: &[Value<'_>], dtype: DType) -> Result<Params> {
-    let mut params = scalar_params(args, dtype)?;
-    if matches!(args.first(), None | Some(Value::None)) {
-        params[0] = Scalar::Int(-1);
-    }
+    let mut params = match args {
+        [] | [Value::None] => [Scalar::Int(-1); _],
+        args => scalar_params(args, dtype)?,
+    };
     params[1] = format_of(dtype);
     Ok(params)
 }

@@ -54,6 +54,7 @@ fn at_maxima<const N: usize>(x: &Tensor, indices: &Tensor) -> Result<Tensor> {
 /// Binds what the gradients of all poolings of maxima have in common: the first two arguments, and the indices at
 /// position `at`.
 fn max_gradient_of<const N: usize>(op: &'static Op, args: &[crate::Value<'_>], at: usize) -> Result<crate::Outputs> {
+    crate::value::check_sorts(op, args)?;
     let take = |i| crate::value::take::<&Tensor>(op, args, i);
     max_gradient::<N>(take(0)?, take(1)?, take(at)?).map(crate::Outputs::One)
 }

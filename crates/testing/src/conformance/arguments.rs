@@ -1,23 +1,13 @@
 //! Arguments as data: copying them, mapping their tensors, and calling an operator with them.
 
-use flambeau::schema::{Base, Default, Type};
+use flambeau::schema::{Base, Type};
 use flambeau::value::Outputs;
 use flambeau::{Generator, MemoryFormat, Op, OwnedValue, Result, Scalar, Tensor, manual_seed};
 
 /// The arguments with those left out at the end put in: defaults of the schema where there are any.
 pub(crate) fn complete(op: &Op, mut args: Vec<OwnedValue>) -> Vec<OwnedValue> {
-    for param in op.schema().params.iter().skip(args.len()) {
-        args.push(match (&param.default, param.ty.list, param.ty.base) {
-            (Some(Default::Scalar(s)), None, Base::Int) => OwnedValue::Int(s.to_i64()),
-            (Some(Default::Scalar(s)), None, Base::Float) => OwnedValue::Float(s.to_f64()),
-            (Some(Default::Scalar(s)), None, Base::Bool) => OwnedValue::Bool(s.to_bool()),
-            (Some(Default::Scalar(s)), None, _) => OwnedValue::Scalar(*s),
-            (Some(Default::Scalar(s)), Some(n), _) => OwnedValue::Ints(vec![s.to_i64(); n.unwrap_or(1)]),
-            (Some(Default::Ints(x)), ..) => OwnedValue::Ints(x.clone()),
-            (Some(Default::Str(x)), ..) => OwnedValue::Str(x.clone()),
-            _ => OwnedValue::None,
-        });
-    }
+    let left_out = op.schema().params.iter().skip(args.len());
+    args.extend(left_out.map(|p| p.default_value().unwrap_or(OwnedValue::None)));
     args
 }
 

@@ -6,12 +6,15 @@
 
 mod arguments;
 mod compare;
+mod errors;
+mod examples;
 mod forms;
 mod gradients;
 mod layouts;
 mod table;
 mod values;
 
+pub use examples::{Examples, examples};
 pub use table::table;
 
 use flambeau::{Body, DType, Device, Error, ErrorKind, Form, Op, Result, Tensor, registry, samples};
@@ -70,6 +73,8 @@ pub(crate) struct Case<'a> {
     /// Its in-place, `out=` and other forms.
     pub forms: &'a [&'static Op],
     pub dtype: DType,
+    /// Which of the operator's samples it is.
+    pub number: usize,
     pub args: Vec<flambeau::OwnedValue>,
     /// What the operator gave for the arguments as they are.
     pub expected: Vec<Option<Tensor>>,
@@ -101,6 +106,19 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("gradcheck", gradients::gradcheck),
     ("gradgradcheck", gradients::gradgradcheck),
     ("in-place gradient", gradients::in_place),
+    ("missing argument", errors::missing),
+    ("left out", errors::left_out),
+    ("wrong sort", errors::sorts),
+    ("wrong dim", errors::dims),
+    ("wrong integer", errors::integers),
+    ("wrong float", errors::floats),
+    ("wrong shape", errors::shapes),
+    ("wrong dtype", errors::dtypes),
+    ("wrong contents", errors::contents),
+    ("wrong device", errors::devices),
+    ("wrong out dtype", errors::out_dtype),
+    ("overlapping", errors::overlapping),
+    ("leaf", errors::leaf),
 ];
 
 /// Something that did not hold.
@@ -228,7 +246,7 @@ fn check_dtype(
             }
         };
         let random = arguments::drew_numbers(op);
-        let case = Case { op, forms, dtype, args, expected, random, options };
+        let case = Case { op, forms, dtype, number, args, expected, random, options };
         for (check, run) in CHECKS {
             if !wanted(number, check) {
                 continue;

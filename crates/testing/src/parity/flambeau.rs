@@ -172,6 +172,19 @@ impl Flambeau {
         kwargs: &mut [(String, Value<Tensor>)],
     ) -> Outcome<Value<Tensor>> {
         let Some(ops) = self.overloads.get(name) else { return Err(Failure::Missing(name.to_string())) };
+        self.one_of(ops, args, kwargs)
+    }
+
+    /// Calls the overload of these that takes the arguments.
+    ///
+    /// # Errors
+    /// When there is none, and as the call.
+    pub fn one_of(
+        &self,
+        ops: &[&'static Op],
+        args: &mut [Value<Tensor>],
+        kwargs: &mut [(String, Value<Tensor>)],
+    ) -> Outcome<Value<Tensor>> {
         let schemas: Vec<_> = ops.iter().map(|o| o.schema()).collect();
         let Bound { overload, arguments, sources } = resolve(&schemas, args, kwargs)?;
         let op = ops[overload];

@@ -7,6 +7,7 @@
 //! which its overloads are written, here the one that needs the fewest conversions wins, so that no order matters.
 
 use super::value::Value;
+use flambeau::OwnedValue;
 use flambeau::schema::{Base, Default, Param, Schema, Type};
 use flambeau_base::{DType, Device, Error, Layout, MemoryFormat, Result, Scalar};
 use std::any::Any;
@@ -242,9 +243,9 @@ fn bind<T: TensorArgument>(
     for (i, p) in params.iter().enumerate() {
         let all;
         let value = match sources[i] {
-            Source::Default => match &p.default {
-                Some(d) => {
-                    arguments.push(default_argument(&p.ty, d));
+            Source::Default => match p.default {
+                Some(_) => {
+                    arguments.push(default_argument(p));
                     continue;
                 }
                 None => return refuse(format!(" missing 1 required positional arguments: \"{}\"", p.name)),
@@ -407,51 +408,21 @@ fn convert<T: TensorArgument>(ty: &Type, v: &Value<T>, numbers: bool) -> Option<
 }
 
 /// A schema's default in the type of its parameter.
-fn default_argument<T>(ty: &Type, d: &Default) -> Argument<T> {
-    match (d, ty.list, ty.base) {
-        (Default::None, ..) => Argument::None,
-        (Default::Ints(v), _, Base::Float) => Argument::Floats(v.iter().map(|i| *i as f64).collect()),
-        (Default::Ints(v), _, Base::Bool) => Argument::Bools(v.iter().map(|i| *i != 0).collect()),
-        (Default::Ints(v), ..) => Argument::Ints(v.clone()),
-        (Default::Scalar(s), Some(n), Base::Float) => Argument::Floats(vec![s.to_f64(); n.unwrap_or(1)]),
-        (Default::Scalar(s), Some(n), Base::Bool) => Argument::Bools(vec![s.to_bool(); n.unwrap_or(1)]),
-        (Default::Scalar(s), Some(n), _) => Argument::Ints(vec![s.to_i64(); n.unwrap_or(1)]),
-        (Default::Scalar(s), None, Base::Int) => Argument::Int(s.to_i64()),
-        (Default::Scalar(s), None, Base::Float) => Argument::Float(s.to_f64()),
-        (Default::Scalar(s), None, Base::Bool) => Argument::Bool(s.to_bool()),
-        (Default::Scalar(s), None, Base::ScalarType) => {
-            numbered_dtype(s.to_i64()).map_or(Argument::None, Argument::DType)
-        }
-        (Default::Scalar(s), None, _) => Argument::Scalar(*s),
-        (Default::Str(s), _, Base::MemoryFormat) => Argument::MemoryFormat(match s.as_str() {
-            "preserve_format" => MemoryFormat::Preserve,
-            "channels_last" => MemoryFormat::ChannelsLast,
-            "channels_last_3d" => MemoryFormat::ChannelsLast3d,
-            _ => MemoryFormat::Contiguous,
-        }),
-        (Default::Str(s), _, Base::ScalarType) => DType::by_name(s).map_or(Argument::None, Argument::DType),
-        (Default::Str(s), ..) => Argument::Str(s.clone()),
+fn default_argument<T>(p: &Param) -> Argument<T> {
+    match p.default_value() {
+        Some(OwnedValue::Scalar(x)) => Argument::Scalar(x),
+        Some(OwnedValue::Int(x)) => Argument::Int(x),
+        Some(OwnedValue::Ints(x)) => Argument::Ints(x),
+        Some(OwnedValue::Float(x)) => Argument::Float(x),
+        Some(OwnedValue::Floats(x)) => Argument::Floats(x),
+        Some(OwnedValue::Bool(x)) => Argument::Bool(x),
+        Some(OwnedValue::Bools(x)) => Argument::Bools(x),
+        Some(OwnedValue::DType(x)) => Argument::DType(x),
+        Some(OwnedValue::Layout(x)) => Argument::Layout(x),
+        Some(OwnedValue::MemoryFormat(x)) => Argument::MemoryFormat(x),
+        Some(OwnedValue::Str(x)) => Argument::Str(x),
+        _ => Argument::None,
     }
-}
-
-/// The dtype that a number in a schema (`ScalarType? dtype=4`) means: `c10::ScalarType`'s order.
-fn numbered_dtype(n: i64) -> Option<DType> {
-    use DType::{BF16, Bool, Complex64, Complex128, F16, F32, F64, I8, I16, I32, I64, U8};
-    Some(match n {
-        0 => U8,
-        1 => I8,
-        2 => I16,
-        3 => I32,
-        4 => I64,
-        5 => F16,
-        6 => F32,
-        7 => F64,
-        9 => Complex64,
-        10 => Complex128,
-        11 => Bool,
-        15 => BF16,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
