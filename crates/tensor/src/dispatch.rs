@@ -304,18 +304,22 @@ pub(crate) fn split_arguments<'a, 'v>(
     }
 }
 
-/// An `out=` form's inputs, and what it writes. Were an argument missing, an input would be taken for one to write.
-pub(crate) fn split_outs<'a, 'v>(op: &'static Op, args: &'a [Value<'v>]) -> Result<(&'a [Value<'v>], &'a [Value<'v>])> {
+/// Checks that an `out=` form's arguments are as many as it has: were one missing, an input would be taken for one to write.
+pub(crate) fn check_count(op: &'static Op, args: &[Value<'_>]) -> Result<()> {
     let params = op.schema().params.len();
-    if args.len() < params {
-        return Err(crate::value::missing(op, args.len()));
+    match args.len() {
+        n if n == params => Ok(()),
+        n if n < params => Err(crate::value::missing(op, n)),
+        n => Err(Error::type_(format!("{}() takes {params} arguments but {n} were given", op.name()))),
     }
-    if args.len() > params {
-        return Err(Error::type_(format!("{}() takes {params} arguments but {} were given", op.name(), args.len())));
-    }
+}
+
+/// An `out=` form's inputs, and what it writes.
+fn split_outs<'a, 'v>(op: &'static Op, args: &'a [Value<'v>]) -> Result<(&'a [Value<'v>], &'a [Value<'v>])> {
+    check_count(op, args)?;
     // What the functional form writes too is an input.
     let outs = (op.mutated().count_ones() - op.functional().mutated().count_ones()) as usize;
-    Ok(args.split_at(params - outs))
+    Ok(args.split_at(args.len() - outs))
 }
 
 /// Checks that results of the given sizes and dtypes may be written to the targets, and resizes `out=` ones.

@@ -2,7 +2,7 @@
 //! strips of `flambeau_cpu::pointwise`. Every pointwise operator in every form runs through [`kernel`].
 
 use crate::dims::{self, Dims};
-use crate::dispatch::{Overlap, check_meta_target, check_writable, overlap, overlaps, resize_output};
+use crate::dispatch::{Overlap, check_count, check_meta_target, check_writable, overlap, overlaps, resize_output};
 use crate::keys::{Key, KeySet};
 use crate::op::{Body, Form, Op};
 use crate::promotion::{self, Promotion};
@@ -126,8 +126,8 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
         None | Some(Form::Overload) => (None, &args[arity..]),
         Some(Form::InPlace) => (Some(args[0]), &args[arity..]),
         Some(Form::Out) => {
-            let (inputs, outs) = crate::dispatch::split_outs(op, args)?;
-            (outs.first().copied(), &inputs[arity..])
+            check_count(op, args)?;
+            (args.last().copied(), &args[arity..args.len() - 1])
         }
     };
     let target = match target {
