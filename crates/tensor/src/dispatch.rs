@@ -109,10 +109,15 @@ fn written_meta(op: &'static Op, _keys: KeySet, args: &[Value<'_>]) -> Result<Ou
 
 /// A call with any meta tensor computes nothing: what it should write to must be one, too.
 pub(crate) fn check_meta_target(target: &Tensor) -> Result<()> {
+    check_same_device(target, crate::Device::META)
+}
+
+/// Checks that a tensor is on the same kind of device as others.
+pub(crate) fn check_same_device(t: &Tensor, device: crate::Device) -> Result<()> {
     ensure!(
-        target.device().is_meta(),
-        "Expected all tensors to be on the same device, but found at least two devices, {} and meta!",
-        target.device()
+        t.device().kind == device.kind,
+        "Expected all tensors to be on the same device, but found at least two devices, {} and {device}!",
+        t.device()
     );
     Ok(())
 }
@@ -162,15 +167,14 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
     if keys.has(Key::META) {
         targets.iter().try_for_each(|t| check_meta_target(t))?;
     }
-    // What a kernel may fail at is done before anything is resized or written.
-    let done = match op.functional().out_rule.fallible && !keys.has(Key::META) {
-        true => {
-            let done = specs.iter().cloned().map(|s| s.allocate()).collect::<Result<Vec<_>>>()?;
-            run(inputs, &done)?;
-            Some(done)
-        }
-        false => None,
+    let compute = || -> Result<Vec<Tensor>> {
+        let fresh = specs.iter().map(|s| s.clone().allocate()).collect::<Result<Vec<_>>>()?;
+        run(inputs, &fresh)?;
+        Ok(fresh)
     };
+    // What a kernel may fail at is done before anything is resized or written.
+    let early = op.functional().out_rule.fallible && !keys.has(Key::META);
+    let done = if early { Some(compute()?) } else { None };
     let targets = prepare_targets(op, form, inputs, &targets, results)?;
     if keys.has(Key::META) {
         return Ok(outputs_of(targets));
@@ -189,14 +193,7 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
         run(inputs, &targets)?;
         return Ok(outputs_of(targets));
     }
-    let results = match done {
-        Some(done) => done,
-        None => {
-            let results = specs.into_iter().map(|s| s.allocate()).collect::<Result<Vec<_>>>()?;
-            run(inputs, &results)?;
-            results
-        }
-    };
+    let results = done.map_or_else(compute, Ok)?;
     for (t, r) in targets.iter().zip(&results) {
         t.copy_(r)?;
     }

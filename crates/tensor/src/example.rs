@@ -1,7 +1,7 @@
 //! An operator's example: a call with literal arguments, as Python writes it, and what it prints.
 //!
 //! Nobody writes one. It comes from the operator's samples: their numbers are rounded so that they can be read, and the
-//! sample with the shortest text is taken. Tests run the text again, in Rust and as a doctest in Python.
+//! sample with the shortest text is taken. Tests run the text again, in Rust and in Python.
 
 use crate::random::{Generator, manual_seed};
 use crate::samples::Maker;

@@ -233,6 +233,7 @@ pub struct Op {
     pub out_rule: OutRule,
     schema: OnceLock<Schema>,
     mutated: OnceLock<u64>,
+    required: OnceLock<u64>,
     recipe: OnceLock<Box<Recipe>>,
     mutates: bool,
     table: [AtomicPtr<()>; KEY_COUNT],
@@ -254,6 +255,7 @@ impl Op {
             out_rule: OutRule::CASTABLE,
             schema: OnceLock::new(),
             mutated: OnceLock::new(),
+            required: OnceLock::new(),
             recipe: OnceLock::new(),
             mutates: const_contains(schema_text, "!)"),
             table: [const { AtomicPtr::new(std::ptr::null_mut()) }; KEY_COUNT],
@@ -355,6 +357,15 @@ impl Op {
         *self.mutated.get_or_init(|| {
             let written = |p: &crate::schema::Param| p.alias.as_ref().is_some_and(|a| a.write);
             self.schema().params.iter().enumerate().filter(|(_, p)| written(p)).fold(0, |m, (i, _)| m | 1 << i)
+        })
+    }
+
+    /// The arguments that may neither be left out nor be `None`, one bit each.
+    #[inline]
+    pub(crate) fn required(&self) -> u64 {
+        *self.required.get_or_init(|| {
+            let needed = |p: &crate::schema::Param| p.default.is_none() && !p.ty.takes(&Value::None);
+            self.schema().params.iter().enumerate().filter(|(_, p)| needed(p)).fold(0, |m, (i, _)| m | 1 << i)
         })
     }
 

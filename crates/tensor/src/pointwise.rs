@@ -2,11 +2,12 @@
 //! strips of `flambeau_cpu::pointwise`. Every pointwise operator in every form runs through [`kernel`].
 
 use crate::dims::{self, Dims};
-use crate::dispatch::{Overlap, check_count, check_meta_target, check_writable, overlap, overlaps, resize_output};
+use crate::dispatch::{
+    Overlap, check_count, check_meta_target, check_same_device, check_writable, overlap, overlaps, resize_output,
+};
 use crate::keys::{Key, KeySet};
 use crate::op::{Body, Form, Op};
 use crate::promotion::{self, Promotion};
-use crate::schema::{Default, Param};
 use crate::value::{Operand, Outputs, OwnedOperand, Value, missing, wrong_argument};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
 use flambeau_base::fast_paths::FastPath;
@@ -104,8 +105,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     let Body::Pointwise(pointwise) = op.functional().body else {
         return Err(Error::runtime(format!("{} is not pointwise", op.full_name())));
     };
-    // What the short way fails at the long way explains.
-    if let Ok(Some(out)) = small(op, pointwise, keys, args) {
+    if let Some(out) = small(op, pointwise, keys, args)? {
         return Ok(Outputs::One(out));
     }
     let arity = pointwise.arity;
@@ -140,12 +140,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     };
     let common = promotion::common_dtype(&pointwise.promotion, &operands)?;
     // (Parameters first, as in `small`: what is wrong with them is said of few and of many elements.)
-    let params = match (pointwise.params)(rest, common) {
-        Err(_) if rest.iter().any(|v| matches!(v, Value::None)) => {
-            (pointwise.params)(&with_defaults(op, arity, rest)?, common)?
-        }
-        found => found?,
-    };
+    let params = (pointwise.params)(rest, common)?;
     let strip = (pointwise.strips)(common.compute(), flambeau_cpu::math::level())
         .ok_or_else(|| unsupported(op, pointwise, common))?;
     if common != common.compute() && !operands.iter().all(|o| matches!(o, Operand::Tensor(t) if t.dtype() == common)) {
@@ -201,18 +196,6 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     check_devices(&operands, &out)?;
     run(strip, common.compute(), params, &shape, &operands, &out, target.is_none())?;
     Ok(Outputs::One(out))
-}
-
-/// The arguments after the operands, with the schema's defaults for those not given.
-#[cold]
-fn with_defaults<'v>(op: &'static Op, arity: usize, rest: &[Value<'v>]) -> Result<Vec<Value<'v>>> {
-    let params = op.schema().params.iter().enumerate().skip(arity);
-    let fill = |(v, (i, p)): (&Value<'v>, (usize, &Param))| match (v, &p.default) {
-        (Value::None, Some(Default::Scalar(default))) => Ok(Value::Scalar(*default)),
-        (Value::None, _) => Err(wrong_argument(op, i, crate::value::expected("Number", Value::None))),
-        (v, _) => Ok(*v),
-    };
-    rest.iter().zip(params).map(fill).collect()
 }
 
 /// A strip of one operand, of its dtype, over a tensor on the CPU: for a function that is part of an operator.
@@ -344,18 +327,10 @@ fn device_of(operands: &[Operand<'_>]) -> Device {
 }
 
 fn check_devices(operands: &[Operand<'_>], out: &Tensor) -> Result<()> {
-    for o in operands {
-        if let Operand::Tensor(t) = o
-            && t.device().kind != out.device().kind
-        {
-            return Err(Error::runtime(format!(
-                "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-                out.device(),
-                t.device()
-            )));
-        }
-    }
-    Ok(())
+    operands.iter().try_for_each(|o| match o {
+        Operand::Tensor(t) => check_same_device(out, t.device()),
+        Operand::Scalar(_) => Ok(()),
+    })
 }
 
 /// The broadcast shape of a call.
@@ -485,15 +460,7 @@ fn run(
         && out.numel() <= flambeau_base::iter::GRAIN as i64
         && out.dtype() == strip.out
     {
-        let mut args = StripArgs {
-            data: [out.data_ptr(); MAX_OPERANDS],
-            strides: [strip.out.size() as isize; MAX_OPERANDS],
-            n: out.numel() as usize,
-            rows: 1,
-            row_strides: [0; MAX_OPERANDS],
-            streams: false,
-            params,
-        };
+        let mut args = row_args(out, out.numel(), params);
         let direct = operands.iter().enumerate().all(|(k, o)| match o {
             Operand::Tensor(t) => {
                 args.data[k + 1] = t.data_ptr();
@@ -551,6 +518,20 @@ fn run(
     Ok(())
 }
 
+/// One dense row of `n` elements, the operands still to be filled in.
+#[inline(always)]
+fn row_args(out: &Tensor, n: i64, params: Params) -> StripArgs {
+    StripArgs {
+        data: [out.data_ptr(); MAX_OPERANDS],
+        strides: [out.dtype().size() as isize; MAX_OPERANDS],
+        n: n as usize,
+        rows: 1,
+        row_strides: [0; MAX_OPERANDS],
+        streams: false,
+        params,
+    }
+}
+
 /// Runs a call with few rows of few elements, of the strip's dtypes, row by row: to make an iterator takes longer than they
 /// do. `false` for any other call. The caller has locked the operands.
 fn few_rows(
@@ -574,15 +555,7 @@ fn few_rows(
     if !few || !FastPath::PointwiseFewRows.is_on() {
         return false;
     }
-    let mut args = StripArgs {
-        data: [out.data_ptr(); MAX_OPERANDS],
-        strides: [0; MAX_OPERANDS],
-        n: columns as usize,
-        rows: 1,
-        row_strides: [0; MAX_OPERANDS],
-        streams: false,
-        params,
-    };
+    let mut args = row_args(out, columns, params);
     // The distance of two neighbours along the `back`th dim from the end: none where one element serves all.
     let stride = |t: &Tensor, back: usize| match t.dim().checked_sub(back) {
         Some(d) if t.sizes()[d] != 1 => t.strides()[d] as isize * t.dtype().size() as isize,
@@ -597,7 +570,7 @@ fn few_rows(
             }
             Operand::Scalar(s) => {
                 slots[k] = slot(compute, *s);
-                args.data[k + 1] = slots[k].0.as_mut_ptr();
+                (args.data[k + 1], args.strides[k + 1]) = (slots[k].0.as_mut_ptr(), 0);
             }
         }
     }

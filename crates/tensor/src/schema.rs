@@ -158,27 +158,24 @@ impl Param {
     }
 }
 
-/// The dtypes by the numbers that stand in schemas (`ScalarType? dtype=4`) and in saved files.
-const NUMBERED_DTYPES: [(i64, DType); 15] = [
-    (0, DType::U8),
-    (1, DType::I8),
-    (2, DType::I16),
-    (3, DType::I32),
-    (4, DType::I64),
-    (5, DType::F16),
-    (6, DType::F32),
-    (7, DType::F64),
-    (9, DType::Complex64),
-    (10, DType::Complex128),
-    (11, DType::Bool),
-    (15, DType::BF16),
-    (27, DType::U16),
-    (28, DType::U32),
-    (29, DType::U64),
-];
-
+/// The dtype that a number in a schema (`ScalarType? dtype=4`) means.
 fn numbered_dtype(n: i64) -> Option<DType> {
-    NUMBERED_DTYPES.into_iter().find(|(number, _)| *number == n).map(|(_, d)| d)
+    use DType::{BF16, Bool, Complex64, Complex128, F16, F32, F64, I8, I16, I32, I64, U8};
+    Some(match n {
+        0 => U8,
+        1 => I8,
+        2 => I16,
+        3 => I32,
+        4 => I64,
+        5 => F16,
+        6 => F32,
+        7 => F64,
+        9 => Complex64,
+        10 => Complex128,
+        11 => Bool,
+        15 => BF16,
+        _ => return None,
+    })
 }
 
 /// One result.

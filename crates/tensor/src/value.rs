@@ -498,12 +498,17 @@ pub(crate) fn missing(op: &'static crate::Op, i: usize) -> Error {
 
 /// That argument `i`, which is not there or `None`, may be left out.
 fn check_given(op: &'static crate::Op, args: &[Value<'_>], i: usize) -> Result<()> {
+    match op.required() >> i & 1 == 1 {
+        true => Err(not_given(op, args, i)),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn not_given(op: &'static crate::Op, args: &[Value<'_>], i: usize) -> Error {
     match op.schema().params.get(i) {
-        Some(p) if p.default.is_none() && !p.ty.takes(&Value::None) => Err(match i < args.len() {
-            true => wrong_argument(op, i, expected(&p.ty.in_words(), Value::None)),
-            false => missing(op, i),
-        }),
-        _ => Ok(()),
+        Some(p) if i < args.len() => wrong_argument(op, i, expected(&p.ty.in_words(), Value::None)),
+        _ => missing(op, i),
     }
 }
 

@@ -165,8 +165,8 @@ alias! {
     special_xlogy_other_out: "special_xlogy.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)" => power::xlogy::SCALAR_OTHER_OUT;
 }
 
-fn special_round_any(x: &Tensor, decimals: Option<i64>) -> Result<Tensor> {
-    x.round_decimals(decimals.unwrap_or(0))
+fn special_round_any(x: &Tensor, decimals: i64) -> Result<Tensor> {
+    x.round_decimals(decimals)
 }
 
 op! {

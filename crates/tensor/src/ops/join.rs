@@ -59,12 +59,7 @@ fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
                 t.sizes()[k]
             );
         }
-        ensure!(
-            t.device().kind == model.device().kind,
-            "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-            model.device(),
-            t.device()
-        );
+        crate::dispatch::check_same_device(model, t.device())?;
         sizes[d] += t.sizes()[d];
     }
     // The inputs' common memory format, if they have one.

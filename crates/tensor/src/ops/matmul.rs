@@ -20,12 +20,7 @@ fn check_dtypes(op: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     if a.dtype() == DType::Bool {
         return Err(Error::not_implemented(format!("\"{op}\" not implemented for 'Bool'")));
     }
-    ensure!(
-        a.device().kind == b.device().kind,
-        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-        a.device(),
-        b.device()
-    );
+    crate::dispatch::check_same_device(a, b.device())?;
     Ok(())
 }
 

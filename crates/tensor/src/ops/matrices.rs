@@ -55,12 +55,7 @@ pub(super) fn check_square_field(op: &str, name: &str, x: &Tensor) -> Result<()>
 
 /// The same dtype and kind of device.
 pub(super) fn check_alike(op: &str, a: (&str, &Tensor), b: (&str, &Tensor)) -> Result<()> {
-    ensure!(
-        a.1.device().kind == b.1.device().kind,
-        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-        a.1.device(),
-        b.1.device()
-    );
+    crate::dispatch::check_same_device(a.1, b.1.device())?;
     ensure!(
         a.1.dtype() == b.1.dtype(),
         "{op}: Expected {} and {} to have the same dtype, but found {} of type {} and {} of type {} instead",

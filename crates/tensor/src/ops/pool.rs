@@ -485,8 +485,7 @@ struct AverageWindows<'a> {
     stride: &'a [i64],
     padding: &'a [i64],
     ceil: bool,
-    /// Absent it is true, where the schema has a default.
-    include_pad: Option<bool>,
+    include_pad: bool,
     divisor: Option<i64>,
 }
 
@@ -516,11 +515,10 @@ fn avg_pool_plan<const N: usize>(x: &Tensor, windows: AverageWindows<'_>) -> Res
 }
 
 fn avg_pool_run<const N: usize>(x: &Tensor, windows: AverageWindows<'_>, outs: &[Tensor]) -> Result<()> {
-    avg_pool_into(&windows.of(N, x)?, windows.include_pad.unwrap_or(true), windows.divisor, x, outs)
+    avg_pool_into(&windows.of(N, x)?, windows.include_pad, windows.divisor, x, outs)
 }
 
 fn avg_backward_plan<const N: usize>(g: &Tensor, x: &Tensor, windows: AverageWindows<'_>) -> Result<TensorSpec> {
-    ensure!(windows.include_pad.is_some(), "avg_pool{N}d_backward: whether padding counts is not given");
     let p = windows.of(N, x)?;
     p.check_gradient(&format!("avg_pool{N}d_backward"), g)?;
     p.spec(x.sizes(), g)
@@ -532,7 +530,7 @@ fn avg_backward_run<const N: usize>(
     windows: AverageWindows<'_>,
     outs: &[Tensor],
 ) -> Result<()> {
-    avg_backward_into(&windows.of(N, x)?, windows.include_pad.unwrap_or(true), windows.divisor, g, outs)
+    avg_backward_into(&windows.of(N, x)?, windows.include_pad, windows.divisor, g, outs)
 }
 
 macro_rules! avg_pools {

@@ -218,12 +218,7 @@ fn slope(
 ) -> Result<Slope> {
     let (lower, upper) = check_slopes(lower, upper)?;
     if let Some(noise) = noise {
-        ensure!(
-            noise.device() == x.device(),
-            "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-            x.device(),
-            noise.device()
-        );
+        crate::dispatch::check_same_device(x, noise.device())?;
     }
     if !training {
         return Ok(Slope::Fixed((lower + upper) / 2.0));

@@ -99,12 +99,7 @@ pub(super) fn choose(condition: &Tensor, x: Operand<'_>, y: Operand<'_>, out: &T
 }
 
 fn check_cpu(t: &Tensor, out: &Tensor) -> Result<()> {
-    ensure!(
-        t.device().kind == out.device().kind,
-        "Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
-        out.device(),
-        t.device()
-    );
+    crate::dispatch::check_same_device(out, t.device())?;
     Ok(())
 }
 

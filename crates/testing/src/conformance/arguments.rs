@@ -47,14 +47,24 @@ pub(crate) fn with_tensors(args: &[OwnedValue], tensors: &[Tensor]) -> Result<Ve
     map(args, &mut |old| Ok(next.next().unwrap_or(old).clone()))
 }
 
+/// The arguments with copies of what `op` writes to.
+pub(crate) fn with_copies(
+    op: &'static Op,
+    args: &[OwnedValue],
+    copy: &dyn Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Vec<OwnedValue>> {
+    let written = op.mutated();
+    let one = |(i, a): (usize, &OwnedValue)| match written >> i & 1 == 1 {
+        true => Ok(map(std::slice::from_ref(a), &mut |t| copy(t))?.swap_remove(0)),
+        false => Ok(a.clone()),
+    };
+    args.iter().enumerate().map(one).collect()
+}
+
 /// Calls `op`: with copies of what it writes to, and the random stream at its start.
 pub(crate) fn call(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Tensor>>> {
-    let mut args = args.to_vec();
-    let written = op.mutated();
-    for (i, (a, param)) in args.iter_mut().zip(&op.schema().params).enumerate() {
-        if written >> i & 1 == 1 {
-            *a = map(std::slice::from_ref(a), &mut |t| t.clone_in(MemoryFormat::Preserve))?.swap_remove(0);
-        }
+    let mut args = with_copies(op, args, &|t| t.clone_in(MemoryFormat::Preserve))?;
+    for (a, param) in args.iter_mut().zip(&op.schema().params) {
         if param.ty.base == Base::Generator {
             *a = OwnedValue::Generator(Generator::new(SEED));
         }

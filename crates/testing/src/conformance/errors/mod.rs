@@ -16,7 +16,7 @@ pub(crate) use sorts::{left_out, missing, sorts};
 pub(crate) use tensors::{contents, dtypes, shapes};
 pub(crate) use written::{leaf, out_dtype, overlapping};
 
-use super::arguments::{call_as_is, for_form, map};
+use super::arguments::{call_as_is, for_form, map, with_copies};
 use super::{Case, Verdict, form_of, guarded};
 use flambeau::{DType, Device, Error, ErrorKind, Form, MemoryFormat, Op, OwnedValue, Result, Tensor};
 use std::sync::{Mutex, Once};
@@ -89,15 +89,11 @@ impl<'a> Attempts<'a> {
 
     /// Calls `op` with copies of what it writes, and notes what does not hold.
     fn make(&mut self, op: &'static Op, args: &[OwnedValue], what: &str, must: Must) -> Result<()> {
-        let mut args = args.to_vec();
-        let written = op.mutated();
-        for (_, a) in args.iter_mut().enumerate().filter(|(i, _)| written >> i & 1 == 1) {
-            let copy = |t: &Tensor| match t.requires_grad() || lies_on_itself(t) || t.device().is_meta() {
-                true => Ok(t.clone()),
-                false => t.clone_in(MemoryFormat::Preserve),
-            };
-            *a = map(std::slice::from_ref(a), &mut |t| copy(t))?.swap_remove(0);
-        }
+        let copy = |t: &Tensor| match t.requires_grad() || lies_on_itself(t) || t.device().is_meta() {
+            true => Ok(t.clone()),
+            false => t.clone_in(MemoryFormat::Preserve),
+        };
+        let args = with_copies(op, args, &copy)?;
         self.make_as_is(op, &args, what, must)
     }
 

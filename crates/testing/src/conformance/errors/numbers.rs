@@ -1,9 +1,9 @@
 //! Numbers that make no sense: dims out of range, sizes without bounds, not-a-numbers.
 
 use super::super::{Case, Verdict};
-use super::{Attempts, Must, right};
+use super::{Attempts, Must, Right, right};
 use flambeau::schema::{Base, Param};
-use flambeau::{Complex64, ErrorKind, OwnedValue, Scalar};
+use flambeau::{Complex64, ErrorKind, OwnedValue, Result, Scalar};
 
 /// Integers that nothing has a use for. What is large is so large that no machine has room for as many elements: a test
 /// that succeeds in allocating proves nothing, and takes the machine with it.
@@ -72,15 +72,23 @@ pub(crate) fn integers(case: &Case) -> Verdict {
                 }
                 _ => wrong.extend(INTEGERS.map(OwnedValue::Int)),
             }
-            for value in wrong {
-                let what = format!("{}={}", param.name, shown(&value));
-                let mut args = call.args.clone();
-                args[i] = value;
-                attempts.make(call.op, &args, &what, Must::End)?;
-            }
+            attempts.with_each(&call, i, wrong)?;
         }
     }
     attempts.verdict()
+}
+
+impl Attempts<'_> {
+    /// Makes a call with each of these values as argument `i`.
+    fn with_each(&mut self, call: &Right, i: usize, wrong: Vec<OwnedValue>) -> Result<()> {
+        for value in wrong {
+            let what = format!("{}={}", call.op.schema().params[i].name, shown(&value));
+            let mut args = call.args.clone();
+            args[i] = value;
+            self.make(call.op, &args, &what, Must::End)?;
+        }
+        Ok(())
+    }
 }
 
 fn shown(value: &OwnedValue) -> String {
@@ -121,12 +129,7 @@ pub(crate) fn floats(case: &Case) -> Verdict {
                 ),
                 _ => {}
             }
-            for value in wrong {
-                let what = format!("{}={}", param.name, shown(&value));
-                let mut args = call.args.clone();
-                args[i] = value;
-                attempts.make(call.op, &args, &what, Must::End)?;
-            }
+            attempts.with_each(&call, i, wrong)?;
         }
     }
     attempts.verdict()

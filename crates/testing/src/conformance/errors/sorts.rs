@@ -1,6 +1,6 @@
 //! Arguments that are missing, too many, or of another sort than the schema says.
 
-use super::super::arguments::{call, call_as_is, complete, map};
+use super::super::arguments::{call, call_as_is, complete, map, with_copies};
 use super::super::compare::{Tolerance, differences};
 use super::super::{Case, Verdict, guarded, is_pointwise};
 use super::{Attempts, Must, Right, right};
@@ -67,7 +67,9 @@ pub(crate) fn left_out(case: &Case) -> Verdict {
             }
             for (how, without, with) in ways {
                 let Ok(want) = call(op, &with) else { continue };
-                let what = match guarded(|| without_completing(op, &without)) {
+                let what = match guarded(|| {
+                    call_as_is(op, &with_copies(op, &without, &|t| t.clone_in(MemoryFormat::Preserve))?)
+                }) {
                     Ok(got) => differences(&got, &want, Tolerance::Exact)?,
                     Err(e) => Some(format!("it is an error: {}", e.message())),
                 };
@@ -82,15 +84,6 @@ pub(crate) fn left_out(case: &Case) -> Verdict {
         }
     }
     Ok(None)
-}
-
-/// The call with copies of what it writes.
-fn without_completing(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Tensor>>> {
-    let copy = |(i, a): (usize, &OwnedValue)| match op.mutated() >> i & 1 == 1 {
-        true => Ok(map(std::slice::from_ref(a), &mut |t| t.clone_in(MemoryFormat::Preserve))?.swap_remove(0)),
-        false => Ok(a.clone()),
-    };
-    call_as_is(op, &args.iter().enumerate().map(copy).collect::<Result<Vec<_>>>()?)
 }
 
 /// One value of every sort.
