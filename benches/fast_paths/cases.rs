@@ -171,6 +171,9 @@ pub fn case(path: FastPath) -> Case {
         FastPath::SoftmaxColumns => {
             of("1024 columns of 1024", SINGLE, || step(normal(&[1024, 1024]), |x| x.softmax(0, None)))
         }
+        FastPath::SoftmaxTall => {
+            of("1000 columns of 4096", SINGLE, || step(normal(&[4096, 1000]), |x| x.softmax(0, None)))
+        }
         FastPath::ScanLines => of("sums along 16384 lines of 32", SAME, || step(normal(&[16384, 32]), |x| x.cumsum(1))),
         FastPath::ScanSideBySide => {
             of("sums along 1024 columns of 1024", SAME, || step(normal(&[1024, 1024]), |x| x.cumsum(0)))

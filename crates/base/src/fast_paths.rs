@@ -120,6 +120,8 @@ fast_paths! {
     SoftmaxShort "softmax.short": "short rows stay in registers, several to a call", else "row by row, in three passes";
     SoftmaxColumns "softmax.columns": "along an outer dim, columns are computed side by side",
         else "each is gathered, computed and scattered";
+    SoftmaxTall "softmax.tall": "columns that no cache keeps are gone through twice, whole lines at a time",
+        else "a few columns at a time are copied";
     ScanLines "scan.lines": "several short lines are scanned together", else "line by line";
     ScanSideBySide "scan.side_by_side": "lines along an outer dim are scanned side by side", else "line by line";
 

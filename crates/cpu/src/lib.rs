@@ -21,6 +21,7 @@ pub mod norm;
 pub mod padding;
 pub mod pointwise;
 pub mod pool;
+mod prefetch;
 pub mod progression;
 pub mod random;
 pub mod reduce;

@@ -3,6 +3,7 @@
 use super::geometry::{Axis, TileRange};
 use super::simd::{Number, Simd};
 use crate::copy::cast_strip;
+use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element, bf16, f16};
 
@@ -312,7 +313,7 @@ impl PlaneStage {
                 let plane =
                     (image * image_stride + channel * depth.source * height.source * width.source) * access.size;
                 for z in z0..z1 {
-                    prefetch(source.wrapping_add(plane + (z * height.source + y0) * row), (y1 - y0.min(y1)) * row);
+                    prefetch_run(source.wrapping_add(plane + (z * height.source + y0) * row), (y1 - y0.min(y1)) * row);
                 }
             }
         }
@@ -472,19 +473,6 @@ impl Stage {
             s.prefetch(axes, tile, access, source, all * plane, channels);
         }
     }
-}
-
-/// Asks for `bytes` bytes to come into the second-level cache.
-#[inline(always)]
-pub(crate) fn prefetch(start: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for offset in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a hint that reads nothing and never faults; SSE is always there.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(offset).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, bytes);
 }
 
 /// Reads a run, in line when no conversion is needed.

@@ -7,6 +7,7 @@
 //! (`weight_gradient`).
 
 use super::simd::Simd;
+use crate::prefetch::prefetch_near;
 
 /// What a tile starts from.
 #[derive(Clone, Copy)]
@@ -72,7 +73,7 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
         // What the sums are added to or stored over arrives while they are computed.
         for i in 0..R {
             for v in 0..V {
-                prefetch_near(call.c.wrapping_add(call.c_rows[i] + v * S::LANES));
+                prefetch_near(call.c.wrapping_add(call.c_rows[i] + v * S::LANES).cast());
             }
         }
         for k in 0..call.depth {
@@ -102,19 +103,6 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
             }
         }
     }
-}
-
-/// Asks for the line at `place` to come into the first-level cache.
-#[inline(always)]
-fn prefetch_near<E>(place: *const E) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint that reads nothing and never faults; SSE is always there.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(place.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }
 
 /// The number of rows of the next tile when `left` remain: a power of two, at most `S::ROWS`.

@@ -9,11 +9,12 @@
 //! Where hardly a tile would have to be smaller for it, no products with padding are left, and the source need not be
 //! staged.
 
-use super::access::{Stage, prefetch, store_run};
+use super::access::{Stage, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, Term};
 use super::planes::{LEAST_CHANNELS, Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
+use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
@@ -465,7 +466,7 @@ impl<E> Ahead<E> {
     fn some(&mut self) {
         let now = self.part.min(self.left);
         for _ in 0..now {
-            prefetch(self.start.cast(), self.each * size_of::<E>());
+            prefetch_run(self.start.cast(), self.each * size_of::<E>());
             self.start = self.start.wrapping_add(self.stride);
         }
         self.left -= now;

@@ -4,10 +4,11 @@
 //! for a block of terms and multiplied with every weight row while it is in the first-level cache. The whole im2col
 //! matrix never exists.
 
-use super::access::{Access, PlaneStage, prefetch, store_run};
+use super::access::{Access, PlaneStage, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, Term, rows_of};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
+use crate::prefetch::prefetch_run;
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
@@ -398,11 +399,11 @@ fn prefetch_rows<E>(source: *const E, g: &Gather, rows: usize, offsets: &[usize]
     if g.weight_result_stride >= g.weight_source_stride {
         for row in 0..rows {
             let from = source.wrapping_add(row * g.weight_result_stride + first);
-            prefetch(from.cast(), offsets.len() * size_of::<E>());
+            prefetch_run(from.cast(), offsets.len() * size_of::<E>());
         }
     } else {
         for &offset in offsets.iter().step_by(g.taps.len()) {
-            prefetch(source.wrapping_add(offset).cast(), rows * g.weight_result_stride * size_of::<E>());
+            prefetch_run(source.wrapping_add(offset).cast(), rows * g.weight_result_stride * size_of::<E>());
         }
     }
 }

@@ -5,12 +5,13 @@
 //! are output channels, packed position by position; its sums run over the positions of a tile, but for those whose
 //! product with the tap is padding.
 
-use super::access::{Access, Stage, load_run, prefetch};
+use super::access::{Access, Stage, load_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, Term, rows_of};
 use super::pixels::Panels;
 use super::planes::TASK_WORK;
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
+use crate::prefetch::prefetch_run;
 use flambeau_base::parallel::parallel_for;
 
 /// Positions of a tile: a panel of 48 `f32` columns and what is staged are in the second-level cache then. (Measured:
@@ -103,7 +104,7 @@ impl<E: Number> Task for BlockTask<'_, E> {
                     for o in 0..columns {
                         let channel = (image * g.groups + self.group) * g.result_channels + column + o;
                         let from = (channel * g.result_positions() + place) * plan.access.size;
-                        prefetch(plan.gradient.wrapping_add(from), each * plan.access.size);
+                        prefetch_run(plan.gradient.wrapping_add(from), each * plan.access.size);
                     }
                 }
             }

@@ -22,7 +22,7 @@ use flambeau_base::{Complex, DType};
 pub(crate) use rows::copy_rows;
 use rows::{RowsArgs, SHORT_ROW_BYTES, turn_rows};
 use transpose::block_side;
-pub(crate) use transpose::{Matrix, prefetch, transpose};
+pub(crate) use transpose::{Matrix, transpose};
 
 /// Bytes moved by one piece of parallel work. Far above the cost of handing out a piece, far below a last-level cache.
 const PIECE_BYTES: usize = 1 << 18;
@@ -74,18 +74,6 @@ pub unsafe fn copy_strided_conj(
     }
 }
 
-/// Copies `len` contiguous elements of the same dtype, on several threads when there are many.
-///
-/// # Safety
-/// Both must be valid for `bytes`; they must not overlap.
-pub unsafe fn copy_bytes(dst: *mut u8, src: *const u8, bytes: usize) {
-    let (dst, src) = (Shared(dst), Shared(src.cast_mut()));
-    parallel_for(bytes, PIECE_BYTES, &|r| {
-        // SAFETY: pieces of the caller's memory.
-        unsafe { move_bytes(src.get().add(r.start), dst.get().add(r.start), r.len()) }
-    });
-}
-
 /// Copies `n` bytes, from and to the same address too.
 ///
 /// A processor's string instructions, which the C library takes for some thousand bytes, may crawl (Zen 4: 3 GB/s) where the
@@ -108,6 +96,11 @@ pub(crate) unsafe fn move_bytes(src: *const u8, dst: *mut u8, n: usize) {
         let rest = n % PIECE;
         std::ptr::copy(src.add(n - rest), dst.add(n - rest), rest);
     }
+}
+
+/// [`move_bytes`], or its like past the caches, for a copy that reads and writes `total` bytes in all.
+pub(crate) fn mover(total: usize) -> unsafe fn(*const u8, *mut u8, usize) {
+    if stream::streams(total) { stream::move_past } else { move_bytes }
 }
 
 /// The strip that moves elements of `size` bytes, a power of two up to 128.
@@ -195,6 +188,11 @@ impl Plan {
                 }
                 _ => {}
             }
+        }
+        if self.strides[0] == (element, element) {
+            let mover = mover(2 * size * self.shape.iter().product::<usize>());
+            // SAFETY: contiguous elements of the plan; its contract is the mover's.
+            return self.rows(size, &|src, _, dst, _, n| unsafe { mover(src, dst, n * size) });
         }
         // SAFETY: strips of the plan; its contract is the strip's.
         self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });

@@ -6,6 +6,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::math::{Level, level};
+use crate::prefetch::prefetch_run;
 
 /// Bytes of a block along the source: 4 lines, so that the adjacent-line prefetch of x86 is not wasted.
 const BLOCK_BYTES: usize = 256;
@@ -97,15 +98,16 @@ unsafe fn blocks<T: Copy>(m: Matrix) {
             let lines = rows * size_of::<T>();
             // Two squares of 32 bytes use a line of the source up at once, which matters where rows share cache sets.
             let step = if square * size_of::<T>() == 32 { 2 * square } else { square };
+            // The next block's rows start lines that no hardware prefetcher can guess: a share of them is asked for at every
+            // step. (After the last, the same rows further on, which may be another matrix's.)
+            let (next_a, next_b) = if a + wide < m.size.0 { (a + wide, b) } else { (0, b + side) };
+            let next_rows = wide.min(m.size.0 - next_a);
+            let share = next_rows.div_ceil(full_b.div_ceil(step).max(1));
             for i in (0..full_b).step_by(step) {
-                // The next block's rows start lines that no hardware prefetcher can guess: ask for a share of them here.
-                let share = columns.div_ceil(rows) * step;
-                let next = a + wide + i / step * share;
-                for row in next..(next + share).min(m.size.0) {
-                    let p = m.src.wrapping_offset(row as isize * m.src_stride.0 + b as isize * m.src_stride.1);
-                    for line in (0..lines).step_by(64) {
-                        prefetch(p.wrapping_add(line));
-                    }
+                let first = i / step * share;
+                for row in next_a + first.min(next_rows)..next_a + (first + share).min(next_rows) {
+                    let p = m.src.wrapping_offset(row as isize * m.src_stride.0 + next_b as isize * m.src_stride.1);
+                    prefetch_run(p, lines);
                 }
                 for j in (0..full_a).step_by(square) {
                     for i in (i..full_b.min(i + step)).step_by(square) {
@@ -166,18 +168,6 @@ fn square_kernel<T: Copy>() -> (usize, Square) {
         }
     }
     (16 / size_of::<T>(), square_of::<T>)
-}
-
-/// Asks for the cache line of an address, which need not be valid.
-#[inline(always)]
-pub(crate) fn prefetch(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast())
-    };
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -7,8 +7,8 @@
 #[cfg(target_arch = "x86_64")]
 use super::groups::{pairs, pairs_are_fast};
 use super::simd::{Array, Lane, LoadFrom, StoreAs, Vector};
-use crate::copy::prefetch;
 use crate::math::Level;
+use crate::prefetch::prefetch_near;
 use flambeau_base::dtype::{Element, bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
@@ -155,7 +155,7 @@ pub(super) unsafe fn multiply<V: Vector, const R: usize, const N: usize, const D
             // Results begin to arrive while they are computed.
             for r in 0..R {
                 for j in 0..N {
-                    prefetch(t.c.wrapping_offset(r as isize * t.c_row).wrapping_add(j * V::LANES).cast());
+                    prefetch_near(t.c.wrapping_offset(r as isize * t.c_row).wrapping_add(j * V::LANES).cast());
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! Sums of rows of an embedding table, and its gradient.
 
 use super::{BadIndex, IndexOperand, check};
-use crate::copy::{Shared, prefetch};
+use crate::copy::Shared;
 use crate::math::{Float, Isa, Kernel, run};
+use crate::prefetch::prefetch;
 use flambeau_base::dtype::cast;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;

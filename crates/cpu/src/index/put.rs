@@ -5,8 +5,9 @@
 
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, without};
 use crate::buffer::Buffer;
-use crate::copy::{copy_strided, prefetch};
+use crate::copy::copy_strided;
 use crate::math::select;
+use crate::prefetch::prefetch;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};

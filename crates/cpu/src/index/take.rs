@@ -1,7 +1,8 @@
 //! Reading at index positions.
 
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, widen, without};
-use crate::copy::{cast_strip_of_size, copy_strided, prefetch};
+use crate::copy::{cast_strip_of_size, copy_strided};
+use crate::prefetch::prefetch;
 use flambeau_base::DType;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::Iter;

@@ -9,11 +9,12 @@ use flambeau_base::iter::{GRAIN, Iter, Rows};
 use flambeau_base::parallel::parallel_for;
 use smallvec::SmallVec;
 
-/// Elements of a block along the output's innermost dim.
+/// Elements of a block along the output's innermost dim, or more where there are few along the one that is turned; and the
+/// most along that.
 const COLUMNS: usize = 256;
-/// Bytes of a block, and its most rows.
-const BLOCK_BYTES: usize = 1 << 16;
-const ROWS: usize = 64;
+const ROWS: usize = 256;
+/// Bytes of a block: it stays in a second-level cache beside those that it is combined with.
+const BLOCK_BYTES: usize = 1 << 17;
 /// Along dims of fewer elements there is little to gain.
 const FEW: usize = 16;
 /// Bytes of a cache line.
@@ -51,19 +52,20 @@ impl Turned<'_> {
         let (iter, fast) = (self.iter, self.fast);
         let (width, height) = (iter.shape()[0], iter.shape()[fast]);
         let widest = self.elements.iter().flatten().copied().max().unwrap_or(1);
-        let block_rows = (BLOCK_BYTES / (COLUMNS * widest)).clamp(FEW, ROWS);
-        let (across, down) = (width.div_ceil(COLUMNS), height.div_ceil(block_rows));
+        let columns = (BLOCK_BYTES / (height * widest)).max(COLUMNS).min(width);
+        let block_rows = (BLOCK_BYTES / (columns * widest)).clamp(FEW, ROWS);
+        let (across, down) = (width.div_ceil(columns), height.div_ceil(block_rows));
         // A line more than the columns take: rows a power of two apart share few cache sets.
-        let pitch = |element: usize| (COLUMNS * element + LINE) as isize;
+        let pitch = |element: usize| (columns * element + LINE) as isize;
         let room = block_rows * pitch(widest) as usize;
         let outer = self.outer();
-        parallel_for(outer.numel() * across * down, (GRAIN / (COLUMNS * block_rows)).max(1), &|pieces| {
+        parallel_for(outer.numel() * across * down, (GRAIN / (columns * block_rows)).max(1), &|pieces| {
             let mut buffer = Buffer::<u8>::default();
             let buffers = Shared(buffer.room(self.elements.iter().flatten().count() * room));
             for piece in pieces {
                 let (matrix, block) = (piece / (across * down), piece % (across * down));
-                let (column, row) = (block % across * COLUMNS, block / across * block_rows);
-                let size = [COLUMNS.min(width - column), block_rows.min(height - row)];
+                let (column, row) = (block % across * columns, block / across * block_rows);
+                let size = [columns.min(width - column), block_rows.min(height - row)];
                 outer.range(matrix, matrix + 1, &|start, _, _| {
                     let (mut data, mut next) = (SmallVec::<[*mut u8; MAX_OPERANDS]>::new(), buffers.get());
                     let mut strides =

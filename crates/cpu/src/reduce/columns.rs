@@ -3,14 +3,14 @@
 use super::Block;
 use super::fold::{Fold, any_rare};
 use crate::buffer::aligned;
-use crate::copy::prefetch;
 use crate::math::{Isa, select};
+use crate::prefetch::prefetch;
 
 /// Accumulators that the elements of few columns are dealt to.
 pub(super) const LANES: usize = 256;
 
-/// Bytes between what is folded and what is asked for: they stay in the first-level cache.
-const AHEAD: usize = 1 << 14;
+/// Bytes between what is folded and what is asked for.
+const AHEAD: usize = 1 << 15;
 
 /// Columns folded together: few enough for their accumulators to stay in registers (Note [Lanes]).
 pub(super) const LOOK: usize = 64;

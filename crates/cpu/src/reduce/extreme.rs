@@ -1,25 +1,35 @@
 //! The position of the largest or smallest element.
 //!
-//! Indices are not carried along: blocks are folded to their extremes as fast as memory gives them, the best block is
-//! remembered, and only that block is searched for the position.
+//! Of many columns, and of short runs, positions are carried along beside the best values. Long runs, and rows of few
+//! columns, are folded to their extremes as fast as memory gives them, the best block is remembered, and only that block is
+//! searched for the position.
 
-use super::columns::{LANES, fold_columns};
-use super::fold::{Fold, Max, Min, Value, fold_run};
+use super::columns::{LOOK, fold_columns};
+use super::fold::{Fold, Max, Min, Place, Value, fold_run};
 use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::buffer::aligned;
 use crate::math::{Isa, Kernel, entry, level, select};
+use crate::prefetch::prefetch_run;
 use flambeau_base::DType;
 use std::marker::PhantomData;
 
-/// Columns side by side.
+/// Columns side by side; and where they are read as they lie, in long rows, which memory gives faster.
 const TILE: usize = 256;
+const WIDE: usize = 1024;
 
-/// Elements of a block where columns are few.
-const NARROW_BLOCK: usize = 8192;
+/// Fewer columns are folded several rows at a time.
+const NARROW: usize = 16;
 
-/// Rows of a block where columns are many.
-const WIDE_ROWS: usize = 16;
+/// Rows that are compared before the next columns, and between those that are compared and those that are asked for.
+const ROWS: usize = 8;
+
+/// Elements of a block that is searched.
+const BLOCK: usize = 8192;
+
+/// Elements of a run that are looked at together where places are carried along, and the longest such run.
+const STEP: usize = 32;
+const SHORT: usize = 2048;
 
 /// The best value and its index; the index is `i64::MAX` where nothing was seen.
 #[derive(Clone, Copy)]
@@ -28,10 +38,11 @@ pub(super) struct Found<T> {
     index: i64,
 }
 
-/// Whether `a` beats `b`. NaN beats every number.
+/// Whether `a` beats `b`: it is not less or equal, but greater or NaN (for the largest), and `b` is not NaN.
 #[inline(always)]
+#[allow(clippy::neg_cmp_op_on_partial_ord)] // NaN is neither.
 fn beats<T: Value, const MAX: bool>(a: T, b: T) -> bool {
-    (if MAX { a > b } else { a < b }) | (a.nan() & !b.nan())
+    (if MAX { !(a <= b) } else { !(a >= b) }) & !b.nan()
 }
 
 impl<T: Value> Found<T> {
@@ -91,6 +102,123 @@ unsafe fn find<T: Value>(x: *const T, rows: usize, stride: isize, value: T) -> u
     r
 }
 
+/// Compares the elements of `rows` rows, from row `from` on, with the best of their columns. What is compared again makes no
+/// difference.
+///
+/// # Safety
+/// `x` must be valid for those rows of `W` elements.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
+unsafe fn compare_rows<T: Value, const MAX: bool, const W: usize>(
+    x: *const T,
+    row_stride: isize,
+    (from, rows): (usize, usize),
+    best: &mut [T; W],
+    places: &mut [T::Place; W],
+) {
+    let (mut b, mut p) = (*best, *places);
+    for r in from..from + rows {
+        let row = x.wrapping_offset(r as isize * row_stride);
+        prefetch_run(row.wrapping_offset(ROWS as isize * row_stride).cast(), size_of::<[T; W]>());
+        // SAFETY: the caller's row.
+        let row = unsafe { row.cast::<[T; W]>().read_unaligned() };
+        let place = T::Place::of(r);
+        for l in 0..W {
+            let better = beats::<T, MAX>(row[l], b[l]);
+            b[l] = select(better, row[l], b[l]);
+            p[l] = select(better, place, p[l]);
+        }
+    }
+    (*best, *places) = (b, p);
+}
+
+/// Adds the extremes of the columns of rows that contiguous elements make to their states.
+///
+/// # Safety
+/// The block's elements must be valid, `W` columns at least and [`WIDE`] at most; `states` holds one for each.
+#[inline(always)]
+unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
+    b: &Block,
+    identity: T,
+    states: *mut Found<T>,
+) {
+    let x = b.data.cast::<T>();
+    let (mut best, mut places) = (aligned([identity; WIDE]), aligned([T::Place::default(); WIDE]));
+    for from in (0..b.rows).step_by(ROWS) {
+        let rows = (from, ROWS.min(b.rows - from));
+        for start in (0..b.cols).step_by(W) {
+            // The last columns are compared with some before them.
+            let start = start.min(b.cols - W);
+            let (best, places) = (best[start..].first_chunk_mut(), places[start..].first_chunk_mut());
+            let (Some(best), Some(places)) = (best, places) else { return };
+            // SAFETY: `W` columns of the caller's rows.
+            unsafe { compare_rows::<T, MAX, W>(x.wrapping_add(start), b.row_stride, rows, best, places) };
+        }
+    }
+    for j in 0..b.cols {
+        let index = b.index + places[j].get() as i64 * b.index_step;
+        // SAFETY: a state of the caller's.
+        unsafe { add_to::<T, F>(states.add(j), Found { value: best[j], index }) };
+    }
+}
+
+/// The extreme of contiguous elements, and the first place of it.
+///
+/// # Safety
+/// `x` must be valid for `n` elements, [`STEP`] at least, of which a place can be counted.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // As above.
+unsafe fn find_in_short<T: Value, const MAX: bool>(x: *const T, n: usize, identity: T) -> (T, usize) {
+    let (mut best, mut places) = (aligned([identity; STEP]), aligned([T::Place::default(); STEP]));
+    for start in (0..n).step_by(STEP) {
+        let start = start.min(n - STEP);
+        // SAFETY: elements of the caller's.
+        let block = unsafe { x.add(start).cast::<[T; STEP]>().read_unaligned() };
+        let place = T::Place::of(start);
+        for l in 0..STEP {
+            let better = beats::<T, MAX>(block[l], best[l]);
+            best[l] = select(better, block[l], best[l]);
+            places[l] = select(better, place, places[l]);
+        }
+    }
+    let value = best_of::<T, MAX>(&best);
+    // Of the lanes that have it, the first place. (A loop of its own for each step, or it does not vectorise.)
+    let mut first = [T::Place::LAST; STEP];
+    for l in 0..STEP {
+        let has = (best[l] == value) | (best[l].nan() & value.nan());
+        first[l] = select(has, places[l].plus(T::Place::of(l)), T::Place::LAST);
+    }
+    let place = first.iter().fold(T::Place::LAST, |a, &b| if b < a { b } else { a });
+    (value, place.get())
+}
+
+/// The best of so many values: NaN if there is one.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+fn best_of<T: Value, const MAX: bool>(values: &[T; STEP]) -> T {
+    const { assert!(STEP == 32) };
+    let better = |a: T, b: T| select(if MAX { b > a } else { b < a }, b, a);
+    // An array for each step, as in `norm::rows::together`.
+    let (mut x16, mut x8, mut x4) = ([T::ZERO; 16], [T::ZERO; 8], [T::ZERO; 4]);
+    let mut nan = 0u32;
+    for l in 0..STEP {
+        nan |= values[l].nan() as u32;
+    }
+    if nan != 0 {
+        return values.iter().copied().find(|v| v.nan()).unwrap_or(values[0]);
+    }
+    for l in 0..16 {
+        x16[l] = better(values[l], values[16 + l]);
+    }
+    for l in 0..8 {
+        x8[l] = better(x16[l], x16[8 + l]);
+    }
+    for l in 0..4 {
+        x4[l] = better(x8[l], x8[4 + l]);
+    }
+    better(better(x4[0], x4[2]), better(x4[1], x4[3]))
+}
+
 /// The extreme of contiguous elements, and the first place of it.
 ///
 /// # Safety
@@ -102,17 +230,27 @@ unsafe fn find_extreme<I: Isa, T: Value, F: Fold<In = T, State = T, Param = ()> 
     n: usize,
     before: usize,
 ) -> (T, usize) {
+    if (STEP..=SHORT.min(T::Place::LAST.get())).contains(&n) {
+        // SAFETY: the caller's elements.
+        return unsafe {
+            if F::MAX {
+                find_in_short::<T, true>(x, n, F::IDENTITY)
+            } else {
+                find_in_short::<T, false>(x, n, F::IDENTITY)
+            }
+        };
+    }
     let (mut best, mut best_start) = (F::IDENTITY, 0);
-    for start in (0..n).step_by(NARROW_BLOCK) {
+    for start in (0..n).step_by(BLOCK) {
         // SAFETY: elements of the caller's.
-        let value = unsafe { fold_run::<I, F>(f, x.add(start), NARROW_BLOCK.min(n - start), start + before, ()) };
+        let value = unsafe { fold_run::<I, F>(f, x.add(start), BLOCK.min(n - start), start + before, ()) };
         let better = if F::MAX { beats::<T, true>(value, best) } else { beats::<T, false>(value, best) };
         if start == 0 || better {
             (best, best_start) = (value, start);
         }
     }
     // SAFETY: as above.
-    let at = unsafe { find(x.add(best_start), NARROW_BLOCK.min(n - best_start), 1, best) };
+    let at = unsafe { find(x.add(best_start), BLOCK.min(n - best_start), 1, best) };
     (best, best_start + at)
 }
 
@@ -135,9 +273,19 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             }
             return;
         }
-        let units = [(); TILE];
-        let narrow = b.cols < LANES / 2 && b.row_stride == b.cols as isize;
-        let at_once = if narrow { NARROW_BLOCK / b.cols } else { WIDE_ROWS };
+        if b.cols >= NARROW && b.rows <= T::Place::LAST.get() {
+            // SAFETY: the caller's block, of so many columns.
+            return unsafe {
+                match (b.cols >= LOOK, F::MAX) {
+                    (true, true) => add_columns::<T, F, true, LOOK>(&b, F::IDENTITY, states),
+                    (true, false) => add_columns::<T, F, false, LOOK>(&b, F::IDENTITY, states),
+                    (false, true) => add_columns::<T, F, true, NARROW>(&b, F::IDENTITY, states),
+                    (false, false) => add_columns::<T, F, false, NARROW>(&b, F::IDENTITY, states),
+                }
+            };
+        }
+        // Few columns lie end to end: several rows are folded together.
+        let (units, at_once) = ([(); TILE], BLOCK / b.cols);
         let mut best = const { aligned([F::IDENTITY; TILE]) };
         let mut best_block = aligned([0i32; TILE]);
         let mut block = const { aligned([F::IDENTITY; TILE]) };
@@ -203,8 +351,11 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Reducer for Extre
     fn state_size(&self) -> usize {
         size_of::<Found<T>>()
     }
-    fn tile(&self) -> usize {
-        TILE
+    fn tile(&self, in_place: bool) -> usize {
+        if in_place { WIDE } else { TILE }
+    }
+    fn shortest_run(&self, _dense: bool) -> usize {
+        STEP
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         let empty = Found { value: F::IDENTITY, index: i64::MAX };

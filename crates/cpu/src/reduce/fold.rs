@@ -135,6 +135,8 @@ pub(super) trait Value: Element + PartialOrd {
     type Sum: Value<Sum = Self::Sum>;
     /// Whether sums have more digits.
     const NARROW: bool;
+    /// An integer of the same width: what vectors of elements and of their places have in common.
+    type Place: Place;
     /// Zero.
     const ZERO: Self;
     /// One.
@@ -151,9 +153,31 @@ pub(super) trait Value: Element + PartialOrd {
     fn finite(self) -> bool;
 }
 
+/// Where an element is: the number of a row, or of an element of a run.
+pub(super) trait Place: Copy + PartialOrd + Default {
+    /// The largest.
+    const LAST: Self;
+    fn of(place: usize) -> Self;
+    fn get(self) -> usize;
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! place {
+    ($($t:ty),*) => { $(
+        impl Place for $t {
+            const LAST: $t = <$t>::MAX;
+            #[inline(always)] fn of(place: usize) -> $t { place as $t }
+            #[inline(always)] fn get(self) -> usize { self as usize }
+            #[inline(always)] fn plus(self, other: $t) -> $t { self.wrapping_add(other) }
+        }
+    )* };
+}
+place!(i8, i32, i64);
+
 macro_rules! float_value {
-    ($($t:ty: $narrow:expr),*) => { $(
+    ($($t:ty: $narrow:expr, $place:ty);*) => { $(
         impl Value for $t {
+            type Place = $place;
             type Sum = f64;
             const NARROW: bool = $narrow;
             const ZERO: $t = 0.0;
@@ -169,11 +193,12 @@ macro_rules! float_value {
         }
     )* };
 }
-float_value!(f32: true, f64: false);
+float_value!(f32: true, i32; f64: false, i64);
 
 macro_rules! integer_value {
-    ($($t:ty),*) => { $(
+    ($($t:ty: $place:ty),*) => { $(
         impl Value for $t {
+            type Place = $place;
             type Sum = i64;
             const NARROW: bool = false;
             const ZERO: $t = 0;
@@ -189,7 +214,7 @@ macro_rules! integer_value {
         }
     )* };
 }
-integer_value!(u8, i32, i64);
+integer_value!(u8: i8, i32: i32, i64: i64);
 
 /// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, an element that adds
 /// nothing, the accumulator of an element and the merge; perhaps the highest level that it is compiled for; for elements

@@ -3,16 +3,20 @@
 //! Both take two passes over a block that is in cache (a mean or a maximum, then what it is the centre of) and merge
 //! blocks, so memory is read once.
 
-use super::columns::fold_columns;
+use super::columns::{LOOK, fold_columns};
 use super::fold::{Fold, Max, Sum, Value, fold_run, larger};
 use super::simple::write;
 use super::{Block, Output, Reducer};
-use crate::math::{Float, Isa, Kernel, entry, level};
+use crate::buffer::aligned;
+use crate::math::{Float, Isa, Kernel, entry, level, run, select};
+use crate::prefetch::prefetch_run;
+use crate::softmax::{LINES, add_exponentials_of_lines, exponentials_of_row};
 use flambeau_base::{Complex, DType};
 use std::marker::PhantomData;
 
-/// Columns side by side.
+/// Columns side by side; and where they are read as they lie, in long rows, which memory gives faster.
 const TILE: usize = 256;
+const WIDE: usize = 1024;
 
 /// Elements gone over twice while they are in cache.
 const BLOCK: usize = 8192;
@@ -126,11 +130,77 @@ unsafe fn one_pass_moments<T: Value<Sum = f64>>(x: *const T, n: usize) -> Option
             squares[l] += squares[l + half];
         }
     }
-    let (sum, square, count) = (sum + sums[0], square + squares[0], n as f64);
+    let (moments, near) = shifted(first, sum + sums[0], square + squares[0], n as f64);
+    near.then_some(moments)
+}
+
+/// Adds the moments of columns to their states in one pass: as [`one_pass_moments`], relative to the elements of the first
+/// row. Gives up, having changed nothing, if that does not do for one of them.
+///
+/// # Safety
+/// The block's rows must be valid, contiguous elements, [`LOOK`] at least and [`WIDE`] at most.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
+unsafe fn one_pass_columns<I: Isa, T: Value<Sum = f64>>(b: Block, states: &mut [Moments]) -> bool {
+    /// Rows that are added before the next columns, and between those that are added and those that are asked for.
+    const ROWS: usize = 8;
+    let x = b.data.cast::<T>();
+    let mut sums = const { aligned([[0.0; 2 * LOOK]; WIDE.div_ceil(LOOK)]) };
+    // The last columns are added with some before them, for which that makes no difference.
+    let starts = || (0..b.cols).step_by(LOOK).map(|start| start.min(b.cols - LOOK)).zip(0..);
+    for from in (1..b.rows).step_by(ROWS) {
+        for (start, part) in starts() {
+            let mut sum = sums[part];
+            // SAFETY: `LOOK` elements of each row of the caller's.
+            unsafe {
+                let first = x.wrapping_add(start).cast::<[T; LOOK]>().read_unaligned();
+                for r in from..b.rows.min(from + ROWS) {
+                    let row = x.wrapping_offset(r as isize * b.row_stride).wrapping_add(start);
+                    prefetch_run(row.wrapping_offset(ROWS as isize * b.row_stride).cast(), size_of::<[T; LOOK]>());
+                    let row = row.cast::<[T; LOOK]>().read_unaligned();
+                    for l in 0..LOOK {
+                        let d = row[l].to_f64() - first[l].to_f64();
+                        sum[l] += d;
+                        sum[LOOK + l] += d * d;
+                    }
+                }
+            }
+            sums[part] = sum;
+        }
+    }
+    let count = b.rows as f64;
+    let moments = |start: usize, part: usize, l: usize| {
+        // SAFETY: an element of the first row.
+        let first = unsafe { *x.wrapping_add(start + l) }.to_f64();
+        shifted(first, sums[part][l], sums[part][LOOK + l], count)
+    };
+    let mut far = 0u32;
+    for (start, part) in starts() {
+        for l in 0..LOOK {
+            far |= !moments(start, part, l).1 as u32;
+        }
+    }
+    if far != 0 {
+        return false;
+    }
+    let mut done = 0;
+    for (start, part) in starts() {
+        for l in done - start..LOOK {
+            states[start + l] = states[start + l].merge(moments(start, part, l).0);
+        }
+        done = start + LOOK;
+    }
+    true
+}
+
+/// The moments of `count` elements from the sums of their distances from the first and of the squares of these, and whether
+/// they are as good as those of two passes.
+#[inline(always)]
+fn shifted(first: f64, sum: f64, square: f64, count: f64) -> (Moments, bool) {
     let distance = sum / count;
     let squares = (square - sum * distance).max(0.0);
-    let near = square.is_finite() && distance * distance * count <= 256.0 * squares;
-    near.then_some(Moments { count, mean: first + distance, squares })
+    let near = square.is_finite() & (distance * distance * count <= 256.0 * squares);
+    (Moments { count, mean: first + distance, squares }, near)
 }
 
 struct FoldMoments<T>(PhantomData<T>);
@@ -142,7 +212,7 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
     unsafe fn run<I: Isa>((b, states): Self::Args) {
         // SAFETY: one state per column by the contract.
         let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
-        let units = [(); TILE];
+        let units = [(); WIDE];
         if b.is_runs() {
             // Loops, not a closure, which need not be inlined and then loses the instruction set.
             for (j, state) in states.iter_mut().enumerate() {
@@ -156,9 +226,15 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
             return;
         }
+        // SAFETY: rows of the caller's block.
+        if T::DTYPE == DType::F32 && b.cols >= LOOK && unsafe { one_pass_columns::<I, T>(b, states) } {
+            return;
+        }
+        let (mut means, mut squares, mut rests) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
         sub_blocks::<T>(b, |b| {
             let count = b.rows as f64;
-            let (mut means, mut squares) = ([0.0; TILE], [0.0; TILE]);
+            means[..b.cols].fill(0.0);
+            squares[..b.cols].fill(0.0);
             // SAFETY: rows of the caller's block.
             unsafe { fold_columns::<I, _>(Sum::<T>::NEW, b, &units, &mut means) };
             for m in &mut means[..b.cols] {
@@ -167,10 +243,10 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             // SAFETY: as above.
             unsafe { fold_columns::<I, _>(SumDeviations::<T, true>(PhantomData), b, &means, &mut squares) };
             if means.iter().zip(&squares).take(b.cols).any(|(&m, &s)| is_far(m, s, count)) {
-                let mut rests = [0.0; TILE];
+                rests[..b.cols].fill(0.0);
                 // SAFETY: as above.
                 unsafe { fold_columns::<I, _>(SumDeviations::<T, false>(PhantomData), b, &means, &mut rests) };
-                for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(rests).take(b.cols) {
+                for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(&rests).take(b.cols) {
                     *square = (*square - rest * rest / count).max(0.0);
                     *mean += rest / count;
                 }
@@ -240,8 +316,8 @@ impl<T: Value<Sum = f64>> Reducer for Variance<T> {
     fn state_size(&self) -> usize {
         size_of::<Moments>()
     }
-    fn tile(&self) -> usize {
-        TILE
+    fn tile(&self, in_place: bool) -> usize {
+        if in_place && T::DTYPE == DType::F32 { WIDE } else { TILE }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.
@@ -278,31 +354,6 @@ impl<T: Value<Sum = f64>> Reducer for Variance<T> {
     }
 }
 
-/// The sum of exponentials of distances from the parameter.
-struct SumExp<T>(PhantomData<T>);
-impl<T> Clone for SumExp<T> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for SumExp<T> {}
-
-impl<T: Value + Float> Fold for SumExp<T> {
-    type In = T;
-    type State = f64;
-    type Param = T;
-    const IDENTITY: f64 = 0.0;
-    #[inline(always)]
-    fn one<I: Isa>(self, x: T, shift: T) -> f64 {
-        Float::exp::<I>(x - shift).to_f64()
-    }
-    #[inline(always)]
-    fn merge(self, a: f64, b: f64) -> f64 {
-        a + b
-    }
-}
-
 /// The largest element and the sum of exponentials of the distances from it (from zero, where it is infinite).
 #[derive(Clone, Copy)]
 struct Exponentials<S> {
@@ -324,46 +375,79 @@ impl<T: Value + Float> Kernel for FoldExponentials<T> {
     unsafe fn run<I: Isa>((b, states): Self::Args) {
         // SAFETY: one state per column by the contract.
         let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
-        let (units, exponentials) = ([(); TILE], SumExp::<T>(PhantomData));
+        let x = b.data.cast::<T>();
         if b.is_runs() {
             // As in `FoldMoments`.
             for (j, state) in states.iter_mut().enumerate() {
-                let x = b.data.cast::<T>().wrapping_offset(j as isize * b.col_stride);
+                let x = x.wrapping_offset(j as isize * b.col_stride);
                 for r in (0..b.rows).step_by(BLOCK) {
-                    let (x, n, before) = (x.wrapping_add(r), BLOCK.min(b.rows - r), b.before(j) + r);
+                    let (x, n) = (x.wrapping_add(r), BLOCK.min(b.rows - r));
                     // SAFETY: contiguous elements of the caller's block.
-                    let max = unsafe { fold_run::<I, _>(Max::<T>::NEW, x, n, before, ()) }.to_f64();
-                    // SAFETY: as above.
-                    let sum = unsafe { fold_run::<I, _>(exponentials, x, n, before, T::from_f64(shift(max))) };
-                    *state = merge_exponentials(*state, Exponentials { max, sum });
+                    let (mut max, sum) = unsafe { exponentials_of_row::<I, T>(x, n) };
+                    if !max.is_finite() {
+                        // There may be NaN beside infinities.
+                        // SAFETY: as above.
+                        max = unsafe { fold_run::<I, _>(Max::<T>::NEW, x, n, b.before(j) + r, ()) }.to_f64();
+                    }
+                    let these = Exponentials::new(max, sum);
+                    // (The exponentials of one merge take as long as those of a short row.)
+                    *state = if r == 0 && state.max == f64::NEG_INFINITY && state.sum == 0.0 {
+                        these
+                    } else {
+                        merge_exponentials::<I>(*state, these)
+                    };
                 }
             }
             return;
         }
-        sub_blocks::<T>(b, |b| {
-            let (mut maxima, mut sums) = ([T::LOWEST; TILE], [0.0; TILE]);
+        let (mut maxima, mut sums) = ([T::LOWEST; WIDE], [0.0; WIDE]);
+        for r in (0..b.rows).step_by(LINES) {
+            let lines = (LINES.min(b.rows - r), b.row_stride);
+            // SAFETY: rows of the caller's block, of `WIDE` columns at most.
+            unsafe {
+                let x = x.wrapping_offset(r as isize * b.row_stride);
+                add_exponentials_of_lines::<I, T>(x, lines, b.cols, maxima.as_mut_ptr(), sums.as_mut_ptr());
+            }
+        }
+        if maxima[..b.cols].iter().any(|m| !m.finite()) {
+            maxima = [T::LOWEST; WIDE];
             // SAFETY: rows of the caller's block.
-            unsafe { fold_columns::<I, _>(Max::<T>::NEW, b, &units, &mut maxima) };
-            let mut shifts = maxima;
-            for s in &mut shifts[..b.cols] {
-                *s = T::from_f64(shift(s.to_f64()));
-            }
-            // SAFETY: as above.
-            unsafe { fold_columns::<I, _>(exponentials, b, &shifts, &mut sums) };
-            for (j, state) in states.iter_mut().enumerate() {
-                *state = merge_exponentials(*state, Exponentials { max: maxima[j].to_f64(), sum: sums[j] });
-            }
-        });
+            unsafe { fold_columns::<I, _>(Max::<T>::NEW, b, &[(); WIDE], &mut maxima) };
+        }
+        for (j, state) in states.iter_mut().enumerate() {
+            *state = merge_exponentials::<I>(*state, Exponentials::new(maxima[j].to_f64(), sums[j]));
+        }
     }
 }
 
-fn merge_exponentials(a: Exponentials<f64>, b: Exponentials<f64>) -> Exponentials<f64> {
-    let max = larger(a.max, b.max);
-    if !max.is_finite() {
-        return Exponentials { max, sum: 0.0 };
+impl Exponentials<f64> {
+    /// A NaN that only the sum shows is one.
+    fn new(max: f64, sum: f64) -> Exponentials<f64> {
+        Exponentials { max: if max.is_finite() && sum.is_nan() { sum } else { max }, sum }
     }
-    let scaled = |e: Exponentials<f64>| if e.max == max { e.sum } else { e.sum * (e.max - max).exp() };
-    Exponentials { max, sum: scaled(a) + scaled(b) }
+}
+
+/// What both are of.
+#[inline(always)]
+fn merge_exponentials<I: Isa>(a: Exponentials<f64>, b: Exponentials<f64>) -> Exponentials<f64> {
+    let max = larger(a.max, b.max);
+    let scaled = |e: Exponentials<f64>| e.sum * select(e.max == max, 1.0, Float::exp::<I>(e.max - max));
+    Exponentials { max, sum: select(max.finite(), scaled(a) + scaled(b), 0.0) }
+}
+
+/// Adds states, as many as there are columns, to others.
+struct MergeExponentials;
+
+impl Kernel for MergeExponentials {
+    type Args = (*mut Exponentials<f64>, *const Exponentials<f64>, usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((into, from, n): Self::Args) {
+        for i in 0..n {
+            // SAFETY: two runs of `n` states by the contract.
+            unsafe { *into.add(i) = merge_exponentials::<I>(*into.add(i), *from.add(i)) };
+        }
+    }
 }
 
 /// The logarithm of the sum of exponentials.
@@ -385,8 +469,8 @@ impl<T: Value + Float> Reducer for LogSumExp<T> {
     fn state_size(&self) -> usize {
         size_of::<Exponentials<f64>>()
     }
-    fn tile(&self) -> usize {
-        TILE
+    fn tile(&self, in_place: bool) -> usize {
+        if in_place { WIDE } else { TILE }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         let empty = Exponentials { max: f64::NEG_INFINITY, sum: 0.0 };
@@ -398,13 +482,8 @@ impl<T: Value + Float> Reducer for LogSumExp<T> {
         unsafe { (self.run)((block, states.cast())) }
     }
     unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
-        for i in 0..n {
-            // SAFETY: two runs of `n` aligned states by the contract.
-            unsafe {
-                let into = into.cast::<Exponentials<f64>>().add(i);
-                *into = merge_exponentials(*into, *from.cast::<Exponentials<f64>>().add(i));
-            }
-        }
+        // SAFETY: two runs of `n` aligned states by the contract; the machine has its level.
+        unsafe { run::<MergeExponentials>((into.cast(), from.cast(), n)) }
     }
     unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
         // SAFETY: `n` aligned states by the contract.
@@ -440,7 +519,7 @@ impl Reducer for ComplexLogSumExp {
     fn state_size(&self) -> usize {
         size_of::<ComplexExponentials>()
     }
-    fn tile(&self) -> usize {
+    fn tile(&self, _in_place: bool) -> usize {
         TILE
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {

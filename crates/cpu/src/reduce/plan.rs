@@ -143,8 +143,8 @@ impl<'a> Plan<'a> {
         let widest = match (single, turned) {
             (true, _) => (PIECE / reduced_count.max(1)).clamp(1, BATCH),
             // Whole rows at a time, if there is room for enough of them.
-            (_, true) => (GATHERED / row.size.max(1)).max(TURNED_COLUMNS).min(reducer.tile()),
-            _ => reducer.tile(),
+            (_, true) => (GATHERED / row.size.max(1)).max(TURNED_COLUMNS).min(reducer.tile(false)),
+            _ => reducer.tile(direct),
         };
         let tiles = col.size.div_ceil(widest).max(1);
         // Tiles of equal width, in whole cache lines.

@@ -89,17 +89,16 @@ impl Kernel for Sums {
 /// # Safety
 /// As [`line`], with an accumulator for each element.
 pub(super) unsafe fn row<T: Scanned<Accumulator = f64>>(src: *const u8, dst: *mut u8, n: usize, accumulators: *mut u8) {
-    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
-    let accumulator = |i: usize| accumulators.wrapping_add(i * super::accumulator_size(size_of::<T>())).cast::<f64>();
+    let (src, dst, accumulators) = (src.cast::<T>(), dst.cast::<T>(), accumulators.cast::<f64>());
     let (mut sums, mut block) = ([0.0; WIDTH], [0.0; WIDTH]);
     // SAFETY: the caller's elements and accumulators; the machine has its level.
     unsafe {
         for i in 0..n {
-            (sums[i], block[i]) = (accumulator(i).read(), src.add(i).read_unaligned().widen());
+            (sums[i], block[i]) = (accumulators.add(i).read(), src.add(i).read_unaligned().widen());
         }
         run::<Pairs>((&mut sums[..n], &block[..n]));
         for (i, &sum) in sums[..n].iter().enumerate() {
-            accumulator(i).write(sum);
+            accumulators.add(i).write(sum);
             dst.add(i).write_unaligned(T::narrow(sum));
         }
     }

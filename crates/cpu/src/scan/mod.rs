@@ -15,10 +15,13 @@ pub use extreme::cumulative_extreme;
 
 use crate::buffer::{Aligned, aligned};
 use crate::copy::{CastStrip, Shared, cast_strip, copy_rows};
+use crate::math::{Isa, Kernel, Level, run};
+use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::{GRAIN, Iter};
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, dispatch};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// What a scan accumulates.
@@ -32,8 +35,13 @@ pub enum ScanOp {
     LogSumExp,
 }
 
-/// Lines scanned side by side: their accumulators (at most 16 bytes each) take 2 KiB.
-const WIDTH: usize = 128;
+/// Lines scanned side by side, in rows that are long enough for memory: their accumulators, of at most 16 bytes, take
+/// 16 KiB.
+const TILE: usize = 1024;
+/// The most elements of a row that a kernel takes.
+const WIDTH: usize = 256;
+/// Rows between the one that is scanned and the one that is asked for.
+const AHEAD: isize = 8;
 /// Elements of a line scanned at a time when they are not scanned where they lie.
 const BLOCK: usize = 512;
 /// The longest line of which several are scanned together.
@@ -63,6 +71,8 @@ struct Kernels {
     join: unsafe fn(*mut u8, *const u8),
     /// Writes the neutral accumulator.
     start: unsafe fn(*mut u8),
+    /// Bytes of an accumulator.
+    accumulator: usize,
 }
 
 /// Scans `src`, converted to the destination's dtype, along `dim` of `sizes`. Operands are addresses, strides in bytes
@@ -152,7 +162,9 @@ impl Lines {
     /// Runs `strip` over lines, in pieces of whole blocks of lines.
     fn for_each(&self, strip: &flambeau_base::iter::Strip) {
         let adjacent = self.it.strides(0)[0].unsigned_abs() < self.along[0].unsigned_abs();
-        let least = if adjacent { 16 } else { 1 };
+        // Neighbours share the lines of memory, and long stretches of it are read faster: as many as leave every thread some.
+        let neighbours = self.it.shape().first().map_or(1, |&n| n.div_ceil(num_threads()));
+        let least = if adjacent { neighbours.clamp(16, TILE) } else { 1 };
         self.it.for_each_grain((GRAIN / self.length).max(least), strip);
     }
 }
@@ -268,37 +280,49 @@ impl Job {
 
     /// `count` lines that lie next to each other.
     unsafe fn side_by_side(&self, p: &[*mut u8], s: &[isize], along: &[isize], count: usize, n: usize) {
-        let mut accumulators = [const { Room([0; 2]) }; WIDTH];
+        let mut accumulators = MaybeUninit::<[Room; TILE]>::uninit();
         let accumulators = accumulators.as_mut_ptr().cast::<u8>();
-        let mut block = Block::new();
-        let in_place = self.in_place(s[0]);
         let together = self.widen.is_some() && self.cast.is_none() && s[..2] == [self.size as isize; 2];
-        let step = accumulator_size(self.work) as isize;
-        for first in (0..count).step_by(WIDTH) {
-            let width = WIDTH.min(count - first);
-            for i in 0..width as isize {
-                // SAFETY: WIDTH accumulators fit.
-                unsafe { (self.kernels.start)(accumulators.offset(i * step)) };
+        let (tile, step) = (if together { WIDTH } else { TILE }, self.kernels.accumulator);
+        for first in (0..count).step_by(tile) {
+            let width = tile.min(count - first);
+            for i in 0..width {
+                // SAFETY: TILE accumulators fit.
+                unsafe { (self.kernels.start)(accumulators.add(i * step)) };
             }
-            let mut dst = p[0].wrapping_offset(first as isize * s[0]);
-            let mut src: *const u8 = p[1].wrapping_offset(first as isize * s[1]);
+            let at =
+                |k: usize, i: usize| p[k].wrapping_offset(first as isize * s[k]).wrapping_offset(i as isize * along[k]);
             if together {
                 // SAFETY: the caller's lines, and accumulators for them.
-                unsafe { self.rows_of_halves([dst, src.cast_mut()], along, width, n, accumulators) };
+                unsafe { self.rows_of_halves([at(0, 0), at(1, 0)], along, width, n, accumulators) };
                 continue;
             }
-            for _ in 0..n {
-                // SAFETY: one row of the caller's lines; the block holds WIDTH elements.
-                unsafe {
-                    let work = if in_place { dst } else { block.address() };
-                    let from = self.contiguous(src, s[1], work, width);
-                    (self.kernels.row)(from, work, width, accumulators);
-                    if !in_place {
-                        (self.store)(work, self.work as isize, dst, s[0], width);
-                    }
+            for i in 0..n {
+                for (k, &step) in s[..2].iter().enumerate() {
+                    let next = at(k, i).wrapping_offset(AHEAD * along[k]);
+                    prefetch_run(next, width * step.unsigned_abs().min(self.size));
                 }
-                dst = dst.wrapping_offset(along[0]);
-                src = src.wrapping_offset(along[1]);
+                // SAFETY: one row of the caller's lines, and their accumulators.
+                unsafe { self.row([at(0, i), at(1, i)], s, width, accumulators) };
+            }
+        }
+    }
+
+    /// One row of `width` elements of lines that lie next to each other.
+    unsafe fn row(&self, [dst, src]: [*mut u8; 2], s: &[isize], width: usize, accumulators: *mut u8) {
+        let mut block = Block::new();
+        let in_place = self.in_place(s[0]);
+        for start in (0..width).step_by(WIDTH) {
+            let (count, at) = (WIDTH.min(width - start), start as isize);
+            // SAFETY: part of the caller's row, and its accumulators; the block holds WIDTH elements.
+            unsafe {
+                let (dst, src) = (dst.offset(at * s[0]), src.offset(at * s[1]));
+                let work = if in_place { dst } else { block.address() };
+                let from = self.contiguous(src, s[1], work, count);
+                (self.kernels.row)(from, work, count, accumulators.add(start * self.kernels.accumulator));
+                if !in_place {
+                    (self.store)(work, self.work as isize, dst, s[0], count);
+                }
             }
         }
     }
@@ -371,15 +395,6 @@ impl Job {
 
 // SAFETY: function pointers and sizes.
 unsafe impl Sync for Job {}
-
-/// Bytes of an accumulator for elements of `size` bytes: see `Scanned`. (Complex64 shares its size with `f64` and
-/// takes 16; a larger step is harmless.)
-const fn accumulator_size(size: usize) -> usize {
-    match size {
-        8 | 16 => 16,
-        _ => 8,
-    }
-}
 
 /// A dtype with its accumulator.
 trait Scanned: Element {
@@ -508,11 +523,15 @@ fn kernels(op: ScanOp, dtype: DType) -> Kernels {
 fn kernels_of<T: Scanned, O: Operator<T::Accumulator>>() -> Kernels {
     Kernels {
         line: line::<T, O>,
-        row: row::<T, O>,
+        row: match T::DTYPE {
+            DType::F32 | DType::F64 => vector_row::<T, O>,
+            _ => row::<T, O>,
+        },
         lines: Some(lines::<T, O>),
         total: total::<T, O>,
         join: join::<T::Accumulator, O>,
         start: start::<T::Accumulator, O>,
+        accumulator: size_of::<T::Accumulator>(),
     }
 }
 
@@ -579,15 +598,55 @@ unsafe fn lines<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *m
 }
 
 unsafe fn row<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mut u8, n: usize, accumulators: *mut u8) {
-    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
-    let step = accumulator_size(size_of::<T>());
+    let (src, dst, accumulators) = (src.cast::<T>(), dst.cast::<T>(), accumulators.cast::<T::Accumulator>());
     // SAFETY: `n` elements and accumulators by the caller's contract.
     unsafe {
         for i in 0..n {
-            let slot = accumulators.add(i * step).cast::<T::Accumulator>();
-            let next = O::combine(slot.read(), src.add(i).read_unaligned().widen());
-            slot.write(next);
+            let next = O::combine(accumulators.add(i).read(), src.add(i).read_unaligned().widen());
+            accumulators.add(i).write(next);
             dst.add(i).write_unaligned(T::narrow(next));
+        }
+    }
+}
+
+/// [`row`] in vectors, where the source may be the destination.
+unsafe fn vector_row<T: Scanned, O: Operator<T::Accumulator>>(
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    accumulators: *mut u8,
+) {
+    // SAFETY: the caller's contract; the machine has its level.
+    unsafe { run::<Row<T, O>>((src.cast(), dst.cast(), n, accumulators.cast())) }
+}
+
+struct Row<T, O>(PhantomData<(T, O)>);
+
+impl<T: Scanned, O: Operator<T::Accumulator>> Kernel for Row<T, O> {
+    type Args = (*const T, *mut T, usize, *mut T::Accumulator);
+    type Output = ();
+    const HIGHEST: Level = Level::Avx2;
+
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
+    unsafe fn run<I: Isa>((src, dst, n, accumulators): Self::Args) {
+        /// Elements that are read before they are written.
+        const STEP: usize = 16;
+        // SAFETY: `n` elements and accumulators by the caller's contract.
+        unsafe {
+            let full = n / STEP * STEP;
+            for start in (0..full).step_by(STEP) {
+                let x = src.add(start).cast::<[T; STEP]>().read_unaligned();
+                let sums = accumulators.add(start).cast::<[T::Accumulator; STEP]>();
+                let (mut next, mut results) = (sums.read(), x);
+                for l in 0..STEP {
+                    next[l] = O::combine(next[l], x[l].widen());
+                    results[l] = T::narrow(next[l]);
+                }
+                sums.write(next);
+                dst.add(start).cast::<[T; STEP]>().write_unaligned(results);
+            }
+            row::<T, O>(src.add(full).cast(), dst.add(full).cast(), n - full, accumulators.add(full).cast());
         }
     }
 }

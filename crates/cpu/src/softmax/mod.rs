@@ -2,16 +2,18 @@
 //!
 //! A row is read from memory once: its maximum, its exponentials and their sum come from L1 or L2. Where the dimension
 //! is innermost, loops run along the row; else along neighbouring rows, side by side. Rows too long for a cache are cut
-//! into pieces, in parallel. Halves are computed in `f32`.
+//! into pieces, in parallel, and neighbours too long for one are gone through twice (`tall.rs`). Halves are computed in
+//! `f32`.
 
 mod short;
+mod tall;
 #[cfg(test)]
 mod tests;
 
 use crate::buffer::{Scratch, aligned};
-use crate::copy::prefetch;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
+use crate::prefetch::prefetch;
 use crate::reduce::Operand;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
@@ -19,6 +21,7 @@ use flambeau_base::{DType, Element};
 use half::{bf16, f16};
 use short::{SHORT, ShortRows};
 use std::marker::PhantomData;
+pub(crate) use tall::LINES;
 
 /// The sizes before, of, and after the dimension.
 #[derive(Clone, Copy, Debug)]
@@ -379,6 +382,34 @@ impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
     }
 }
 
+/// The largest of `n` elements that is not NaN, and the sum of exponentials relative to it (to zero, where it is negative
+/// infinity).
+///
+/// # Safety
+/// `x` must be valid for them, and the machine must have `I`.
+#[inline(always)]
+pub(crate) unsafe fn exponentials_of_row<I: Isa, T: Float>(x: *const T, n: usize) -> (f64, f64) {
+    // SAFETY: the caller's contract.
+    let Summary { max, sum } = unsafe { Summarise::<T, Softmax>::run::<I>((x, x, n)) };
+    (max, sum)
+}
+
+/// Adds [`LINES`] lines at most to what [`exponentials_of_row`] is of every column.
+///
+/// # Safety
+/// As [`tall::add_lines`]; the machine must have `I`.
+#[inline(always)]
+pub(crate) unsafe fn add_exponentials_of_lines<I: Isa, T: Float>(
+    x: *const T,
+    lines: (usize, isize),
+    cols: usize,
+    max: *mut T,
+    sums: *mut f64,
+) {
+    // SAFETY: the caller's contract.
+    unsafe { tall::add_lines::<I, T, Softmax>(x, lines, cols, max, sums) }
+}
+
 /// A piece of a row to results, given the summary of the whole row.
 struct Apply<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Apply<T, F> {
@@ -676,9 +707,13 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
+    } else if F::MAX && tall::is_tall::<T>(&shape) && FastPath::SoftmaxTall.is_on() {
+        // SAFETY: the caller's contract.
+        unsafe { tall::run::<T, F>(shape, a, out) }
     } else {
-        // Whole cache lines wide, as wide as keeps a tile in L2, but wide enough for lines to be fetched ahead.
-        let tile = (TILE_ELEMENTS / dim / LANES * LANES).clamp(LANES, TILE).min(inner);
+        // Whole cache lines wide, as wide as keeps a tile in L2 (or as is read fast, where that is too narrow).
+        let least = if !F::MAX && tall::is_tall::<T>(&shape) { TILE } else { LANES };
+        let tile = (TILE_ELEMENTS / dim / LANES * LANES).clamp(least, TILE).min(inner);
         let tiles = inner.div_ceil(tile);
         let columns = entry::<Columns<T, F>>(level());
         let direct = a.is_direct() && b.is_direct() && out.is_direct();
