@@ -153,7 +153,7 @@ pub unsafe fn byte_gemm(sizes: Sizes, a: Matrix<u8>, b: Matrix<u8>, unsigned: [b
 ///
 /// # Safety
 /// As for [`gemm_typed`], with the pointers pointing to elements of `dtype`.
-#[inline]
+#[inline(never)] // Else callers' crates compile the products of every dtype again.
 pub unsafe fn gemm(
     dtype: DType,
     sizes: Sizes,
@@ -164,8 +164,9 @@ pub unsafe fn gemm(
     c: MatrixMut<u8>,
 ) {
     debug_assert!(dtype != DType::Bool);
+    // (Of integers with signs: the bits are the same.)
     // SAFETY: forwarded contract.
-    dispatch!(dtype, T in [reals, halves, complexes, ints] => unsafe {
+    dispatch!(dtype.to_signed(), T in [reals, halves, complexes, signed] => unsafe {
         gemm_typed::<T>(sizes, <T as Entry>::factor(alpha), a.cast(), b.cast(), <T as Entry>::factor(beta), c.cast())
     }; else ())
 }

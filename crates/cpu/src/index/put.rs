@@ -378,8 +378,15 @@ fn replace_strip(size: usize) -> PutStrip {
 /// The strip that combines; `Mean` sums first.
 fn reduce_strip(op: ReduceOp, dtype: DType) -> PutStrip {
     match op {
-        ReduceOp::Sum | ReduceOp::Mean => dispatch!(dtype, T => put_strip::<T, Sum> as PutStrip),
-        ReduceOp::Prod => dispatch!(dtype, T => put_strip::<T, Prod> as PutStrip),
+        // The bits of sums and products that wrap are the same with and without a sign.
+        ReduceOp::Sum | ReduceOp::Mean => {
+            dispatch!(dtype.to_signed(), T in [bool, signed, floats, complexes] => put_strip::<T, Sum> as PutStrip;
+                else unreachable!())
+        }
+        ReduceOp::Prod => {
+            dispatch!(dtype.to_signed(), T in [bool, signed, floats, complexes] => put_strip::<T, Prod> as PutStrip;
+                else unreachable!())
+        }
         ReduceOp::Amax => dispatch!(dtype, T in [bool, ints, floats] => put_strip::<T, Amax> as PutStrip;
             else unreachable!("amax of complex numbers")),
         ReduceOp::Amin => dispatch!(dtype, T in [bool, ints, floats] => put_strip::<T, Amin> as PutStrip;
@@ -423,7 +430,7 @@ fn halved<T: Element>(a: T, b: T, of: impl Fn(f32, f32) -> f32) -> T {
 macro_rules! combine_integers {
     ($($t:ty),*) => { combine! { $($t: |a, b| a.wrapping_add(b), a.wrapping_mul(b);)* } };
 }
-combine_integers!(u8, u16, u32, u64, i8, i16, i32, i64);
+combine_integers!(i8, i16, i32, i64);
 combine! {
     Bool: |a, b| (a.get() | b.get()).into(), (a.get() & b.get()).into();
     f16: |a, b| halved(a, b, |a, b| a + b), halved(a, b, |a, b| a * b);
@@ -486,6 +493,7 @@ unsafe fn put_strip<T: Copy, C: Combine<T>>(
 /// # Safety
 /// Both are valid for them and apart.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index compiles in a fraction of the time that an array's iterator takes.
 unsafe fn combine_blocks<T: Copy, C: Combine<T>, const N: usize>(
     dst: *mut T,
     src: *const T,
@@ -499,8 +507,8 @@ unsafe fn combine_blocks<T: Copy, C: Combine<T>, const N: usize>(
         unsafe {
             let new = src.add(at).cast::<[T; N]>().read_unaligned();
             let mut block = dst.add(at).cast::<[T; N]>().read_unaligned();
-            for (old, new) in block.iter_mut().zip(new) {
-                *old = C::combine(*old, new);
+            for i in 0..N {
+                block[i] = C::combine(block[i], new[i]);
             }
             dst.add(at).cast::<[T; N]>().write_unaligned(block);
         }
