@@ -59,14 +59,64 @@ struct Blocks(Vec<(NonNull<u8>, usize)>);
 impl Drop for Blocks {
     fn drop(&mut self) {
         for (block, bytes) in self.0.drain(..) {
-            // SAFETY: allocated by `Scratch::new` with this layout.
-            unsafe { std::alloc::dealloc(block.as_ptr(), Scratch::<u8>::layout(bytes)) };
+            // SAFETY: allocated by `Blocks::take` with this layout.
+            unsafe { std::alloc::dealloc(block.as_ptr(), Blocks::layout(bytes)) };
         }
     }
 }
 
 thread_local! {
     static BLOCKS: RefCell<Blocks> = const { RefCell::new(Blocks(Vec::new())) };
+}
+
+/// (Not generic: compiled once, not for every type of element.)
+impl Blocks {
+    fn layout(bytes: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(bytes, 64).expect("working memory larger than the address space")
+    }
+
+    /// A block of at least so many bytes, which are not 0, and its size.
+    fn take(bytes: usize) -> (NonNull<u8>, usize) {
+        let kept = BLOCKS.try_with(|blocks| {
+            let blocks = &mut blocks.borrow_mut().0;
+            let best = (0..blocks.len()).filter(|&i| blocks[i].1 >= bytes).min_by_key(|&i| blocks[i].1)?;
+            Some(blocks.swap_remove(best))
+        });
+        kept.ok().flatten().unwrap_or_else(|| {
+            let layout = Self::layout(bytes);
+            // SAFETY: the size is not zero.
+            let block = unsafe { std::alloc::alloc(layout) };
+            (NonNull::new(block).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), bytes)
+        })
+    }
+
+    /// Keeps a block for later, or frees it.
+    ///
+    /// # Safety
+    /// It is from [`Blocks::take`], and nobody else has it.
+    unsafe fn give_back(block: NonNull<u8>, bytes: usize) {
+        let kept = BLOCKS.try_with(|blocks| {
+            let blocks = &mut blocks.borrow_mut().0;
+            let fits =
+                |blocks: &[(NonNull<u8>, usize)]| blocks.iter().map(|b| b.1).sum::<usize>() + bytes <= KEPT_BYTES;
+            // The smallest go first, so that what is kept settles on what is in use.
+            while bytes <= KEPT_BYTES && !fits(blocks) {
+                let Some(smallest) = (0..blocks.len()).min_by_key(|&i| blocks[i].1) else { break };
+                let (block, bytes) = blocks.swap_remove(smallest);
+                // SAFETY: allocated by `take` with this layout; nobody else has it.
+                unsafe { std::alloc::dealloc(block.as_ptr(), Self::layout(bytes)) };
+            }
+            let fits = fits(blocks);
+            if fits {
+                blocks.push((block, bytes));
+            }
+            fits
+        });
+        if !kept.unwrap_or(false) {
+            // SAFETY: allocated by `take` with this layout; nobody else has it.
+            unsafe { std::alloc::dealloc(block.as_ptr(), Self::layout(bytes)) };
+        }
+    }
 }
 
 /// Working memory of this thread, uninitialised at first and reused from call to call: fresh pages cost more to fault
@@ -78,10 +128,6 @@ pub(crate) struct Scratch<E> {
 }
 
 impl<E: Copy> Scratch<E> {
-    fn layout(bytes: usize) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(bytes, 64).expect("working memory larger than the address space")
-    }
-
     /// Memory for `len` elements.
     ///
     /// # Panics
@@ -92,18 +138,7 @@ impl<E: Copy> Scratch<E> {
             return Scratch { block: NonNull::new(none).expect("64 is not null"), bytes: 0, element: PhantomData };
         }
         let bytes = len.checked_mul(size_of::<E>()).and_then(|bytes| bytes.checked_next_multiple_of(4096));
-        let bytes = bytes.expect("working memory larger than the address space");
-        let kept = BLOCKS.try_with(|blocks| {
-            let blocks = &mut blocks.borrow_mut().0;
-            let best = (0..blocks.len()).filter(|&i| blocks[i].1 >= bytes).min_by_key(|&i| blocks[i].1)?;
-            Some(blocks.swap_remove(best))
-        });
-        let (block, bytes) = kept.ok().flatten().unwrap_or_else(|| {
-            let layout = Self::layout(bytes);
-            // SAFETY: the size is not zero.
-            let block = unsafe { std::alloc::alloc(layout) };
-            (NonNull::new(block).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), bytes)
-        });
+        let (block, bytes) = Blocks::take(bytes.expect("working memory larger than the address space"));
         Scratch { block, bytes, element: PhantomData }
     }
 
@@ -116,30 +151,9 @@ impl<E: Copy> Scratch<E> {
 
 impl<E> Drop for Scratch<E> {
     fn drop(&mut self) {
-        let (block, bytes) = (self.block, self.bytes);
-        if bytes == 0 {
-            return;
-        }
-        let kept = BLOCKS.try_with(|blocks| {
-            let blocks = &mut blocks.borrow_mut().0;
-            let fits =
-                |blocks: &[(NonNull<u8>, usize)]| blocks.iter().map(|b| b.1).sum::<usize>() + bytes <= KEPT_BYTES;
-            // The smallest go first, so that what is kept settles on what is in use.
-            while bytes <= KEPT_BYTES && !fits(blocks) {
-                let Some(smallest) = (0..blocks.len()).min_by_key(|&i| blocks[i].1) else { break };
-                let (block, bytes) = blocks.swap_remove(smallest);
-                // SAFETY: allocated by `new` with this layout; nobody else has it.
-                unsafe { std::alloc::dealloc(block.as_ptr(), Scratch::<u8>::layout(bytes)) };
-            }
-            let fits = fits(blocks);
-            if fits {
-                blocks.push((block, bytes));
-            }
-            fits
-        });
-        if !kept.unwrap_or(false) {
-            // SAFETY: allocated by `new` with this layout; nobody else has it.
-            unsafe { std::alloc::dealloc(block.as_ptr(), Scratch::<u8>::layout(bytes)) };
+        if self.bytes > 0 {
+            // SAFETY: it is this one's own.
+            unsafe { Blocks::give_back(self.block, self.bytes) };
         }
     }
 }

@@ -29,38 +29,52 @@ thread_local! {
 /// The most bytes a thread keeps in one spare buffer.
 const KEPT: usize = 16 << 20;
 
-/// Runs `f` with an uninitialised, 64-byte aligned buffer for `len` values. May be nested.
-pub fn with_buffer<L, R>(len: usize, f: impl FnOnce(*mut L) -> R) -> R {
-    let bytes = (len * size_of::<L>()).max(64);
-    let spare = SPARE.with(|s| {
-        let mut s = s.borrow_mut();
-        let i = s.iter().position(|b| b.layout.size() >= bytes)?;
-        Some(s.swap_remove(i))
-    });
-    let buffer = spare.unwrap_or_else(|| {
-        let layout = Layout::from_size_align(bytes.next_power_of_two(), 64).expect("a buffer fits the address space");
-        // SAFETY: the size is not zero.
-        let start = unsafe { alloc(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
+impl Buffer {
+    /// A spare one for so many bytes, or a new one. (Compiled once, not for every caller of [`with_buffer`].)
+    fn take(bytes: usize) -> Buffer {
+        let bytes = bytes.max(64);
+        let spare = SPARE.with(|s| {
+            let mut s = s.borrow_mut();
+            let i = s.iter().position(|b| b.layout.size() >= bytes)?;
+            Some(s.swap_remove(i))
+        });
+        spare.unwrap_or_else(|| {
+            let layout =
+                Layout::from_size_align(bytes.next_power_of_two(), 64).expect("a buffer fits the address space");
+            // SAFETY: the size is not zero.
+            let start = unsafe { alloc(layout) };
+            if start.is_null() {
+                handle_alloc_error(layout);
+            }
+            Buffer { start, layout }
+        })
+    }
+
+    /// Keeps it for [`Buffer::take`], unless it is large.
+    fn keep(self) {
+        if self.layout.size() > KEPT {
+            return;
         }
-        Buffer { start, layout }
-    });
-    let result = f(buffer.start.cast());
-    if buffer.layout.size() <= KEPT {
         SPARE.with(|s| {
             let mut s = s.borrow_mut();
             if s.len() == 4 {
                 // The smallest goes first, so that the buffers kept settle on the sizes in use.
                 let smallest = (0..4).min_by_key(|&i| s[i].layout.size()).unwrap_or(0);
-                if s[smallest].layout.size() < buffer.layout.size() {
-                    s[smallest] = buffer;
+                if s[smallest].layout.size() < self.layout.size() {
+                    s[smallest] = self;
                 }
             } else {
-                s.push(buffer);
+                s.push(self);
             }
         });
     }
+}
+
+/// Runs `f` with an uninitialised, 64-byte aligned buffer for `len` values. May be nested.
+pub fn with_buffer<L, R>(len: usize, f: impl FnOnce(*mut L) -> R) -> R {
+    let buffer = Buffer::take(len * size_of::<L>());
+    let result = f(buffer.start.cast());
+    buffer.keep();
     result
 }
 
