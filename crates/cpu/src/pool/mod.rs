@@ -75,6 +75,13 @@ fn lowest<C: Element>(dtype: DType) -> C {
     }
 }
 
+/// Whether nothing but maxima is computed in a type (see [`computed_in`]), or with indices: a constant, which averages'
+/// loops are left out by.
+#[inline(always)]
+fn only_max<C: Element>(index: bool) -> bool {
+    index || matches!(C::DTYPE, DType::I32)
+}
+
 /// Whether `x` replaces `best`: it is greater, or NaN. Of equal numbers the first stays, of NaNs the last.
 #[inline(always)]
 #[allow(clippy::eq_op)]

@@ -1,7 +1,7 @@
 //! Pooling with channels last, a pixel of channels at a time.
 
 use super::planes::Index;
-use super::{Operation, Plan, lowest, replaces};
+use super::{Operation, Plan, lowest, only_max, replaces};
 use crate::math::Number;
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, units: Range<
     unsafe {
         if plan.indices.is_null() {
             forward::<C, i32, false>(plan, units);
-        } else if size_of::<C>() <= 4 && input <= i32::MAX as usize {
+        } else if const { size_of::<C>() <= 4 } && input <= i32::MAX as usize {
             forward::<C, i32, true>(plan, units);
         } else {
             forward::<C, i64, true>(plan, units);
@@ -56,11 +56,11 @@ unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Pl
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
     let same = plan.is_of::<C>();
-    let zero = if plan.operation == Operation::Max { lowest(plan.dtype) } else { C::default() };
+    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let zero = if max { lowest(plan.dtype) } else { C::default() };
     let mut sums = [C::default(); CHANNELS];
     let mut pixel = [C::default(); CHANNELS];
     let mut at = [I::default(); CHANNELS];
-    let max = plan.operation == Operation::Max;
     for line in rows {
         let (image, d, h) = (line / (depth * height), line / height % depth, line % height);
         let (wd, wh) = (&plan.windows.axes[0][d], &plan.windows.axes[1][h]);
@@ -104,7 +104,7 @@ unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Pl
                         }
                     }
                 }
-                if let Operation::Average(divisor) = plan.operation {
+                if !max && let Operation::Average(divisor) = plan.operation {
                     let own = wd.divisor * wh.divisor * ww.divisor;
                     let by = if divisor != 0 { divisor } else { own as i64 };
                     // A window without elements is zero, whatever its divisor.

@@ -1,7 +1,7 @@
 //! Pooling of contiguous planes, a row of outputs at a time.
 
 use super::window::Window;
-use super::{Operation, Plan, lowest, replaces};
+use super::{Operation, Plan, lowest, only_max, replaces};
 use crate::math::{Number, select};
 use flambeau_base::Element;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, planes: Range
     unsafe {
         if plan.indices.is_null() {
             forward::<C, i32, false>(plan, planes);
-        } else if size_of::<C>() <= 4 && input <= i32::MAX as usize {
+        } else if const { size_of::<C>() <= 4 } && input <= i32::MAX as usize {
             forward::<C, i32, true>(plan, planes);
         } else {
             forward::<C, i64, true>(plan, planes);
@@ -69,12 +69,12 @@ unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Pl
     let input: usize = shape.input.iter().product();
     let output = depth * height * width;
     let same = plan.is_of::<C>();
-    let zero = if plan.operation == Operation::Max { lowest(plan.dtype) } else { C::default() };
+    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let zero = if max { lowest(plan.dtype) } else { C::default() };
     let mut plane_memory = vec![C::default(); if same { 0 } else { input }];
     let mut row_memory = vec![C::default(); width];
     let mut index_memory = vec![I::default(); if INDEX { width } else { 0 }];
     let windows = &plan.windows;
-    let max = plan.operation == Operation::Max;
     for plane in planes {
         // SAFETY: the plane is inside the arrays; windows are inside the plane.
         unsafe {
@@ -122,7 +122,7 @@ unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Pl
                             }
                         }
                     }
-                    if let Operation::Average(divisor) = plan.operation {
+                    if !max && let Operation::Average(divisor) = plan.operation {
                         for (w, window) in windows.axes[2].iter().enumerate() {
                             let own = wd.divisor * wh.divisor * window.divisor;
                             let by = if divisor != 0 { divisor } else { own as i64 };
