@@ -107,6 +107,12 @@ impl Level {
         }
     }
 
+    /// Whether [fast paths](Kernel::FAST_PATH) are compiled for it: not where code should rather be
+    /// [small](Isa::COMPACT).
+    pub const fn has_fast_paths(self) -> bool {
+        !(Baseline::COMPACT && matches!(self, Level::Baseline))
+    }
+
     /// The levels that kernels may be run at here: up to [`level`].
     pub fn available() -> impl Iterator<Item = Level> {
         Level::ALL.into_iter().filter(|&l| l <= level())
@@ -178,6 +184,8 @@ pub trait Kernel {
     /// The highest level that it is compiled for; above, it runs as there. Code that wider vectors hardly make faster is
     /// not worth its size.
     const HIGHEST: Level = Level::Avx512;
+    /// Whether there is a slower way to the same: it is compiled only for levels that [have](Level::has_fast_paths) such.
+    const FAST_PATH: bool = false;
     /// The computation. Mark it, and all it calls, `#[inline(always)]`: what is not inlined is compiled for
     /// [`Baseline`], whatever `I` says.
     ///
@@ -189,6 +197,9 @@ pub trait Kernel {
 /// The kernel compiled for `level`.
 ///
 /// Calling it is safe only where the machine has `level` (at most [`level()`]) and the kernel's own conditions hold.
+///
+/// # Panics
+/// For a fast path where the level has none.
 #[inline]
 pub fn entry<K: Kernel>(level: Level) -> unsafe fn(K::Args) -> K::Output {
     #[cfg(target_arch = "x86_64")]
@@ -201,7 +212,9 @@ pub fn entry<K: Kernel>(level: Level) -> unsafe fn(K::Args) -> K::Output {
             return run_avx2::<K>;
         }
     }
-    let _ = level;
+    if const { K::FAST_PATH && !Level::Baseline.has_fast_paths() } {
+        unreachable!("a fast path at {level:?}");
+    }
     run_baseline::<K>
 }
 

@@ -17,8 +17,7 @@ const WORDS: usize = CHUNK / 2;
 /// The strip of `M` over pairs, if it has one: its inputs are contiguous `bfloat16` or one `f32`, at a stride of zero (not
 /// all of them); its output is contiguous, of `bfloat16` for `f32`. It takes whole chunks: call it by [`run`].
 pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
-    let vectors = cfg!(not(target_arch = "x86_64")) || level > Level::Baseline;
-    if PairStrip::<M, T, N>::EXISTS && vectors { Some(entry::<PairStrip<M, T, N>>(level)) } else { None }
+    if PairStrip::<M, T, N>::EXISTS && level.has_fast_paths() { Some(entry::<PairStrip<M, T, N>>(level)) } else { None }
 }
 
 struct PairStrip<M, T, const N: usize>(PhantomData<(M, T)>);
@@ -107,12 +106,10 @@ const UPPER: u32 = 0xffff_0000;
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
     type Args = StripArgs;
     type Output = ();
+    const FAST_PATH: bool = true;
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
-        if cfg!(target_arch = "x86_64") && I::LEVEL == Level::Baseline {
-            return;
-        }
         let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
         let streams = a.streams && a.data[0].addr().is_multiple_of(64);
         // A number is read from memory as nothing, always in the same place, and added as bits.

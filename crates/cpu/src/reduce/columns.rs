@@ -202,7 +202,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     states: &mut [F::State],
 ) {
     let (params, states) = (&params[..cols], &mut states[..cols]);
-    if const { F::QUICK }
+    if const { F::QUICK && !I::COMPACT }
         && rows <= FEW
         && cols >= LOOK
         && cols * size_of::<F::In>() > LONG_STRETCH
@@ -215,7 +215,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     // those before them, `AHEAD` bytes of them, are folded.
     let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS);
     let mut r = 0;
-    while cols >= LOOK && r + ROWS <= rows {
+    while const { !I::COMPACT } && cols >= LOOK && r + ROWS <= rows {
         let x = x.wrapping_offset(r as isize * row_stride);
         let mut done = 0;
         while done < cols {
@@ -241,11 +241,11 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
         }
         r += ROWS;
     }
-    // Few columns, four rows at a time.
+    // Few columns (or compact code), four rows at a time.
     while r + 4 <= rows {
         // SAFETY: rows `r..r + 4` exist by the contract.
-        let [a, b, c, d] =
-            [0, 1, 2, 3].map(|i| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) });
+        let row = |i: usize| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) };
+        let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
         for row in [a, b, c, d] {
             prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
         }

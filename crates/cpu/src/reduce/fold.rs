@@ -525,7 +525,7 @@ pub(super) unsafe fn fold_run<I: Isa, F: Fold>(
     // SAFETY: the caller's elements, or copies after zeros. (No closure, which need not be inlined and then loses the
     // instruction set.)
     unsafe {
-        if F::QUICK
+        if const { F::QUICK && !I::COMPACT }
             && let Some(all) = fold_sets::<I, F, true>(f, x, n, neutral, param)
         {
             return all;
@@ -613,9 +613,10 @@ pub(super) unsafe fn fold_costly_run<I: Isa, F: Fold>(f: F, x: *const F::In, n: 
     // A short run is not worth merging many accumulators for.
     // SAFETY: the caller's elements.
     unsafe {
-        match n < 4 * SET {
-            true => fold_costly::<I, F, RUN>(f, x, n, param),
-            false => fold_costly::<I, F, SET>(f, x, n, param),
+        if const { I::COMPACT } || n < 4 * SET {
+            fold_costly::<I, F, RUN>(f, x, n, param)
+        } else {
+            fold_costly::<I, F, SET>(f, x, n, param)
         }
     }
 }

@@ -60,6 +60,7 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F
     type Args = (F, Block, *const G, *mut F::In);
     type Output = ();
     const HIGHEST: Level = F::HIGHEST;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<I: Isa>((f, b, finish, to): Self::Args) {
         let Some(neutral) = F::neutral() else { return };
@@ -95,7 +96,11 @@ pub(super) struct Simple<F: Fold, V, G> {
 
 impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Simple<F, V, G> {
     pub(super) fn new(fold: F, finish: G) -> Self {
-        let few = if const { F::FEW_ROWS } { Some(entry::<FewRows<F, V, G>>(level()) as _) } else { None };
+        let few = if const { F::FEW_ROWS } && level().has_fast_paths() {
+            Some(entry::<FewRows<F, V, G>>(level()) as _)
+        } else {
+            None
+        };
         Simple { fold, finish, run: entry::<FoldBlock<F>>(level()), few, to: PhantomData }
     }
 }

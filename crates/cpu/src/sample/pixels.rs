@@ -5,7 +5,7 @@ use super::{Adjacent, BLOCK, CORNERS, Corners, Images, Interpolation, Sampled, S
 use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::copy::transpose::turn;
-use crate::math::{Isa, Kernel, Level, Number, run, select};
+use crate::math::{Isa, Kernel, Level, Number, level, run, select};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -24,7 +24,8 @@ const GROUPS: usize = 2;
 /// Whether pixels pay: there are enough planes, and enough of the images is read.
 pub(super) fn pay<W>(s: Sampler, images: &Images<'_, W>) -> bool {
     let read = images.places * s.taps().pow(images.plane.len() as u32);
-    images.channels >= 3 && read >= images.elements() && FastPath::SamplePixels.is_on()
+    let pays = images.channels >= 3 && read >= images.elements();
+    pays && level().has_fast_paths() && FastPath::SamplePixels.is_on()
 }
 
 impl<W: Adjacent> Images<'_, W> {
@@ -122,6 +123,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
     type Args = (Sampler, &'a Images<'a, T::Wide>, *const Pixel<T::Wide>, Range<usize>, *mut T::Wide);
     type Output = ();
     const HIGHEST: Level = compiled_for::<T>();
+    const FAST_PATH: bool = true;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, pixels, blocks, out): Self::Args) {
@@ -193,6 +195,7 @@ impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     type Args = (Sampler, &'a Images<'a, T::Wide>, (usize, Range<usize>), &'a [T::Wide], *mut Pixel<T::Wide>);
     type Output = ();
     const HIGHEST: Level = compiled_for::<T>();
+    const FAST_PATH: bool = true;
 
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
@@ -233,6 +236,7 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
     type Args = (Sampler, &'a Images<'a, T::Wide>, *const Pixel<T::Wide>, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
     const HIGHEST: Level = compiled_for::<T>();
+    const FAST_PATH: bool = true;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, images, pixels, blocks, g, out): Self::Args) {

@@ -651,7 +651,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if inner == 1 && dim <= SHORT && FastPath::SoftmaxShort.is_on() {
+    } else if inner == 1 && dim <= SHORT && level().has_fast_paths() && FastPath::SoftmaxShort.is_on() {
         let short = match dim {
             0..=16 => entry::<ShortRows<T, F, 16>>(level()),
             // (Where terms wait for their sum, loops of 32, which are unrolled before they are vectorised, take longer than

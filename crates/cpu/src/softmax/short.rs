@@ -17,6 +17,7 @@ pub(super) struct ShortRows<T, F, const W: usize>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction, const W: usize> Kernel for ShortRows<T, F, W> {
     type Args = ([*const T; 2], *mut T, usize, usize);
     type Output = ();
+    const FAST_PATH: bool = true;
 
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
