@@ -329,6 +329,46 @@ fn few_long_rows_are_folded_at_once() {
 }
 
 #[test]
+fn whole_rows_and_short_runs() {
+    let shapes: [&[Dim]; 6] = [
+        &[(37, 1500, true), (1500, 1, false)],
+        &[(600, 70, true), (70, 1, false)],
+        &[(300, 40, true), (40, 1, false)],
+        &[(2, 5300, false), (50, 106, true), (100, 1, false)],
+        &[(90, 100, false), (100, 1, true)],
+        &[(5, 5000, false), (5000, 1, true)],
+    ];
+    for dtype in [DType::F32, DType::F64, DType::I64, DType::BF16] {
+        let mut input = small(dtype, 60_000, 11);
+        for dims in shapes {
+            for op in [VARIANCE, Reduction::MinWithIndex, Reduction::MaxWithIndex, Reduction::LogSumExp] {
+                let Some(outs) = output_dtypes(op, dtype) else { continue };
+                check(op, dims, &mut input, &outs, if dtype == DType::BF16 { 1e-2 } else { 1e-6 });
+            }
+        }
+    }
+    // What does not go with the rest: columns (or runs) with NaN, infinities, nothing else, and a first element far out.
+    let (rows, cols) = (60, 1500);
+    let mut values: Vec<f32> = (0..rows * cols).map(|i| ((i * 7919) % 1013) as f32 / 100.0).collect();
+    for (r, special) in [(0, 1e4), (7, f32::NAN), (13, f32::INFINITY), (59, f32::NEG_INFINITY)] {
+        for c in 0..5 {
+            values[r * cols + 100 * c + 10 * (r % 4)] = special;
+        }
+    }
+    for r in 0..rows {
+        (values[r * cols + 3], values[r * cols + 777], values[r * cols + 1499]) =
+            (f32::NEG_INFINITY, f32::INFINITY, f32::NAN);
+    }
+    let mut input = Array::of(&values);
+    for (kept, stride, reduced, along) in [(cols, 1, rows, cols as isize), (cols, rows as isize, rows, 1)] {
+        let dims = [(kept, stride, false), (reduced, along, true)];
+        for op in [VARIANCE, Reduction::MinWithIndex, Reduction::MaxWithIndex, Reduction::LogSumExp] {
+            check(op, &dims, &mut input, &output_dtypes(op, DType::F32).unwrap(), 1e-5);
+        }
+    }
+}
+
+#[test]
 fn indices_follow_the_logical_order() {
     // Both reduced dimensions, in memory order and transposed.
     let v: Vec<f32> = (0..12).map(|i| ((i * 5) % 12) as f32).collect();

@@ -61,6 +61,8 @@ fn sums_and_products() {
         [71, 33, 1],
         [6, 700, 1],
         [2, 40, 6],
+        [2, 9, 1100],
+        [1, 30, 2500],
     ] {
         check::<f32, f32>(ScanOp::Sum, shape, 1e-6);
         check::<i8, i64>(ScanOp::Sum, shape, 0.0);

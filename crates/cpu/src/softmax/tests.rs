@@ -2,7 +2,7 @@ use super::*;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
-const SHAPES: [SoftmaxShape; 17] = [
+const SHAPES: [SoftmaxShape; 18] = [
     SoftmaxShape { outer: 3, dim: 7, inner: 1 },
     SoftmaxShape { outer: 2, dim: 333, inner: 1 },
     SoftmaxShape { outer: 700, dim: 3, inner: 1 },
@@ -20,6 +20,7 @@ const SHAPES: [SoftmaxShape; 17] = [
     SoftmaxShape { outer: 4, dim: 1, inner: 1 },
     SoftmaxShape { outer: 4, dim: 0, inner: 3 },
     SoftmaxShape { outer: 1, dim: 3000, inner: 40 },
+    SoftmaxShape { outer: 2, dim: 1100, inner: 75 },
 ];
 
 fn bytes<T>(v: &mut [T], dtype: DType) -> Operand {
@@ -128,5 +129,40 @@ fn in_place() {
                 assert!(x == out);
             }
         }; else unreachable!());
+    }
+}
+
+/// Tall columns, in several pieces and tiles, against rows of the same.
+#[test]
+fn tall_columns_are_as_rows() {
+    for (dim, inner) in [(2100, 33), (520, 4300)] {
+        let mut x = values::<f64>(dim * inner, 20.0);
+        for d in 0..dim {
+            let line = &mut x[d * inner..];
+            line[1] = f64::NEG_INFINITY;
+            line[2] = if d + 1 < dim { f64::NEG_INFINITY } else { 1.0 };
+            line[3] = d as f64 / 10.0;
+            if d == 70 {
+                (line[4], line[5], line[6]) = (f64::NAN, f64::INFINITY, 1e300);
+            }
+        }
+        let turned = |from: &[f64], rows: usize, cols: usize| {
+            (0..rows * cols).map(|i| from[i % rows * cols + i / rows]).collect::<Vec<f64>>()
+        };
+        let mut rows = turned(&x, dim, inner);
+        for log in [false, true] {
+            let (mut out, mut row_out) = (vec![0.0f64; x.len()], vec![0.0f64; x.len()]);
+            let tall = SoftmaxShape { outer: 1, dim, inner };
+            assert!(tall::is_tall::<f64>(&tall));
+            // SAFETY: all hold that many elements.
+            unsafe {
+                softmax(log, tall, bytes(&mut x, DType::F64), bytes(&mut out, DType::F64));
+                let shape = SoftmaxShape { outer: inner, dim, inner: 1 };
+                softmax(log, shape, bytes(&mut rows, DType::F64), bytes(&mut row_out, DType::F64));
+            }
+            for (a, b) in out.iter().zip(turned(&row_out, inner, dim)) {
+                close(*a, b, 1e-300, 1e-13);
+            }
+        }
     }
 }
