@@ -141,7 +141,7 @@ unsafe fn one_pass_moments<T: Value<Sum = f64>>(x: *const T, n: usize) -> Option
 /// The block's rows must be valid, contiguous elements, [`LOOK`] at least and [`WIDE`] at most.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
-unsafe fn one_pass_columns<I: Isa, T: Value<Sum = f64>>(b: Block, states: &mut [Moments]) -> bool {
+unsafe fn one_pass_columns<T: Value<Sum = f64>>(b: Block, states: &mut [Moments]) -> bool {
     /// Rows that are added before the next columns, and between those that are added and those that are asked for.
     const ROWS: usize = 8;
     let x = b.data.cast::<T>();
@@ -227,7 +227,7 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             return;
         }
         // SAFETY: rows of the caller's block.
-        if T::DTYPE == DType::F32 && b.cols >= LOOK && unsafe { one_pass_columns::<I, T>(b, states) } {
+        if T::DTYPE == DType::F32 && b.cols >= LOOK && unsafe { one_pass_columns::<T>(b, states) } {
             return;
         }
         let (mut means, mut squares, mut rests) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
