@@ -191,8 +191,12 @@ impl Plan {
         }
         if self.strides[0] == (element, element) {
             let mover = mover(2 * size * self.shape.iter().product::<usize>());
-            // SAFETY: contiguous elements of the plan; its contract is the mover's.
-            return self.rows(size, &|src, _, dst, _, n| unsafe { mover(src, dst, n * size) });
+            return self.rows(size, &|src, ss, dst, ds, n| {
+                // (Short rows may be walked along the second dimension.)
+                let runs = (ss, ds) == (element, element);
+                // SAFETY: elements of the plan; its contract is the mover's and the strip's.
+                unsafe { if runs { mover(src, dst, n * size) } else { strip(src, ss, dst, ds, n) } }
+            });
         }
         // SAFETY: strips of the plan; its contract is the strip's.
         self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });

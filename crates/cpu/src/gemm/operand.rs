@@ -25,7 +25,7 @@ pub trait Entry: Copy + Send + Sync + 'static {
     /// Lanes per element: two for complex numbers. A complex product is a real one of twice the rows (real and
     /// imaginary parts of A) and twice the columns (B interleaved), of which [`Entry::finish`] adds the quadrants.
     const PARTS: usize;
-    /// Whether an element is a lane, bit for bit (unsigned integers multiply as signed ones).
+    /// Whether an element is a lane, bit for bit.
     const PLAIN: bool;
     /// Whether a finished sum is a result, bit for bit.
     const STORED: bool = Self::PLAIN;
@@ -353,7 +353,7 @@ macro_rules! integer_operand {
                     }
                 }
             }
-            // Signed types are lanes already; unsigned ones need the cast.
+            // Types that are lanes already need no cast; `i8` does.
             #[allow(clippy::useless_transmute)]
             fn axpy(level: Level) -> Option<super::kernel::Axpy<$lane, $t>> {
                 let kernel = <$lane>::kernels(level).axpy;
@@ -374,8 +374,7 @@ macro_rules! integer_operand {
     )* };
 }
 integer_operand! {
-    i8, i16, false; u8, i16, false; i16, i16, true; u16, i16, true;
-    i32, i32, true; u32, i32, true; i64, i64, true; u64, i64, true;
+    i8, i16, false; i16, i16, true; i32, i32, true; i64, i64, true;
 }
 
 /// A byte of a product whose sums are `i32`. What tells of complex numbers that they are conjugated tells of bytes that

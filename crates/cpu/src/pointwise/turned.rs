@@ -52,7 +52,8 @@ impl Turned<'_> {
         let (iter, fast) = (self.iter, self.fast);
         let (width, height) = (iter.shape()[0], iter.shape()[fast]);
         let widest = self.elements.iter().flatten().copied().max().unwrap_or(1);
-        let columns = (BLOCK_BYTES / (height * widest)).max(COLUMNS).min(width);
+        // (In whole cache lines.)
+        let columns = (BLOCK_BYTES / (height * widest) / COLUMNS * COLUMNS).max(COLUMNS).min(width);
         let block_rows = (BLOCK_BYTES / (columns * widest)).clamp(FEW, ROWS);
         let (across, down) = (width.div_ceil(columns), height.div_ceil(block_rows));
         // A line more than the columns take: rows a power of two apart share few cache sets.

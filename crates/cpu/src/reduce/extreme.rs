@@ -273,7 +273,8 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             }
             return;
         }
-        if b.cols >= NARROW && b.rows <= T::Place::LAST.get() {
+        if b.cols >= NARROW {
+            debug_assert!(b.rows <= T::Place::LAST.get(), "pieces are shorter");
             // SAFETY: the caller's block, of so many columns.
             return unsafe {
                 match (b.cols >= LOOK, F::MAX) {
@@ -351,8 +352,8 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Reducer for Extre
     fn state_size(&self) -> usize {
         size_of::<Found<T>>()
     }
-    fn tile(&self, in_place: bool) -> usize {
-        if in_place { WIDE } else { TILE }
+    fn tile(&self, direct: bool) -> usize {
+        if direct { WIDE } else { TILE }
     }
     fn shortest_run(&self, _dense: bool) -> usize {
         STEP

@@ -20,7 +20,7 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     type In: Element;
     /// An accumulator.
     type State: Copy;
-    /// What is known about a column besides the accumulator (a mean, a maximum).
+    /// What is known about a column besides the accumulator (a mean).
     type Param: Copy;
     /// The accumulator of nothing.
     const IDENTITY: Self::State;
@@ -135,7 +135,7 @@ pub(super) trait Value: Element + PartialOrd {
     type Sum: Value<Sum = Self::Sum>;
     /// Whether sums have more digits.
     const NARROW: bool;
-    /// An integer of the same width: what vectors of elements and of their places have in common.
+    /// An integer, of the same width where places are carried along: vectors of both then match.
     type Place: Place;
     /// Zero.
     const ZERO: Self;
@@ -172,7 +172,7 @@ macro_rules! place {
         }
     )* };
 }
-place!(i8, i32, i64);
+place!(i32, i64);
 
 macro_rules! float_value {
     ($($t:ty: $narrow:expr, $place:ty);*) => { $(
@@ -214,7 +214,7 @@ macro_rules! integer_value {
         }
     )* };
 }
-integer_value!(u8: i8, i32: i32, i64: i64);
+integer_value!(u8: i32, i32: i32, i64: i64);
 
 /// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, an element that adds
 /// nothing, the accumulator of an element and the merge; perhaps the highest level that it is compiled for; for elements

@@ -181,8 +181,8 @@ trait Reducer: Sync {
     fn domain(&self) -> DType;
     /// Bytes of a state.
     fn state_size(&self) -> usize;
-    /// The most columns in a block, which is read `in_place` or gathered.
-    fn tile(&self, in_place: bool) -> usize;
+    /// The most columns in a block, which is read `direct`ly or gathered.
+    fn tile(&self, direct: bool) -> usize;
     /// [`long_row`], unless this operation has a limit of its own, for four rows or more.
     fn shortest_run(&self, dense: bool) -> usize {
         long_row(dense)

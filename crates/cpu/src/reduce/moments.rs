@@ -1,7 +1,7 @@
 //! Reductions whose accumulator is more than a number: variance and log-sum-exp.
 //!
-//! Both take two passes over a block that is in cache (a mean or a maximum, then what it is the centre of) and merge
-//! blocks, so memory is read once.
+//! Memory is read once: what a block in cache is the spread of, a mean or a maximum, is found before the spread, or stood
+//! in for by a first element or by the maximum so far; and blocks are merged.
 
 use super::columns::{LOOK, fold_columns};
 use super::fold::{Fold, Max, Sum, Value, fold_run, larger};
@@ -198,8 +198,8 @@ unsafe fn one_pass_columns<T: Value<Sum = f64>>(b: Block, states: &mut [Moments]
 #[inline(always)]
 fn shifted(first: f64, sum: f64, square: f64, count: f64) -> (Moments, bool) {
     let distance = sum / count;
-    let squares = (square - sum * distance).max(0.0);
-    let near = square.is_finite() & (distance * distance * count <= 256.0 * squares);
+    let squares = not_negative(square - sum * distance);
+    let near = first.finite() & square.finite() & (distance * distance * count <= 256.0 * squares);
     (Moments { count, mean: first + distance, squares }, near)
 }
 
@@ -247,7 +247,7 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
                 // SAFETY: as above.
                 unsafe { fold_columns::<I, _>(SumDeviations::<T, false>(PhantomData), b, &means, &mut rests) };
                 for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(&rests).take(b.cols) {
-                    *square = (*square - rest * rest / count).max(0.0);
+                    *square = not_negative(*square - rest * rest / count);
                     *mean += rest / count;
                 }
             }
@@ -256,6 +256,12 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
         });
     }
+}
+
+/// What rounding made negative is zero; NaN stays.
+#[inline(always)]
+fn not_negative(squares: f64) -> f64 {
+    select(squares < 0.0, 0.0, squares)
 }
 
 /// Whether the rounding of a mean far from zero shows in squares of small distances: then what the distances add up to is
@@ -289,7 +295,7 @@ unsafe fn moments_of_run<I: Isa, T: Value<Sum = f64>>(x: *const T, n: usize, bef
     if is_far(mean, squares, count) {
         // SAFETY: as above.
         let rest = unsafe { fold_run::<I, _>(SumDeviations::<T, false>(PhantomData), x, n, before, mean) };
-        squares = (squares - rest * rest / count).max(0.0);
+        squares = not_negative(squares - rest * rest / count);
         mean += rest / count;
     }
     Moments { count, mean, squares }
@@ -316,8 +322,8 @@ impl<T: Value<Sum = f64>> Reducer for Variance<T> {
     fn state_size(&self) -> usize {
         size_of::<Moments>()
     }
-    fn tile(&self, in_place: bool) -> usize {
-        if in_place && T::DTYPE == DType::F32 { WIDE } else { TILE }
+    fn tile(&self, direct: bool) -> usize {
+        if direct && T::DTYPE == DType::F32 { WIDE } else { TILE }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.
@@ -354,7 +360,7 @@ impl<T: Value<Sum = f64>> Reducer for Variance<T> {
     }
 }
 
-/// The largest element and the sum of exponentials of the distances from it (from zero, where it is infinite).
+/// The largest element and the sum of exponentials of the distances from it (of no use where it is infinite).
 #[derive(Clone, Copy)]
 struct Exponentials<S> {
     max: f64,
@@ -469,8 +475,8 @@ impl<T: Value + Float> Reducer for LogSumExp<T> {
     fn state_size(&self) -> usize {
         size_of::<Exponentials<f64>>()
     }
-    fn tile(&self, in_place: bool) -> usize {
-        if in_place { WIDE } else { TILE }
+    fn tile(&self, direct: bool) -> usize {
+        if direct { WIDE } else { TILE }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         let empty = Exponentials { max: f64::NEG_INFINITY, sum: 0.0 };
@@ -519,7 +525,7 @@ impl Reducer for ComplexLogSumExp {
     fn state_size(&self) -> usize {
         size_of::<ComplexExponentials>()
     }
-    fn tile(&self, _in_place: bool) -> usize {
+    fn tile(&self, _direct: bool) -> usize {
         TILE
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {

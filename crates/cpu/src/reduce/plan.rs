@@ -39,6 +39,9 @@ const TASK: usize = 1 << 15;
 /// Runs that [`Reducer::shortest_run`] counts on.
 const SEVERAL: usize = 4;
 
+/// The fewest columns of a tile that there are more of.
+const FEWEST_COLUMNS: usize = 256;
+
 /// The fewest columns that rows are transposed to: so many are folded together in registers.
 const TURNED_COLUMNS: usize = 64;
 
@@ -144,6 +147,8 @@ impl<'a> Plan<'a> {
             (true, _) => (PIECE / reduced_count.max(1)).clamp(1, BATCH),
             // Whole rows at a time, if there is room for enough of them.
             (_, true) => (GATHERED / row.size.max(1)).max(TURNED_COLUMNS).min(reducer.tile(false)),
+            // Few rows make one piece: there should be several tiles.
+            _ if reduced_count < 2 * PIECE_ROWS => reducer.tile(direct).min((col.size / 4).max(FEWEST_COLUMNS)),
             _ => reducer.tile(direct),
         };
         let tiles = col.size.div_ceil(widest).max(1);

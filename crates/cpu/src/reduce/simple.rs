@@ -112,7 +112,7 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
     fn state_size(&self) -> usize {
         size_of::<F::State>()
     }
-    fn tile(&self, _in_place: bool) -> usize {
+    fn tile(&self, _direct: bool) -> usize {
         // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
         (STATE_BYTES / size_of::<F::State>()).max(512)
     }

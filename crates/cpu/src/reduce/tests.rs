@@ -347,6 +347,20 @@ fn whole_rows_and_short_runs() {
             }
         }
     }
+    // The last piece of one row, which is not finite.
+    for (dtype, rows, cols) in [(DType::F32, 513, 1024), (DType::BF16, 17, 256), (DType::F32, 1, 64)] {
+        let mut values = vec![1.0f32; rows * cols];
+        (values[(rows - 1) * cols], values[(rows - 1) * cols + 1]) = (f32::INFINITY, f32::NAN);
+        let mut input = match dtype {
+            DType::F32 => Array::of(&values),
+            _ => Array::of(&values.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>()),
+        };
+        let dims = [(rows, cols as isize, true), (cols, 1, false)];
+        check(Reduction::Variance { correction: 0.0 }, &dims, &mut input, &[dtype], 1e-6);
+    }
+    // Maxima that grow with every row.
+    let rising: Vec<f32> = (0..60_000).map(|i| (i / 2) as f32 / 30_000.0).collect();
+    check(Reduction::LogSumExp, &[(30_000, 2, true), (2, 1, false)], &mut Array::of(&rising), &[DType::F32], 1e-7);
     // What does not go with the rest: columns (or runs) with NaN, infinities, nothing else, and a first element far out.
     let (rows, cols) = (60, 1500);
     let mut values: Vec<f32> = (0..rows * cols).map(|i| ((i * 7919) % 1013) as f32 / 100.0).collect();

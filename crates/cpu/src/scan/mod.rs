@@ -114,10 +114,12 @@ pub unsafe fn scan(
         }
         return;
     }
+    // (Asked of all of them: pieces depend on the number of threads, and the two ways differ in how they round.)
+    let neighbours = lines.it.shape().first().copied().unwrap_or(1);
     lines.for_each(&|p, s, count| {
         // SAFETY: `count` lines of the operands.
         unsafe {
-            let beside = s[0].unsigned_abs() < lines.along[0].unsigned_abs() && count >= 4;
+            let beside = s[0].unsigned_abs() < lines.along[0].unsigned_abs() && neighbours >= 4;
             let short = n <= SHORT && job.end_to_end(s, &lines.along, n) && job.kernels.lines.is_some();
             if beside && FastPath::ScanSideBySide.is_on() {
                 job.side_by_side(p, s, &lines.along, count, n);
@@ -523,10 +525,7 @@ fn kernels(op: ScanOp, dtype: DType) -> Kernels {
 fn kernels_of<T: Scanned, O: Operator<T::Accumulator>>() -> Kernels {
     Kernels {
         line: line::<T, O>,
-        row: match T::DTYPE {
-            DType::F32 | DType::F64 => vector_row::<T, O>,
-            _ => row::<T, O>,
-        },
+        row: if const { matches!(T::DTYPE, DType::F32 | DType::F64) } { vector_row::<T, O> } else { row::<T, O> },
         lines: Some(lines::<T, O>),
         total: total::<T, O>,
         join: join::<T::Accumulator, O>,

@@ -165,3 +165,29 @@ fn extremes() {
     }
     assert_eq!((values, indices), ([2, 1, 1, 0], [0, 1, 2, 3]));
 }
+
+/// Pieces of neighbouring lines depend on the number of threads, down to single ones; results do not.
+#[test]
+fn threads_do_not_change_bits() {
+    let (outer, n, inner) = (2usize, 4096usize, 50usize);
+    let x: Vec<f32> = (0..outer * n * inner)
+        .map(|i| (((i * 7919) % 10_007) as f32 - 5000.0) * if i % 977 == 0 { 1e12 } else { 0.1 })
+        .collect();
+    let before = flambeau_base::parallel::num_threads();
+    for op in [ScanOp::Sum, ScanOp::LogSumExp] {
+        let results = [1, 2, 3, 5].map(|threads| {
+            flambeau_base::parallel::set_num_threads(threads);
+            let mut out = vec![0f32; x.len()];
+            let strides = [4 * (n * inner) as isize, 4 * inner as isize, 4];
+            // SAFETY: arrays of these sizes.
+            unsafe {
+                let to = (out.as_mut_ptr().cast(), &strides[..], DType::F32);
+                let sizes = [outer, n, inner].map(|s| s as i64);
+                scan(op, &sizes, 1, to, (x.as_ptr().cast(), &strides, DType::F32));
+            }
+            out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        });
+        assert!(results.iter().all(|r| *r == results[0]), "{op:?}");
+    }
+    flambeau_base::parallel::set_num_threads(before);
+}

@@ -712,11 +712,11 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         unsafe { tall::run::<T, F>(shape, a, out) }
     } else {
         // Whole cache lines wide, as wide as keeps a tile in L2 (or as is read fast, where that is too narrow).
-        let least = if !F::MAX && tall::is_tall::<T>(&shape) { TILE } else { LANES };
+        let direct = a.is_direct() && b.is_direct() && out.is_direct();
+        let least = if direct && !F::MAX && tall::is_tall::<T>(&shape) { TILE } else { LANES };
         let tile = (TILE_ELEMENTS / dim / LANES * LANES).clamp(least, TILE).min(inner);
         let tiles = inner.div_ceil(tile);
         let columns = entry::<Columns<T, F>>(level());
-        let direct = a.is_direct() && b.is_direct() && out.is_direct();
         parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
             let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
             let scratch = Scratch::<T>::new(if direct { 0 } else { 2 * dim * tile });

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 const TALL_BYTES: usize = 1 << 18;
 
 /// The most columns of a tile.
-const TILE: usize = 4096;
+const TILE: usize = 2048;
 
 /// Columns whose terms are computed together: with more, vectors leave the registers.
 const TOGETHER: usize = 32;
@@ -25,8 +25,11 @@ const TOGETHER: usize = 32;
 /// Elements between those that results are computed of and those that are asked for.
 const AHEAD: usize = 512;
 
-/// Lines whose terms are added up relative to one maximum.
-pub(crate) const LINES: usize = 8;
+/// Lines whose terms are added up relative to one maximum: what scaling the sums costs is little beside so many.
+pub(crate) const LINES: usize = 32;
+
+/// Lines whose terms are added up in their own dtype: so few lose nothing by it.
+const PART: usize = 8;
 
 /// Elements of a piece of a tile, and its fewest lines.
 const PIECE: usize = 1 << 16;
@@ -114,20 +117,21 @@ unsafe fn add_to_columns<I: Isa, T: Float, F: RowFunction, const W: usize>(
     }
     if grown != 0 {
         for l in 0..W {
-            let scale = (before[l] - now[l]).exp_not_positive::<I>();
-            sum[l] *= select(now[l] == before[l], <T as Number>::ONE, scale).to_f64();
+            let scale = Float::exp::<I>(before[l].to_f64() - now[l].to_f64());
+            sum[l] *= select(now[l] == before[l], 1.0, scale);
         }
     }
-    // So few terms lose nothing in their own dtype.
-    let mut part = [zero; W];
-    for d in 0..lines {
-        let terms = terms::<I, T, F, W>(&line(d), &shift);
+    for first in (0..lines).step_by(PART) {
+        let mut part = [zero; W];
+        for d in first..lines.min(first + PART) {
+            let terms = terms::<I, T, F, W>(&line(d), &shift);
+            for l in 0..W {
+                part[l] += terms[l];
+            }
+        }
         for l in 0..W {
-            part[l] += terms[l];
+            sum[l] += part[l].to_f64();
         }
-    }
-    for l in 0..W {
-        sum[l] += part[l].to_f64();
     }
     (*max, *sums) = (now, sum);
 }
