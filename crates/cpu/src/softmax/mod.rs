@@ -13,7 +13,7 @@ mod tests;
 use crate::buffer::{Scratch, aligned};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_near};
 use crate::reduce::Operand;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
@@ -324,11 +324,12 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
             let end = full.min(at + BLOCK);
             let mut lanes = aligned([<T as Number>::ZERO; LANES]);
             while at < end {
-                // The next row, which usually follows: its first pass would wait for memory, while this one computes.
+                // The next row, which usually follows: its first pass would wait for memory, while this one computes. (What is
+                // kept is stored next: it is wanted in the first-level cache.)
                 for line in (0..LANES).step_by(64 / size_of::<T>()) {
-                    prefetch(a.wrapping_add(n + at + line).cast());
+                    prefetch_near(a.wrapping_add(n + at + line).cast());
                     if KEEP {
-                        prefetch(out.wrapping_add(n + at + line).cast_const().cast());
+                        prefetch_near(out.wrapping_add(n + at + line).cast_const().cast());
                     }
                 }
                 let mut block = aligned([<T as Number>::ZERO; LANES]);
