@@ -7,6 +7,8 @@ use super::operand::{Byte, Entry};
 #[cfg(target_arch = "x86_64")]
 use super::{pack::pack, tiles};
 use crate::math::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::prefetch::prefetch;
 use flambeau_base::dtype::bf16;
 #[cfg(target_arch = "x86_64")]
 use flambeau_base::parallel::parallel_for;
@@ -363,10 +365,10 @@ pub(super) unsafe fn pack_bytes(
 unsafe fn zip_four(lines: [*const u8; 4], width: usize, to: *mut i32) {
     use std::arch::x86_64::*;
     let mut w = 0;
-    // SAFETY: the caller's lines; SSE2 is part of x86-64; prefetches never fault.
+    // SAFETY: the caller's lines; SSE2 is part of x86-64.
     unsafe {
         for line in lines {
-            _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(width).cast());
+            prefetch(line.wrapping_add(width));
         }
         while w + 16 <= width {
             let [a, b, c, d] = lines.map(|line| _mm_loadu_si128(line.add(w).cast()));
@@ -446,10 +448,10 @@ unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32)
             use std::arch::x86_64::*;
             #[target_feature(enable = "avx512f")]
             unsafe fn zip_vectors(low: *const u16, high: *const u16, width: usize, to: *mut u32) {
-                // SAFETY: the caller's lines; prefetches never fault.
+                // SAFETY: the caller's lines.
                 unsafe {
                     for next in [low, high] {
-                        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(width).cast());
+                        prefetch(next.wrapping_add(width).cast());
                     }
                     for w in (0..width).step_by(16) {
                         let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(low.add(w).cast()));

@@ -102,13 +102,29 @@ unsafe fn find<T: Value>(x: *const T, rows: usize, stride: isize, value: T) -> u
     r
 }
 
+/// Compares elements with the best so far, lane by lane; those that are better are from `place`.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
+fn compare<T: Value, const MAX: bool, const W: usize>(
+    x: [T; W],
+    place: usize,
+    best: &mut [T; W],
+    places: &mut [T::Place; W],
+) {
+    let place = T::Place::of(place);
+    for l in 0..W {
+        let better = beats::<T, MAX>(x[l], best[l]);
+        best[l] = select(better, x[l], best[l]);
+        places[l] = select(better, place, places[l]);
+    }
+}
+
 /// Compares the elements of `rows` rows, from row `from` on, with the best of their columns. What is compared again makes no
 /// difference.
 ///
 /// # Safety
 /// `x` must be valid for those rows of `W` elements.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
 unsafe fn compare_rows<T: Value, const MAX: bool, const W: usize>(
     x: *const T,
     row_stride: isize,
@@ -121,13 +137,7 @@ unsafe fn compare_rows<T: Value, const MAX: bool, const W: usize>(
         let row = x.wrapping_offset(r as isize * row_stride);
         prefetch_run(row.wrapping_offset(ROWS as isize * row_stride).cast(), size_of::<[T; W]>());
         // SAFETY: the caller's row.
-        let row = unsafe { row.cast::<[T; W]>().read_unaligned() };
-        let place = T::Place::of(r);
-        for l in 0..W {
-            let better = beats::<T, MAX>(row[l], b[l]);
-            b[l] = select(better, row[l], b[l]);
-            p[l] = select(better, place, p[l]);
-        }
+        compare::<T, MAX, W>(unsafe { row.cast::<[T; W]>().read_unaligned() }, r, &mut b, &mut p);
     }
     (*best, *places) = (b, p);
 }
@@ -162,10 +172,10 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
     }
 }
 
-/// The extreme of contiguous elements, and the first place of it.
+/// [`find_extreme`] of a short run, with places carried along.
 ///
 /// # Safety
-/// `x` must be valid for `n` elements, [`STEP`] at least, of which a place can be counted.
+/// `x` must be valid for `n` elements, [`STEP`] at least.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // As above.
 unsafe fn find_in_short<T: Value, const MAX: bool>(x: *const T, n: usize, identity: T) -> (T, usize) {
@@ -174,15 +184,10 @@ unsafe fn find_in_short<T: Value, const MAX: bool>(x: *const T, n: usize, identi
         let start = start.min(n - STEP);
         // SAFETY: elements of the caller's.
         let block = unsafe { x.add(start).cast::<[T; STEP]>().read_unaligned() };
-        let place = T::Place::of(start);
-        for l in 0..STEP {
-            let better = beats::<T, MAX>(block[l], best[l]);
-            best[l] = select(better, block[l], best[l]);
-            places[l] = select(better, place, places[l]);
-        }
+        compare::<T, MAX, STEP>(block, start, &mut best, &mut places);
     }
     let value = best_of::<T, MAX>(&best);
-    // Of the lanes that have it, the first place. (A loop of its own for each step, or it does not vectorise.)
+    // Of the lanes that have it, the first place.
     let mut first = [T::Place::LAST; STEP];
     for l in 0..STEP {
         let has = (best[l] == value) | (best[l].nan() & value.nan());
@@ -230,7 +235,7 @@ unsafe fn find_extreme<I: Isa, T: Value, F: Fold<In = T, State = T, Param = ()> 
     n: usize,
     before: usize,
 ) -> (T, usize) {
-    if (STEP..=SHORT.min(T::Place::LAST.get())).contains(&n) {
+    if (STEP..=SHORT).contains(&n) {
         // SAFETY: the caller's elements.
         return unsafe {
             if F::MAX {
@@ -274,7 +279,6 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             return;
         }
         if b.cols >= NARROW {
-            debug_assert!(b.rows <= T::Place::LAST.get(), "pieces are shorter");
             // SAFETY: the caller's block, of so many columns.
             return unsafe {
                 match (b.cols >= LOOK, F::MAX) {
@@ -286,10 +290,10 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             };
         }
         // Few columns lie end to end: several rows are folded together.
-        let (units, at_once) = ([(); TILE], BLOCK / b.cols);
-        let mut best = const { aligned([F::IDENTITY; TILE]) };
-        let mut best_block = aligned([0i32; TILE]);
-        let mut block = const { aligned([F::IDENTITY; TILE]) };
+        let (units, at_once) = ([(); NARROW], BLOCK / b.cols);
+        let mut best = const { aligned([F::IDENTITY; NARROW]) };
+        let mut best_block = aligned([0i32; NARROW]);
+        let mut block = const { aligned([F::IDENTITY; NARROW]) };
         // SAFETY: the first rows of the caller's block; identities lose to or equal everything.
         unsafe { fold_columns::<I, F>(f, b.rows_from(0, at_once, size_of::<T>()), &units, &mut *best) };
         let mut r = at_once;

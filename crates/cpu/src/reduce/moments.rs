@@ -10,7 +10,7 @@ use super::{Block, Output, Reducer};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, entry, level, run, select};
 use crate::prefetch::prefetch_run;
-use crate::softmax::{LINES, add_exponentials_of_lines, exponentials_of_row};
+use crate::softmax::{LINES, add_exponentials_of_lines, exponentials_of_row, relative};
 use flambeau_base::{Complex, DType};
 use std::marker::PhantomData;
 
@@ -437,8 +437,8 @@ impl Exponentials<f64> {
 #[inline(always)]
 fn merge_exponentials<I: Isa>(a: Exponentials<f64>, b: Exponentials<f64>) -> Exponentials<f64> {
     let max = larger(a.max, b.max);
-    let scaled = |e: Exponentials<f64>| e.sum * select(e.max == max, 1.0, Float::exp::<I>(e.max - max));
-    Exponentials { max, sum: select(max.finite(), scaled(a) + scaled(b), 0.0) }
+    let sum = relative::<I>(a.sum, a.max, max) + relative::<I>(b.sum, b.max, max);
+    Exponentials { max, sum: select(max.finite(), sum, 0.0) }
 }
 
 /// Adds states, as many as there are columns, to others.

@@ -21,7 +21,7 @@ use flambeau_base::{DType, Element};
 use half::{bf16, f16};
 use short::{SHORT, ShortRows};
 use std::marker::PhantomData;
-pub(crate) use tall::LINES;
+pub(crate) use tall::{LINES, relative};
 
 /// The sizes before, of, and after the dimension.
 #[derive(Clone, Copy, Debug)]
@@ -366,6 +366,30 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     sum
 }
 
+/// The terms of elements side by side, each with the maximum of its column.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+fn terms_side<I: Isa, T: Float, F: RowFunction, const W: usize>(x: &[T; W], max: &[T; W]) -> [T; W] {
+    let zero = <T as Number>::ZERO;
+    let mut terms = [zero; W];
+    let mut rare = 0u32;
+    if F::CHOICE {
+        for l in 0..W {
+            rare |= !F::is_common::<T>(x[l], max[l]) as u32;
+        }
+    }
+    if F::CHOICE && rare == 0 {
+        for l in 0..W {
+            terms[l] = F::term_common::<I, T>(x[l], zero, max[l]);
+        }
+    } else {
+        for l in 0..W {
+            terms[l] = F::term::<I, T>(x[l], zero, max[l]);
+        }
+    }
+    terms
+}
+
 /// A piece of a row to its summary.
 struct Summarise<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
@@ -520,23 +544,7 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
                 for next in (0..W).step_by(64 / size_of::<T>()) {
                     prefetch(a.wrapping_add(d * stride + W + next).cast());
                 }
-                let x = kept(d).read_unaligned();
-                let mut terms = [zero; W];
-                let mut rare = 0u32;
-                if F::CHOICE {
-                    for l in 0..W {
-                        rare |= !F::is_common::<T>(x[l], max[l]) as u32;
-                    }
-                }
-                if F::CHOICE && rare == 0 {
-                    for l in 0..W {
-                        terms[l] = F::term_common::<I, T>(x[l], zero, max[l]);
-                    }
-                } else {
-                    for l in 0..W {
-                        terms[l] = F::term::<I, T>(x[l], zero, max[l]);
-                    }
-                }
+                let terms = terms_side::<I, T, F, W>(&kept(d).read_unaligned(), &max);
                 for l in 0..W {
                     sums[l] += terms[l].to_f64();
                 }

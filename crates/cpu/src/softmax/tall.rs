@@ -4,7 +4,7 @@
 //! maximum grows (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018); the second computes the
 //! results. Two exponentials of an element take less time than lines that are read in short stretches.
 
-use super::{RowFunction, SoftmaxShape};
+use super::{RowFunction, SoftmaxShape, terms_side};
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
@@ -19,7 +19,7 @@ const TALL_BYTES: usize = 1 << 18;
 /// The most columns of a tile.
 const TILE: usize = 2048;
 
-/// Columns whose terms are computed together: with more, vectors leave the registers.
+/// Columns whose terms are computed together.
 const TOGETHER: usize = 32;
 
 /// Elements between those that results are computed of and those that are asked for.
@@ -117,14 +117,13 @@ unsafe fn add_to_columns<I: Isa, T: Float, F: RowFunction, const W: usize>(
     }
     if grown != 0 {
         for l in 0..W {
-            let scale = Float::exp::<I>(before[l].to_f64() - now[l].to_f64());
-            sum[l] *= select(now[l] == before[l], 1.0, scale);
+            sum[l] = relative::<I>(sum[l], before[l].to_f64(), now[l].to_f64());
         }
     }
     for first in (0..lines).step_by(PART) {
         let mut part = [zero; W];
         for d in first..lines.min(first + PART) {
-            let terms = terms::<I, T, F, W>(&line(d), &shift);
+            let terms = terms_side::<I, T, F, W>(&line(d), &shift);
             for l in 0..W {
                 part[l] += terms[l];
             }
@@ -136,28 +135,10 @@ unsafe fn add_to_columns<I: Isa, T: Float, F: RowFunction, const W: usize>(
     (*max, *sums) = (now, sum);
 }
 
-/// The terms of `W` elements.
+/// A sum of exponentials relative to one maximum, relative to another.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // As above.
-fn terms<I: Isa, T: Float, F: RowFunction, const W: usize>(x: &[T; W], max: &[T; W]) -> [T; W] {
-    let zero = <T as Number>::ZERO;
-    let mut terms = [zero; W];
-    let mut rare = 0u32;
-    if F::CHOICE {
-        for l in 0..W {
-            rare |= !F::is_common::<T>(x[l], max[l]) as u32;
-        }
-    }
-    if F::CHOICE && rare == 0 {
-        for l in 0..W {
-            terms[l] = F::term_common::<I, T>(x[l], zero, max[l]);
-        }
-    } else {
-        for l in 0..W {
-            terms[l] = F::term::<I, T>(x[l], zero, max[l]);
-        }
-    }
-    terms
+pub(crate) fn relative<I: Isa>(sum: f64, max: f64, other: f64) -> f64 {
+    sum * select(max == other, 1.0, Float::exp::<I>(max - other))
 }
 
 /// [`add_lines`], compiled for a level.
@@ -185,8 +166,8 @@ impl<T: Float> Kernel for Merge<T> {
             unsafe {
                 let (a, b) = (*all.0.add(j), *some.0.add(j));
                 let max = select(b > a, b, a);
-                let scale = |of: T| select(of == max, 1.0, Float::exp::<I>(of.to_f64() - max.to_f64()));
-                *all.1.add(j) = *all.1.add(j) * scale(a) + *some.1.add(j) * scale(b);
+                let relative = |sum: f64, of: T| relative::<I>(sum, of.to_f64(), max.to_f64());
+                *all.1.add(j) = relative(*all.1.add(j), a) + relative(*some.1.add(j), b);
                 *all.0.add(j) = max;
             }
         }
@@ -227,7 +208,7 @@ impl<T: Float, F: RowFunction> Kernel for ApplyLine<T, F> {
                 let (x, max, scale) = (read(x), read(max), read(scale));
                 let mut results = [zero; TOGETHER];
                 if F::SCALED_TERM {
-                    let terms = terms::<I, T, F, TOGETHER>(&x, &max);
+                    let terms = terms_side::<I, T, F, TOGETHER>(&x, &max);
                     for l in 0..TOGETHER {
                         results[l] = terms[l] * scale[l];
                     }
