@@ -5,7 +5,7 @@
 
 use flambeau::{Result, Tensor};
 use flambeau_testing::conformance::{Chart, Options, run};
-use regex::Regex;
+use regex_lite::Regex;
 
 /// Cases that cannot hold, by a pattern of their names, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[

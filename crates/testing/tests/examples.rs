@@ -2,7 +2,7 @@
 //! rewrites it.
 
 use flambeau_testing::conformance::examples;
-use regex::Regex;
+use regex_lite::Regex;
 
 /// Operators without an example, by a pattern of their names, with the reason.
 const WITHOUT: &[(&str, &str)] = &[

@@ -18,7 +18,7 @@ pub use examples::{Examples, examples};
 pub use table::table;
 
 use flambeau::{Body, DType, Device, Error, ErrorKind, Form, Op, Result, Tensor, registry, samples};
-use regex::Regex;
+use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -152,7 +152,7 @@ impl fmt::Display for Failure {
         write!(
             f,
             "FLAMBEAU_OP='^{}$' cargo test --release -p flambeau-testing --test derived  # {}",
-            regex::escape(&self.name()),
+            regex_lite::escape(&self.name()),
             self.what
         )
     }

@@ -5,7 +5,7 @@ use super::guarded;
 use flambeau::autograd::{self, Derivative};
 use flambeau::samples::Maker;
 use flambeau::{DType, MemoryFormat, Op, OwnedValue, Result, Tensor, registry};
-use regex::Regex;
+use regex_lite::Regex;
 use std::fmt::Write;
 
 /// What an operator does in a dtype.
@@ -159,7 +159,7 @@ impl Reasons {
 ///
 /// # Errors
 /// None at present.
-pub fn table() -> std::result::Result<(String, Vec<String>), regex::Error> {
+pub fn table() -> std::result::Result<(String, Vec<String>), regex_lite::Error> {
     const NAMES: &str = r#""[\w.]+"|\b(Bool|Byte|Char|Short|Int|Long|UInt16|UInt32|UInt64|Half|BFloat16|Float|Double|ComplexFloat|ComplexDouble|torch\.\w+)\b"#;
     let mut reasons = Reasons { names: Regex::new(NAMES)?, said: vec![] };
     let (mut rows, mut behind, mut counts) = (String::new(), vec![], [0usize; 4]);

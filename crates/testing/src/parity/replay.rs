@@ -511,7 +511,7 @@ impl<T: Target> Run<'_, T> {
         if !types.iter().any(|t| is_instance(e.kind(), t)) {
             return wrong(format!("raised {e:?}, expected {}", types.join("/")));
         }
-        let pattern = regex::Regex::new(regex).map_err(|e| Failure::Unread(format!("pattern {regex:?}: {e}")))?;
+        let pattern = regex_lite::Regex::new(regex).map_err(|e| Failure::Unread(format!("pattern {regex:?}: {e}")))?;
         if !pattern.is_match(e.message()) {
             return wrong(format!("raised {e:?}, which does not match {regex:?}"));
         }
