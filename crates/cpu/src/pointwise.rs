@@ -143,6 +143,9 @@ const CHUNK: usize = 64;
 /// The same of elements larger than a byte: few enough vectors for the buffer to stay in registers.
 const SHORT: usize = 32;
 
+/// Elements that whole chunks leave, from which on another chunk takes less time than one after the other.
+const FEW: usize = 4;
+
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     type Args = StripArgs;
     type Output = ();
@@ -223,8 +226,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
 
     /// Contiguous output, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
     /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
-    /// serves every pattern of broadcasting. Gives how many elements it did: with a number that is known, whole chunks only,
-    /// since the loop for what is left would be a third of the code.
+    /// serves every pattern of broadcasting. Gives how many elements it did: with a number that is known, chunks only, since
+    /// the loop for what they leave would be a third of the code.
     ///
     /// # Safety
     /// As [`StripFn`].
@@ -260,10 +263,14 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
             let streams = a.streams && out.addr().is_multiple_of(64);
+            let mut again = !streams;
+            for k in 1..=N {
+                again &= at[k] != at[0];
+            }
             let start = if const { size_of::<T>() > 1 && size_of::<M::Out>() > 1 } {
-                Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams)
+                Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams, again)
             } else {
-                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
+                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams, again)
             };
             if known {
                 return start;
@@ -277,7 +284,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         n
     }
 
-    /// All whole chunks of `C` elements, a cache line of results at least; gives how many elements these are.
+    /// Chunks of `C` elements, a cache line of results at least; gives how many elements these are. Where elements may be
+    /// computed `again`, no input being the output, the last chunk ends where the row does.
     ///
     /// # Safety
     /// As [`MapStrip::dense`], with room for the results at `out`.
@@ -289,9 +297,15 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         p: &[T; MAX_PARAMS],
         n: usize,
         streams: bool,
+        again: bool,
     ) -> usize {
+        if n < C {
+            return 0;
+        }
+        let left = n % C;
+        let last = if again && left >= FEW { n - C } else { n - left - C };
         let mut start = 0;
-        while start + C <= n {
+        loop {
             // SAFETY: the caller's elements.
             unsafe {
                 let results = Self::chunk::<I, C>(Self::from(inputs, start), numbers, p);
@@ -301,9 +315,11 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                     (out.add(start) as *mut [M::Out; C]).write_unaligned(results);
                 }
             }
-            start += C;
+            if start == last {
+                return last + C;
+            }
+            start = last.min(start + C);
         }
-        start
     }
 
     /// The addresses from element `start` on.

@@ -143,6 +143,20 @@ pub fn log<I: Isa>(x: f64) -> f64 {
     log_special(x, fma::<I, _>(e, LN2_HI, f + tail))
 }
 
+/// `log(x / (1 - x))`.
+#[inline(always)]
+pub fn logit<I: Isa>(x: f64) -> f64 {
+    let rest = 1.0 - x;
+    let q = x / rest;
+    let (m, e) = log_parts(q);
+    // Near one half the quotient is near one, and what it differs by is exact before the division.
+    let near = (x > 0.25) & (x < 0.75);
+    let (f_near, e_near) = log1p_parts::<I>(2.0 * (x - 0.5) / rest);
+    let (f, e) = (select(near, f_near, m - 1.0), select(near, e_near, e));
+    let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
+    log_special(q, fma::<I, _>(e, LN2_HI, f + tail))
+}
+
 /// The logarithm of a positive normal number, to 2^-35.
 #[inline(always)]
 pub fn log_lite<I: Isa>(x: f64) -> f64 {

@@ -266,10 +266,7 @@ pub trait Float:
         Self::from_f64(special::sinc(self.to_f64()))
     }
     /// `log(x / (1 - x))`.
-    #[inline]
-    fn logit<I: Isa>(self) -> Self {
-        Self::from_f64(special::logit(self.to_f64()))
-    }
+    fn logit<I: Isa>(self) -> Self;
     /// `-x log(x)`, 0 at 0, negative infinity below.
     #[inline]
     fn entr<I: Isa>(self) -> Self {
@@ -761,7 +758,16 @@ float! {
 }
 float! {
     f64, double, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
-    {}
-    [exp exp2 expm1 log log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
+    {
+        #[inline(always)]
+        fn is_common_erfinv(self) -> bool {
+            special::is_common_erfinv(self)
+        }
+        #[inline(always)]
+        fn erfinv_common<I: Isa>(self) -> Self {
+            special::erfinv_common::<I>(self)
+        }
+    }
+    [exp exp2 expm1 log logit log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]
 }

@@ -221,6 +221,46 @@ pub fn polygamma(order: i64, x: f64) -> f64 {
     }
 }
 
+/// The least tail that [`normal_quantile`] takes.
+const LEAST_TAIL: f64 = 1.0 / (1u64 << 36) as f64;
+
+/// Where the normal distribution function is one half plus `q`, one minus it, or itself, being `tail`: algorithm AS 241 (Wichura,
+/// "The percentage points of the normal distribution", Applied Statistics 37, 1988) without its far tails.
+#[inline(always)]
+fn normal_quantile<I: Isa>(q: f64, tail: f64) -> f64 {
+    let near = q.abs() <= 0.425;
+    let z = 0.180625 - q * q;
+    let s = (-double::log::<I>(tail)).sqrt() - 1.6;
+    let above = select(
+        near,
+        q * horner!(I, z; 3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125,
+            45921.953931549871457, 67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
+        horner!(I, s; 1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504,
+            1.27045825245236838258, 0.241780725177450611770, 0.0227238449892691845833, 7.74545014278341407640e-4)
+        .copysign(q),
+    );
+    let below = select(
+        near,
+        horner!(I, z; 1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077, 21213.794301586595867,
+            39307.895800092710610, 28729.085735721942674, 5226.4952788528545610),
+        horner!(I, s; 1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550,
+            0.148103976427480074590, 0.0151986665636164571966, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
+    );
+    above / below
+}
+
+/// Whether [`erfinv_common`] takes it.
+#[inline(always)]
+pub fn is_common_erfinv(x: f64) -> bool {
+    x.abs() < 1.0 - 2.0 * LEAST_TAIL
+}
+
+/// The inverse of the error function of a number not too close to 1, within 7 ulp.
+#[inline(always)]
+pub fn erfinv_common<I: Isa>(x: f64) -> f64 {
+    FRAC_1_SQRT_2 * normal_quantile::<I>(0.5 * x, 0.5 * (1.0 - x.abs()))
+}
+
 /// The inverse of `erfc` where the result is not negative, for `0 < y <= 1`.
 fn erfc_inverse(y: f64) -> f64 {
     // Giles's approximation of erfinv for single precision (GPU Computing Gems 2, 2012), then Halley's steps.
@@ -359,8 +399,8 @@ pub fn ndtri(p: f64) -> f64 {
         f64::INFINITY
     } else if !(p > 0.0 && p < 1.0) {
         f64::NAN
-    } else if p > 0.25 && p < 0.75 {
-        SQRT_2 * erfinv(2.0 * (p - 0.5))
+    } else if p.min(1.0 - p) >= LEAST_TAIL {
+        normal_quantile::<I>(p - 0.5, p.min(1.0 - p))
     } else if p < 0.5 {
         -SQRT_2 * erfc_inverse(2.0 * p)
     } else {
@@ -386,15 +426,6 @@ pub fn sinc(x: f64) -> f64 {
         return f64::NAN;
     }
     sin_pi(x) / (PI * x)
-}
-
-/// `log(x / (1 - x))`.
-pub fn logit(x: f64) -> f64 {
-    if x > 0.25 && x < 0.75 {
-        // Near one half the quotient is near one.
-        return log1p(2.0 * (x - 0.5) / (1.0 - x));
-    }
-    log(x / (1.0 - x))
 }
 
 /// `-x log(x)`.

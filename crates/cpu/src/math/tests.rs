@@ -552,7 +552,7 @@ fn special_functions() {
         (special::ndtri, 1e-300, -37.047_096_299_361_2),
         (special::log_ndtr, -30.0, -454.321_243_956_343_2),
         (special::sinc, 2.5, 0.127_323_954_473_516_27),
-        (special::logit, 0.3, -0.847_297_860_387_203_6),
+        (super::double::logit::<Baseline>, 0.3, -0.847_297_860_387_203_6),
         (special::entr, 0.5, 0.346_573_590_279_972_65),
         (|x| special::polygamma(2, x), 1.0, -2.404_113_806_319_188_6),
     ];
@@ -565,6 +565,22 @@ fn special_functions() {
     assert!(special::erfinv(1.0) == f64::INFINITY && special::erfinv(1.1).is_nan());
     assert!(special::xlogy(0.0, 0.0) == 0.0 && special::xlogy(0.0, f64::NAN).is_nan());
     assert!(special::entr(-1.0) == f64::NEG_INFINITY && special::i0(800.0) == f64::INFINITY);
+}
+
+#[test]
+fn inverse_error_function_of_doubles() {
+    let tails = (2..34).flat_map(|k| [1.0, 1.3, 1.7].map(|m| 1.0 - m * (0.5f64).powi(k)));
+    let mut worst = 0f64;
+    for x in (1..20_000).map(|i| i as f64 / 20_000.0).chain(tails).flat_map(|x| [x, -x]).chain([1e-300, -1e-9]) {
+        assert!(special::is_common_erfinv(x));
+        worst = worst.max(ulps64(special::erfinv_common::<Baseline>(x), special::erfinv(x)));
+    }
+    assert!(worst <= 7.0, "{worst}");
+    for (p, wanted) in [(0.025, -1.959_963_984_540_054), (1e-9, -5.997_807_015_007_686), (0.9, 1.281_551_565_544_600_4)]
+    {
+        let quantile = special::ndtri(p);
+        assert!(ulps64(quantile, wanted) <= 4.0, "{p}: {quantile}");
+    }
 }
 
 /// Nanoseconds per element in the first-level cache.

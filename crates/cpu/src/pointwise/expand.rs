@@ -3,14 +3,15 @@
 //! A strip takes rows of a few dozen elements one by one, and what does not fill its vectors element by element. Here what
 //! is broadcast among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
 
-use super::{BLOCK, MAX_OPERANDS};
+use super::{BLOCK, MAX_OPERANDS, SHORT};
 use flambeau_base::fast_paths::FastPath;
 use std::mem::MaybeUninit;
 
-/// The longest rows that are laid out: where operands are converted around the strip, and where not. It takes longer ones as
-/// well one by one.
+/// The longest rows that are laid out: where operands are converted around the strip, where it may not compute elements again,
+/// and else. It takes longer ones as well one by one.
 const CONVERTED: usize = 256;
-const PLAIN: usize = 128;
+const IN_PLACE: usize = 128;
+const PLAIN: usize = SHORT - 1;
 
 /// Elements that a strip is left with, after its whole chunks, from which on laying out pays where nothing is converted.
 const MANY_LEFT: usize = 12;
@@ -49,7 +50,8 @@ pub(super) fn fits(
     sizes: &[usize],
     converted: bool,
 ) -> bool {
-    let short = if converted { n <= CONVERTED } else { n <= PLAIN && n % 32 >= MANY_LEFT };
+    let plain = if data[1..].contains(&data[0]) { IN_PLACE } else { PLAIN };
+    let short = if converted { n <= CONVERTED } else { n <= plain && n % SHORT >= MANY_LEFT };
     short
         && n > 1
         && rows >= 4
