@@ -12,6 +12,9 @@ use std::ops::Range;
 /// Elements of a row that are added up in registers.
 const CHUNK: usize = 32;
 
+/// Rows that are computed at once.
+const AT_ONCE: usize = 4;
+
 /// Which places of the input every place of the output reads, and with which weights.
 #[derive(Clone, Copy)]
 pub struct Taps<'a> {
@@ -90,80 +93,106 @@ impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
         let (each, plain) = (taps.of(0).len(), weights.iter().all(|w| *w == T::ONE));
         // The commonest counts, when all outputs have as many.
         let each = if taps.starts.windows(2).all(|w| w[1] - w[0] == each as i64) { each } else { 0 };
+        if inner == 1 {
+            let sizes = (from, to);
+            let mut row = rows.start;
+            // Several rows at a time: places and weights are read once for them.
+            while row < rows.end {
+                let at_once = if rows.end - row >= AT_ONCE { AT_ONCE } else { 1 };
+                // SAFETY: rows of the output, which are this call's, and those of the input that they are computed from.
+                unsafe {
+                    let (x, out) = (x[row * from..(row + at_once) * from].as_ptr(), out.add(row * to));
+                    match (most, at_once) {
+                        (1, AT_ONCE) => evenly::<I, T, 1, AT_ONCE>(places, weights, sizes, x, out),
+                        (1, _) => evenly::<I, T, 1, 1>(places, weights, sizes, x, out),
+                        (2, AT_ONCE) => evenly::<I, T, 2, AT_ONCE>(places, weights, sizes, x, out),
+                        (2, _) => evenly::<I, T, 2, 1>(places, weights, sizes, x, out),
+                        (3.., AT_ONCE) => evenly::<I, T, 4, AT_ONCE>(places, weights, sizes, x, out),
+                        (3.., _) => evenly::<I, T, 4, 1>(places, weights, sizes, x, out),
+                        (0, _) => match (each, at_once) {
+                            (1, _) if plain => {
+                                for (r, o) in (0..at_once).flat_map(|r| (0..to).map(move |o| (r, o))) {
+                                    *out.add(r * to + o) = *x.add(r * from + taps.places[o] as usize);
+                                }
+                            }
+                            (2, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| 2 * k..2 * k + 2),
+                            (4, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| 4 * k..4 * k + 4),
+                            (_, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| taps.of(k)),
+                            _ => along::<I, T, 1>(taps, weights, sizes, x, out, |k| taps.of(k)),
+                        },
+                    }
+                }
+                row += at_once;
+            }
+            return;
+        }
         for row in rows {
             // SAFETY: a row of the output, which is this call's.
-            unsafe {
-                if inner == 1 {
-                    let out = std::slice::from_raw_parts_mut(out.add(row * to), to);
-                    let x = &x[row * from..(row + 1) * from];
-                    match most {
-                        0 => {}
-                        1 => evenly::<I, T, 1>(places, weights, x, out),
-                        2 => evenly::<I, T, 2>(places, weights, x, out),
-                        _ => evenly::<I, T, 4>(places, weights, x, out),
-                    }
-                    match each {
-                        _ if most > 0 => {}
-                        1 if plain => {
-                            for (out, place) in out.iter_mut().zip(taps.places) {
-                                *out = *x.get_unchecked(*place as usize);
-                            }
-                        }
-                        1 => along::<I, T>(taps, weights, x, out, |k| k..k + 1),
-                        2 => along::<I, T>(taps, weights, x, out, |k| 2 * k..2 * k + 2),
-                        4 => along::<I, T>(taps, weights, x, out, |k| 4 * k..4 * k + 4),
-                        _ => along::<I, T>(taps, weights, x, out, |k| taps.of(k)),
-                    }
-                } else {
-                    let out = std::slice::from_raw_parts_mut(out.add(row * inner), inner);
-                    let x = &x[row / to * from * inner..];
-                    across::<I, T>(&taps.places[taps.of(row % to)], &weights[taps.of(row % to)], x, out);
-                }
-            }
+            let out = unsafe { std::slice::from_raw_parts_mut(out.add(row * inner), inner) };
+            let x = &x[row / to * from * inner..];
+            across::<I, T>(&taps.places[taps.of(row % to)], &weights[taps.of(row % to)], x, out);
         }
     }
 }
 
-/// A row along the dim: output `o` has the taps `of(o)`.
+/// `R` rows along the dim: output `o` has the taps `of(o)`.
 ///
 /// # Safety
-/// The taps fit `x`, and `out` has an element for every output.
+/// `x` and `out` have `R` rows of `from` and of `to` elements, whose taps these are.
 #[inline(always)]
-unsafe fn along<I: Isa, T: Float>(
+unsafe fn along<I: Isa, T: Float, const R: usize>(
     taps: Taps<'_>,
     weights: &[T],
-    x: &[T],
-    out: &mut [T],
+    (from, to): (usize, usize),
+    x: *const T,
+    out: *mut T,
     of: impl Fn(usize) -> Range<usize>,
 ) {
-    for (o, out) in out.iter_mut().enumerate() {
-        let mut sum = T::ZERO;
+    for o in 0..to {
+        let mut sums = [T::ZERO; R];
         for k in of(o) {
             // SAFETY: the caller's.
-            let (x, weight) =
-                unsafe { (*x.get_unchecked(*taps.places.get_unchecked(k) as usize), *weights.get_unchecked(k)) };
-            sum = T::mul_add::<I>(weight, x, sum);
+            let (place, weight) = unsafe { (*taps.places.get_unchecked(k) as usize, *weights.get_unchecked(k)) };
+            for (r, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: as above.
+                *sum = T::mul_add::<I>(weight, unsafe { *x.add(r * from + place) }, *sum);
+            }
         }
-        *out = sum;
+        for (r, sum) in sums.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { *out.add(r * to + o) = sum };
+        }
     }
 }
 
-/// A row along the dim: every output has `N` taps, of which those at negative places count for nothing.
+/// `R` rows along the dim: every output has `N` taps, of which those at negative places count for nothing.
 ///
 /// # Safety
-/// The places are below the length of `x`, which is not empty, and all of them and the weights are `N` for an output.
+/// `x` and `out` have `R` rows of `from`, at least one, and of `to` elements; the places are below `from`, and all of them and
+/// the weights are `N` for an output.
 #[inline(always)]
-unsafe fn evenly<I: Isa, T: Float, const N: usize>(places: &[i64], weights: &[T], x: &[T], out: &mut [T]) {
-    for (o, out) in out.iter_mut().enumerate() {
-        let mut sum = T::ZERO;
+unsafe fn evenly<I: Isa, T: Float, const N: usize, const R: usize>(
+    places: &[i64],
+    weights: &[T],
+    (from, to): (usize, usize),
+    x: *const T,
+    out: *mut T,
+) {
+    for o in 0..to {
+        let mut sums = [T::ZERO; R];
         for k in N * o..N * o + N {
             // SAFETY: the caller's.
             let (place, weight) = unsafe { (*places.get_unchecked(k), *weights.get_unchecked(k)) };
-            // SAFETY: as above; there is a first place.
-            let x = unsafe { *x.get_unchecked(place.max(0) as usize) };
-            sum = select(place < 0, sum, T::mul_add::<I>(weight, x, sum));
+            for (r, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: as above; there is a first place.
+                let x = unsafe { *x.add(r * from + place.max(0) as usize) };
+                *sum = select(place < 0, *sum, T::mul_add::<I>(weight, x, *sum));
+            }
         }
-        *out = sum;
+        for (r, sum) in sums.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { *out.add(r * to + o) = sum };
+        }
     }
 }
 
