@@ -263,14 +263,10 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
             let streams = a.streams && out.addr().is_multiple_of(64);
-            let mut again = !streams;
-            for k in 1..=N {
-                again &= at[k] != at[0];
-            }
             let start = if const { size_of::<T>() > 1 && size_of::<M::Out>() > 1 } {
-                Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams, again)
+                Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams)
             } else {
-                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams, again)
+                Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
             };
             if known {
                 return start;
@@ -284,8 +280,9 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         n
     }
 
-    /// Chunks of `C` elements, a cache line of results at least; gives how many elements these are. Where elements may be
-    /// computed `again`, no input being the output, the last chunk ends where the row does.
+    /// Chunks of `C` elements, a cache line of results at least; gives how many elements these are. If whole ones leave more than a
+    /// few elements, one more ends where the row does. It is computed before anything is written, since inputs may lie in the
+    /// output, and written after all others.
     ///
     /// # Safety
     /// As [`MapStrip::dense`], with room for the results at `out`.
@@ -297,29 +294,40 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         p: &[T; MAX_PARAMS],
         n: usize,
         streams: bool,
-        again: bool,
     ) -> usize {
         if n < C {
             return 0;
         }
-        let left = n % C;
-        let last = if again && left >= FEW { n - C } else { n - left - C };
-        let mut start = 0;
+        let (whole, last) = (n / C * C, n - C);
+        let mut ahead = n - whole >= FEW;
+        let done = if ahead { n } else { whole };
+        let mut kept = [M::Out::default(); C];
+        let mut start = if ahead { last } else { 0 };
         loop {
             // SAFETY: the caller's elements.
+            let results = unsafe { Self::chunk::<I, C>(Self::from(inputs, start), numbers, p) };
+            if ahead {
+                (kept, start, ahead) = (results, 0, false);
+                continue;
+            }
+            // SAFETY: as above.
             unsafe {
-                let results = Self::chunk::<I, C>(Self::from(inputs, start), numbers, p);
                 if streams {
                     stream::store::<I, _, C>(out.add(start), &results);
                 } else {
                     (out.add(start) as *mut [M::Out; C]).write_unaligned(results);
                 }
             }
-            if start == last {
-                return last + C;
+            start += C;
+            if start == whole {
+                break;
             }
-            start = last.min(start + C);
         }
+        if done > whole {
+            // SAFETY: as above.
+            unsafe { (out.add(last) as *mut [M::Out; C]).write_unaligned(kept) };
+        }
+        done
     }
 
     /// The addresses from element `start` on.

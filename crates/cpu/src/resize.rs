@@ -60,7 +60,7 @@ pub(crate) fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, 
     // Rows of the output: along the dim where it is the innermost one, else along what lies inside it.
     let width = if inner == 1 { to } else { inner };
     let work = width * taps.places.len().div_ceil(to).max(1);
-    parallel_for(out.len() / width, GRAIN.div_ceil(work), &|range| {
+    parallel_for(out.len() / width, GRAIN.div_ceil(work).next_multiple_of(AT_ONCE), &|range| {
         // SAFETY: every row of the output is one piece of work's; the rest was checked.
         unsafe { run::<Rows<T>>((taps, padded, &weights, (from, inner), range, x, target.get())) };
     });
@@ -111,13 +111,18 @@ impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
                         (3.., _) => evenly::<I, T, 4, 1>(places, weights, sizes, x, out),
                         (0, _) => match (each, at_once) {
                             (1, _) if plain => {
-                                for (r, o) in (0..at_once).flat_map(|r| (0..to).map(move |o| (r, o))) {
-                                    *out.add(r * to + o) = *x.add(r * from + taps.places[o] as usize);
+                                for r in 0..at_once {
+                                    for o in 0..to {
+                                        *out.add(r * to + o) =
+                                            *x.add(r * from + *taps.places.get_unchecked(o) as usize);
+                                    }
                                 }
                             }
                             (2, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| 2 * k..2 * k + 2),
                             (4, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| 4 * k..4 * k + 4),
                             (_, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| taps.of(k)),
+                            (2, _) => along::<I, T, 1>(taps, weights, sizes, x, out, |k| 2 * k..2 * k + 2),
+                            (4, _) => along::<I, T, 1>(taps, weights, sizes, x, out, |k| 4 * k..4 * k + 4),
                             _ => along::<I, T, 1>(taps, weights, sizes, x, out, |k| taps.of(k)),
                         },
                     }
@@ -241,5 +246,33 @@ mod tests {
         assert!(out[0] == f64::INFINITY && out[1] == 0.0 && out[2].is_nan());
         resize(uneven, (2, 1), &[3.0, 4.0], &mut out);
         assert_eq!(out, [8.0, 0.0, 1.0]);
+    }
+
+    /// Rows that are taken several at once, and those that are left: each as on its own.
+    #[test]
+    fn rows_together_are_as_rows_alone() {
+        let taps: [(&[i64], &[i64], &[f64]); 5] = [
+            (&[0, 1, 2, 3], &[2, 0, 1], &[1.0, 1.0, 1.0]),
+            (&[0, 2, 4], &[0, 1, 1, 2], &[0.5, 0.5, 2.0, -1.0]),
+            (&[0, 4], &[0, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]),
+            (&[0, 1, 3, 3], &[1, 1, 2], &[2.0, 0.25, 0.75]),
+            (&[0, 3, 6], &[0, 1, 2, 2, 1, 0], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        ];
+        for (starts, places, weights) in taps {
+            let (taps, to) = (Taps { starts, places, weights }, starts.len() - 1);
+            for rows in 1..10 {
+                let x: Vec<f64> = (0..rows * 3).map(|i| if i % 6 == 0 { f64::INFINITY } else { i as f64 }).collect();
+                let mut out = vec![9.0; rows * to];
+                resize(taps, (3, 1), &x, &mut out);
+                for row in 0..rows {
+                    for o in 0..to {
+                        let terms = (starts[o] as usize..starts[o + 1] as usize)
+                            .map(|k| weights[k] * x[row * 3 + places[k] as usize]);
+                        let wanted = terms.fold(0.0, |sum, term| sum + term);
+                        assert_eq!(out[row * to + o], wanted, "{starts:?}, row {row} of {rows}, {o}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -261,9 +261,9 @@ pub trait Float:
         Self::from_f64(special::log_ndtr(self.to_f64()))
     }
     /// `sin(pi x) / (pi x)`, 1 at 0.
-    #[inline]
+    #[inline(always)]
     fn sinc<I: Isa>(self) -> Self {
-        Self::from_f64(special::sinc(self.to_f64()))
+        Self::from_f64(special::sinc::<I>(self.to_f64()))
     }
     /// `log(x / (1 - x))`.
     fn logit<I: Isa>(self) -> Self;
@@ -728,7 +728,7 @@ float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
     {
         of_single! {
-            erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr sinc entr lgamma_common digamma_common trigamma_common;
+            erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr entr lgamma_common digamma_common trigamma_common;
             exp_common() -> f32 = super::single::exp_common;
             normal() -> (f32, f32) = super::single::normal;
             normal_of_half() -> (f32, f32) = super::single::normal_of_half;

@@ -224,8 +224,8 @@ pub fn polygamma(order: i64, x: f64) -> f64 {
 /// The least tail that [`normal_quantile`] takes.
 const LEAST_TAIL: f64 = 1.0 / (1u64 << 36) as f64;
 
-/// Where the normal distribution function is one half plus `q`, one minus it, or itself, being `tail`: algorithm AS 241 (Wichura,
-/// "The percentage points of the normal distribution", Applied Statistics 37, 1988) without its far tails.
+/// The normal quantile of one half plus `q`; `tail` is the smaller of that and one minus it. Algorithm AS 241 (Wichura, "The
+/// percentage points of the normal distribution", Applied Statistics 37, 1988) without its far tails.
 #[inline(always)]
 fn normal_quantile<I: Isa>(q: f64, tail: f64) -> f64 {
     let near = q.abs() <= 0.425;
@@ -255,7 +255,7 @@ pub fn is_common_erfinv(x: f64) -> bool {
     x.abs() < 1.0 - 2.0 * LEAST_TAIL
 }
 
-/// The inverse of the error function of a number not too close to 1, within 7 ulp.
+/// The inverse of the error function of a number not too close to 1 or -1, within 7 ulp.
 #[inline(always)]
 pub fn erfinv_common<I: Isa>(x: f64) -> f64 {
     FRAC_1_SQRT_2 * normal_quantile::<I>(0.5 * x, 0.5 * (1.0 - x.abs()))
@@ -418,14 +418,13 @@ pub fn log_ndtr(x: f64) -> f64 {
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0.
-pub fn sinc(x: f64) -> f64 {
-    if x == 0.0 {
-        return 1.0;
-    }
-    if x.is_infinite() {
-        return f64::NAN;
-    }
-    sin_pi(x) / (PI * x)
+#[inline(always)]
+pub fn sinc<I: Isa>(x: f64) -> f64 {
+    let whole = Float::round::<I>(x);
+    let half = whole * 0.5;
+    let s = double::sin_common::<I>(PI * (x - whole));
+    let y = select(Float::trunc::<I>(half) != half, -s, s) / (PI * x);
+    select(x == 0.0, 1.0, y)
 }
 
 /// `-x log(x)`.

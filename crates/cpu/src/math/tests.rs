@@ -551,7 +551,7 @@ fn special_functions() {
         (special::i1, -2.0, -1.590_636_854_637_329),
         (special::ndtri, 1e-300, -37.047_096_299_361_2),
         (special::log_ndtr, -30.0, -454.321_243_956_343_2),
-        (special::sinc, 2.5, 0.127_323_954_473_516_27),
+        (special::sinc::<Baseline>, 2.5, 0.127_323_954_473_516_27),
         (super::double::logit::<Baseline>, 0.3, -0.847_297_860_387_203_6),
         (special::entr, 0.5, 0.346_573_590_279_972_65),
         (|x| special::polygamma(2, x), 1.0, -2.404_113_806_319_188_6),

@@ -1,20 +1,17 @@
 //! Short rows of broadcast operands, several at a time.
 //!
-//! A strip takes rows of a few dozen elements one by one, and what does not fill its vectors element by element. Here what
-//! is broadcast among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
+//! A strip takes rows one by one, and those that are shorter than its chunks element by element. Here what is broadcast among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
 
-use super::{BLOCK, MAX_OPERANDS, SHORT};
+use super::{BLOCK, CHUNK, MAX_OPERANDS, SHORT};
 use flambeau_base::fast_paths::FastPath;
 use std::mem::MaybeUninit;
 
-/// The longest rows that are laid out: where operands are converted around the strip, where it may not compute elements again,
-/// and else. It takes longer ones as well one by one.
+/// The longest rows that are laid out where operands are converted around the strip. Where not, only those are that are shorter
+/// than a chunk of it.
 const CONVERTED: usize = 256;
-const IN_PLACE: usize = 128;
-const PLAIN: usize = SHORT - 1;
 
-/// Elements that a strip is left with, after its whole chunks, from which on laying out pays where nothing is converted.
-const MANY_LEFT: usize = 12;
+/// The shortest rows for which laying out pays where nothing is converted.
+const LEAST: usize = 12;
 
 /// Elements that a number is written as at once. What is written beyond a row is the next row's.
 const AT_ONCE: usize = 16;
@@ -50,8 +47,8 @@ pub(super) fn fits(
     sizes: &[usize],
     converted: bool,
 ) -> bool {
-    let plain = if data[1..].contains(&data[0]) { IN_PLACE } else { PLAIN };
-    let short = if converted { n <= CONVERTED } else { n <= plain && n % SHORT >= MANY_LEFT };
+    let chunk = if sizes.contains(&1) { CHUNK } else { SHORT };
+    let short = if converted { n <= CONVERTED } else { (LEAST..chunk).contains(&n) };
     short
         && n > 1
         && rows >= 4
@@ -238,6 +235,36 @@ mod tests {
                 check::<bf16, f32>(rows, n);
                 check::<f16, f32>(rows, n);
                 check::<flambeau_base::Complex<f64>, flambeau_base::Complex<f64>>(rows, n);
+            }
+        }
+    }
+
+    /// Rows that lie one element after those they are computed to: each element is read before it is written.
+    #[test]
+    fn rows_that_lie_in_the_output() {
+        for n in [20, 33, 40, 44, 63, 64, 100, 127, 600] {
+            for rows in [1, 5] {
+                let apart = n + 2;
+                let mut x: Vec<f32> = (0..rows * apart).map(value).collect();
+                let y: Vec<f32> = (0..rows * n).map(|i| value(i + 7)).collect();
+                let mut wanted = x.clone();
+                for i in 0..rows {
+                    for j in 0..n {
+                        wanted[i * apart + j] = x[i * apart + j + 1] - y[i * n + j];
+                    }
+                }
+                let data: *mut u8 = x.as_mut_ptr().cast();
+                let operand = |data, strides| Operand { data, strides, dtype: DType::F32 };
+                let (gaps, dense) = ([4 * apart as isize, 4], [4 * n as isize, 4]);
+                // SAFETY: rows of two arrays; an output ahead of its input is gone through in order.
+                unsafe {
+                    let y = operand(y.as_ptr() as *mut u8, &dense);
+                    let operands = [operand(data, &gaps), operand(data.add(4), &gaps), y];
+                    let params = [Scalar::Int(0); MAX_PARAMS];
+                    let strip = strip::<Difference, f32, 2>(level());
+                    run(strip, DType::F32, params, &[rows as i64, n as i64], &operands);
+                }
+                assert_eq!(x, wanted, "{rows} x {n}");
             }
         }
     }

@@ -397,11 +397,7 @@ impl<T: Value + Float> Kernel for FoldExponentials<T> {
                     }
                     let these = Exponentials::new(max, sum);
                     // (The exponentials of one merge take as long as those of a short row.)
-                    *state = if r == 0 && state.max == f64::NEG_INFINITY && state.sum == 0.0 {
-                        these
-                    } else {
-                        merge_exponentials::<I>(*state, these)
-                    };
+                    *state = if r == 0 && state.is_empty() { these } else { merge_exponentials::<I>(*state, these) };
                 }
             }
             return;
@@ -420,8 +416,11 @@ impl<T: Value + Float> Kernel for FoldExponentials<T> {
             // SAFETY: rows of the caller's block.
             unsafe { fold_columns::<I, _>(Max::<T>::NEW, b, &[(); WIDE], &mut maxima) };
         }
+        // The exponentials of a merge take as long as those of two rows.
+        let fresh = states.iter().all(Exponentials::is_empty);
         for (j, state) in states.iter_mut().enumerate() {
-            *state = merge_exponentials::<I>(*state, Exponentials::new(maxima[j].to_f64(), sums[j]));
+            let these = Exponentials::new(maxima[j].to_f64(), sums[j]);
+            *state = if fresh { these } else { merge_exponentials::<I>(*state, these) };
         }
     }
 }
@@ -429,7 +428,14 @@ impl<T: Value + Float> Kernel for FoldExponentials<T> {
 impl Exponentials<f64> {
     /// A NaN that only the sum shows is one.
     fn new(max: f64, sum: f64) -> Exponentials<f64> {
-        Exponentials { max: if max.is_finite() && sum.is_nan() { sum } else { max }, sum }
+        Exponentials {
+            max: if max.is_finite() && sum.is_nan() { sum } else { max },
+            sum: select(max.finite(), sum, 0.0),
+        }
+    }
+    /// Of nothing, or of nothing but negative infinities.
+    fn is_empty(&self) -> bool {
+        self.max == f64::NEG_INFINITY && self.sum == 0.0
     }
 }
 
@@ -452,6 +458,24 @@ impl Kernel for MergeExponentials {
         for i in 0..n {
             // SAFETY: two runs of `n` states by the contract.
             unsafe { *into.add(i) = merge_exponentials::<I>(*into.add(i), *from.add(i)) };
+        }
+    }
+}
+
+/// The results of states, as many as are asked for.
+struct Logarithms;
+
+impl Kernel for Logarithms {
+    type Args = (*const Exponentials<f64>, *mut f64, usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((states, results, n): Self::Args) {
+        for i in 0..n {
+            // SAFETY: `n` states, and room for as many results.
+            unsafe {
+                let Exponentials { max, sum } = *states.add(i);
+                *results.add(i) = select(max.finite(), max + Float::log::<I>(sum), max);
+            }
         }
     }
 }
@@ -492,14 +516,13 @@ impl<T: Value + Float> Reducer for LogSumExp<T> {
         unsafe { run::<MergeExponentials>((into.cast(), from.cast(), n)) }
     }
     unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
-        // SAFETY: `n` aligned states by the contract.
-        let states = unsafe { std::slice::from_raw_parts(states.cast::<Exponentials<f64>>(), n) };
-        let value = |i: usize| {
-            let Exponentials { max, sum } = states[i];
-            if max.is_finite() { max + sum.ln() } else { max }
-        };
-        // SAFETY: the contract.
-        unsafe { write(&outputs[0], n, value) }
+        assert!(n <= WIDE, "tiles are no wider");
+        let mut results = [0.0; WIDE];
+        // SAFETY: the contract; the machine has its level.
+        unsafe {
+            run::<Logarithms>((states.cast(), results.as_mut_ptr(), n));
+            write(&outputs[0], n, |i| results[i]);
+        }
     }
 }
 

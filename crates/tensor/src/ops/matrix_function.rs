@@ -316,15 +316,34 @@ op! {
     ulp: 16.0;
 }
 
+/// Last dims of a Kronecker product's second operand that are too short for rows of their own.
+const SHORT_KRON: i64 = 64;
+
+/// An operand of a Kronecker product, its dims between those of the other. Where the `last` dims, of both, are given, they become
+/// one: each row is as long as the result's.
+fn kron_operand(t: &Tensor, sizes: &[i64], first: bool, last: Option<[i64; 2]>) -> Result<Tensor> {
+    let mut shape: Dims = sizes.iter().flat_map(|&s| if first { [s, 1] } else { [1, s] }).collect();
+    let t = t.reshape(&shape)?;
+    let Some([outer, inner]) = last else { return Ok(t) };
+    let at = shape.len() - 2;
+    shape.truncate(at);
+    shape.extend([outer, inner]);
+    let t = t.expand(&shape)?;
+    shape.truncate(at);
+    shape.push(outer * inner);
+    t.reshape(&shape)
+}
+
 fn kron_any(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let n = x.dim().max(y.dim());
     let padded = |t: &Tensor| -> Dims { std::iter::repeat_n(1, n - t.dim()).chain(t.sizes().iter().copied()).collect() };
     let (a, b) = (padded(x), padded(y));
-    let spread = |sizes: &Dims, first: bool| -> Dims {
-        sizes.iter().flat_map(|&s| if first { [s, 1] } else { [1, s] }).collect()
-    };
     let whole: Dims = a.iter().zip(&b).map(|(a, b)| a * b).collect();
-    x.reshape(&spread(&a, true))?.mul(&y.reshape(&spread(&b, false))?)?.reshape(&whole)
+    let last = match (a.last(), b.last()) {
+        (Some(&outer), Some(&inner)) if n > 1 && outer > 1 && inner < SHORT_KRON => Some([outer, inner]),
+        _ => None,
+    };
+    kron_operand(x, &a, true, last)?.mul(&kron_operand(y, &b, false, last)?)?.reshape(&whole)
 }
 
 op! {

@@ -3,9 +3,9 @@
 
 pub mod bessel;
 
+use super::super::Isa;
 use super::super::double::{self, erfcx_positive};
 use super::super::poly::{fma, horner, select};
-use super::super::{Float, Isa};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI, SQRT_2};
 
 const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
@@ -290,17 +290,6 @@ pub fn log_ndtr<I: Isa>(x: f32) -> f32 {
     let far = 0.5 * horner!(I, r; 1.0, -1.0, 3.0, -15.0) / (a * PI.sqrt());
     let tail = double::log::<I>(select(a > 28.0, far, scaled)) - a * a;
     select(x < -1.0, tail, body) as f32
-}
-
-/// `sin(pi x) / (pi x)`, 1 at 0.
-#[inline(always)]
-pub fn sinc<I: Isa>(x: f32) -> f32 {
-    let x = x as f64;
-    let whole = Float::round::<I>(x);
-    let half = whole * 0.5;
-    let s = double::sin_common::<I>(PI * (x - whole));
-    let y = select(Float::trunc::<I>(half) != half, -s, s) / (PI * x);
-    select(x == 0.0, 1.0, y) as f32
 }
 
 /// `-x log(x)`.
