@@ -7,6 +7,8 @@
 mod expand;
 mod float16;
 mod pairs;
+#[cfg(test)]
+mod tests;
 mod turned;
 
 use crate::copy::{CastStrip, cast_strip, stream};
@@ -47,8 +49,9 @@ pub struct StripArgs {
     pub params: [Scalar; MAX_PARAMS],
 }
 
-/// A loop over rows. The operands are of the strip's dtypes, valid for `rows` times `n` elements at their strides; the
-/// output may be one of the inputs exactly but not overlap one partly.
+/// A loop over rows. The operands are of the strip's dtypes, valid for `rows` times `n` elements at their strides. The
+/// output may be one of the inputs; of one that it overlaps otherwise, it is not specified which elements are read before
+/// they are written, but no others are read or written.
 pub type StripFn = unsafe fn(StripArgs);
 
 /// A strip and the dtype it writes.
@@ -239,7 +242,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         fixed: [bool; N],
     ) -> usize {
         let (n, out) = (a.n, at[0] as *mut M::Out);
-        let mut chunks = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
+        let mut spread = [const { MaybeUninit::<[T; CHUNK]>::uninit() }; N];
         // Where each input is, and which bits of an element's index count there: none for a number. (In loops, because what
         // takes a closure need not be inlined, and then nobody knows what is fixed.)
         let mut inputs = [(std::ptr::null::<T>(), 0); N];
@@ -252,7 +255,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         unsafe {
             for k in 0..N {
                 if !fixed[k] && a.strides[k + 1] == 0 {
-                    inputs[k] = (chunks[k].write([inputs[k].0.read_unaligned(); CHUNK]).as_ptr(), 0);
+                    inputs[k] = (spread[k].write([inputs[k].0.read_unaligned(); CHUNK]).as_ptr(), 0);
                 }
             }
             let mut known = false;
@@ -410,7 +413,7 @@ pub struct Operand<'a> {
 /// strip's (`compute` for inputs, [`Strip::out`] for the output).
 ///
 /// # Safety
-/// Every address is valid over its strides, and the output overlaps no input partly.
+/// Every address is valid over its strides. (What the output may overlap: see [`StripFn`].)
 pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], sizes: &[i64], operands: &[Operand<'_>]) {
     let n = operands.len();
     debug_assert!(n <= MAX_OPERANDS);

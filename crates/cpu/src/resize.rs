@@ -90,44 +90,17 @@ impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
     #[inline(always)]
     unsafe fn run<I: Isa>((taps, (most, places), weights, (from, inner), rows, x, out): Self::Args) {
         let to = taps.starts.len() - 1;
-        let (each, plain) = (taps.of(0).len(), weights.iter().all(|w| *w == T::ONE));
-        // The commonest counts, when all outputs have as many.
-        let each = if taps.starts.windows(2).all(|w| w[1] - w[0] == each as i64) { each } else { 0 };
         if inner == 1 {
-            let sizes = (from, to);
-            let mut row = rows.start;
-            // Several rows at a time: places and weights are read once for them.
-            while row < rows.end {
-                let at_once = if rows.end - row >= AT_ONCE { AT_ONCE } else { 1 };
-                // SAFETY: rows of the output, which are this call's, and those of the input that they are computed from.
-                unsafe {
-                    let (x, out) = (x[row * from..(row + at_once) * from].as_ptr(), out.add(row * to));
-                    match (most, at_once) {
-                        (1, AT_ONCE) => evenly::<I, T, 1, AT_ONCE>(places, weights, sizes, x, out),
-                        (1, _) => evenly::<I, T, 1, 1>(places, weights, sizes, x, out),
-                        (2, AT_ONCE) => evenly::<I, T, 2, AT_ONCE>(places, weights, sizes, x, out),
-                        (2, _) => evenly::<I, T, 2, 1>(places, weights, sizes, x, out),
-                        (3.., AT_ONCE) => evenly::<I, T, 4, AT_ONCE>(places, weights, sizes, x, out),
-                        (3.., _) => evenly::<I, T, 4, 1>(places, weights, sizes, x, out),
-                        (0, _) => match (each, at_once) {
-                            (1, _) if plain => {
-                                for r in 0..at_once {
-                                    for o in 0..to {
-                                        *out.add(r * to + o) =
-                                            *x.add(r * from + *taps.places.get_unchecked(o) as usize);
-                                    }
-                                }
-                            }
-                            (2, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| 2 * k..2 * k + 2),
-                            (4, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| 4 * k..4 * k + 4),
-                            (_, AT_ONCE) => along::<I, T, AT_ONCE>(taps, weights, sizes, x, out, |k| taps.of(k)),
-                            (2, _) => along::<I, T, 1>(taps, weights, sizes, x, out, |k| 2 * k..2 * k + 2),
-                            (4, _) => along::<I, T, 1>(taps, weights, sizes, x, out, |k| 4 * k..4 * k + 4),
-                            _ => along::<I, T, 1>(taps, weights, sizes, x, out, |k| taps.of(k)),
-                        },
-                    }
+            let along = Along { taps, each: commonest(taps), most, places, weights, from, to };
+            let several = rows.start + rows.len() / AT_ONCE * AT_ONCE;
+            // SAFETY: rows of the output, which are this call's, and those of the input that they are computed from.
+            unsafe {
+                for row in (rows.start..several).step_by(AT_ONCE) {
+                    along.rows::<I, AT_ONCE>(x[row * from..(row + AT_ONCE) * from].as_ptr(), out.add(row * to));
                 }
-                row += at_once;
+                for row in several..rows.end {
+                    along.rows::<I, 1>(x[row * from..(row + 1) * from].as_ptr(), out.add(row * to));
+                }
             }
             return;
         }
@@ -140,63 +113,109 @@ impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
     }
 }
 
-/// `R` rows along the dim: output `o` has the taps `of(o)`.
-///
-/// # Safety
-/// `x` and `out` have `R` rows of `from` and of `to` elements, whose taps these are.
-#[inline(always)]
-unsafe fn along<I: Isa, T: Float, const R: usize>(
-    taps: Taps<'_>,
-    weights: &[T],
-    (from, to): (usize, usize),
-    x: *const T,
-    out: *mut T,
-    of: impl Fn(usize) -> Range<usize>,
-) {
-    for o in 0..to {
-        let mut sums = [T::ZERO; R];
-        for k in of(o) {
-            // SAFETY: the caller's.
-            let (place, weight) = unsafe { (*taps.places.get_unchecked(k) as usize, *weights.get_unchecked(k)) };
-            for (r, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: as above.
-                *sum = T::mul_add::<I>(weight, unsafe { *x.add(r * from + place) }, *sum);
-            }
-        }
-        for (r, sum) in sums.into_iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { *out.add(r * to + o) = sum };
-        }
-    }
+/// How many taps every output has, if all have as many.
+fn commonest(taps: Taps<'_>) -> Option<usize> {
+    let each = taps.of(0).len();
+    taps.starts.windows(2).all(|w| w[1] - w[0] == each as i64).then_some(each)
 }
 
-/// `R` rows along the dim: every output has `N` taps, of which those at negative places count for nothing.
-///
-/// # Safety
-/// `x` and `out` have `R` rows of `from`, at least one, and of `to` elements; the places are below `from`, and all of them and
-/// the weights are `N` for an output.
-#[inline(always)]
-unsafe fn evenly<I: Isa, T: Float, const N: usize, const R: usize>(
-    places: &[i64],
-    weights: &[T],
-    (from, to): (usize, usize),
-    x: *const T,
-    out: *mut T,
-) {
-    for o in 0..to {
-        let mut sums = [T::ZERO; R];
-        for k in N * o..N * o + N {
-            // SAFETY: the caller's.
-            let (place, weight) = unsafe { (*places.get_unchecked(k), *weights.get_unchecked(k)) };
-            for (r, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: as above; there is a first place.
-                let x = unsafe { *x.add(r * from + place.max(0) as usize) };
-                *sum = select(place < 0, *sum, T::mul_add::<I>(weight, x, *sum));
+/// Resizing along rows: several of them at a time, so that places and weights are read once for them.
+struct Along<'a, T> {
+    taps: Taps<'a>,
+    /// How many taps every output has, if all have as many.
+    each: Option<usize>,
+    /// How many every output has after evening, none without, and where those are.
+    most: usize,
+    places: &'a [i64],
+    /// Those of the taps, evened if they are.
+    weights: &'a [T],
+    from: usize,
+    to: usize,
+}
+
+impl<T: Float> Along<'_, T> {
+    /// `R` rows, by the form that the taps allow.
+    ///
+    /// # Safety
+    /// `x` and `out` have `R` rows of `from` and of `to` elements, whose taps these are.
+    #[inline(always)]
+    unsafe fn rows<I: Isa, const R: usize>(&self, x: *const T, out: *mut T) {
+        let taps = self.taps;
+        // SAFETY: the caller's.
+        unsafe {
+            match (self.most, self.each) {
+                (0, Some(1)) if self.weights.iter().all(|w| *w == T::ONE) => self.picked::<R>(x, out),
+                (0, Some(2)) => self.summed::<I, R>(x, out, |k| 2 * k..2 * k + 2),
+                (0, Some(4)) => self.summed::<I, R>(x, out, |k| 4 * k..4 * k + 4),
+                (0, _) => self.summed::<I, R>(x, out, |k| taps.of(k)),
+                (1, _) => self.evenly::<I, 1, R>(x, out),
+                (2, _) => self.evenly::<I, 2, R>(x, out),
+                (3.., _) => self.evenly::<I, 4, R>(x, out),
             }
         }
-        for (r, sum) in sums.into_iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { *out.add(r * to + o) = sum };
+    }
+
+    /// Every output is one place's element.
+    ///
+    /// # Safety
+    /// As of [`Along::rows`].
+    #[inline(always)]
+    unsafe fn picked<const R: usize>(&self, x: *const T, out: *mut T) {
+        for r in 0..R {
+            for o in 0..self.to {
+                // SAFETY: the caller's.
+                unsafe {
+                    *out.add(r * self.to + o) = *x.add(r * self.from + *self.taps.places.get_unchecked(o) as usize)
+                };
+            }
+        }
+    }
+
+    /// Output `o` has the taps `of(o)`.
+    ///
+    /// # Safety
+    /// As of [`Along::rows`].
+    #[inline(always)]
+    unsafe fn summed<I: Isa, const R: usize>(&self, x: *const T, out: *mut T, of: impl Fn(usize) -> Range<usize>) {
+        for o in 0..self.to {
+            let mut sums = [T::ZERO; R];
+            for k in of(o) {
+                // SAFETY: the caller's.
+                let (place, weight) =
+                    unsafe { (*self.taps.places.get_unchecked(k) as usize, *self.weights.get_unchecked(k)) };
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: as above.
+                    *sum = T::mul_add::<I>(weight, unsafe { *x.add(r * self.from + place) }, *sum);
+                }
+            }
+            for (r, sum) in sums.into_iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { *out.add(r * self.to + o) = sum };
+            }
+        }
+    }
+
+    /// Every output has `N` taps, of which those at negative places count for nothing.
+    ///
+    /// # Safety
+    /// As of [`Along::rows`]; rows of `x` have an element, and the taps were evened to `N` each.
+    #[inline(always)]
+    unsafe fn evenly<I: Isa, const N: usize, const R: usize>(&self, x: *const T, out: *mut T) {
+        for o in 0..self.to {
+            let mut sums = [T::ZERO; R];
+            for k in N * o..N * o + N {
+                // SAFETY: the caller's.
+                let (place, weight) = unsafe { (*self.places.get_unchecked(k), *self.weights.get_unchecked(k)) };
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: as above; there is a first place.
+                    let x = unsafe { *x.add(r * self.from + place.max(0) as usize) };
+                    *sum = select(place < 0, *sum, T::mul_add::<I>(weight, x, *sum));
+                }
+            }
+            for (r, sum) in sums.into_iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { *out.add(r * self.to + o) = sum };
+            }
         }
     }
 }

@@ -512,8 +512,8 @@ fn run(
         });
     }
     debug_assert_eq!(list.len(), n);
-    // SAFETY: geometry was checked when the tensors were made, the storages are locked (or fresh), and partial overlap
-    // was refused above.
+    // SAFETY: geometry was checked when the tensors were made, and the storages are locked (or fresh). Of views with gaps the
+    // output may overlap an input partly, which a strip allows.
     unsafe { flambeau_cpu::pointwise::run(strip, compute, params, &shape.sizes, &list) };
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Special functions: scalar code in `f64`, which branches; `f32` goes through it and rounds once.
+//! Special functions in `f64`, which `f32` goes through and rounds once: mostly scalar code, which branches. What takes an
+//! instruction set has no branches, for loops that vectorise.
 
 pub mod bessel;
 pub mod gamma;
@@ -10,7 +11,7 @@ use super::poly::{fma, horner};
 use super::{Baseline, Float, Isa, select};
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
 
-// One level for all, so that results do not depend on the machine.
+// One level for what is scalar, so that results do not depend on the machine.
 type I = Baseline;
 
 fn exp(x: f64) -> f64 {
@@ -26,14 +27,15 @@ fn log1p(x: f64) -> f64 {
 }
 
 /// The distance to the nearest integer, exactly, and whether that integer is odd.
-fn from_integer(x: f64) -> (f64, bool) {
+#[inline(always)]
+fn from_integer<I: Isa>(x: f64) -> (f64, bool) {
     let whole = Float::round::<I>(x);
     let half = whole * 0.5;
     (x - whole, Float::trunc::<I>(half) != half)
 }
 
 fn sin_pi(x: f64) -> f64 {
-    let (r, odd) = from_integer(x);
+    let (r, odd) = from_integer::<I>(x);
     let s = double::sin::<I>(PI * r);
     if odd { -s } else { s }
 }
@@ -105,7 +107,7 @@ pub fn digamma(x: f64) -> f64 {
         return x;
     }
     if x < 0.0 {
-        let (r, _) = from_integer(x);
+        let (r, _) = from_integer::<I>(x);
         if r == 0.0 || x.is_infinite() {
             return f64::NAN;
         }
@@ -420,11 +422,9 @@ pub fn log_ndtr(x: f64) -> f64 {
 /// `sin(pi x) / (pi x)`, 1 at 0.
 #[inline(always)]
 pub fn sinc<I: Isa>(x: f64) -> f64 {
-    let whole = Float::round::<I>(x);
-    let half = whole * 0.5;
-    let s = double::sin_common::<I>(PI * (x - whole));
-    let y = select(Float::trunc::<I>(half) != half, -s, s) / (PI * x);
-    select(x == 0.0, 1.0, y)
+    let (r, odd) = from_integer::<I>(x);
+    let s = double::sin_common::<I>(PI * r);
+    select(x == 0.0, 1.0, select(odd, -s, s) / (PI * x))
 }
 
 /// `-x log(x)`.

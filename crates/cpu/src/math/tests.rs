@@ -581,6 +581,30 @@ fn inverse_error_function_of_doubles() {
         let quantile = special::ndtri(p);
         assert!(ulps64(quantile, wanted) <= 4.0, "{p}: {quantile}");
     }
+    let tiny = special::erfinv_common::<Baseline>(f64::MIN_POSITIVE);
+    assert!(ulps64(tiny, f64::MIN_POSITIVE * 0.886_226_925_452_758) <= 2.0, "{tiny}");
+    for x in [0.0, -0.0] {
+        assert_eq!(special::erfinv_common::<Baseline>(x).to_bits(), f64::to_bits(x));
+        assert_eq!(special::erfinv(x).to_bits(), f64::to_bits(x));
+    }
+    assert!(special::erfinv(-1.0) == f64::NEG_INFINITY);
+    for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.0, -1.0] {
+        assert!(!special::is_common_erfinv(x), "{x}");
+    }
+}
+
+#[test]
+fn logit_of_special_doubles() {
+    let logit = super::double::logit::<Baseline>;
+    assert!(logit(0.0) == f64::NEG_INFINITY && logit(-0.0) == f64::NEG_INFINITY && logit(1.0) == f64::INFINITY);
+    for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5, 1.5, -5e-324, 1.0 + f64::EPSILON] {
+        assert!(logit(x).is_nan(), "{x}");
+    }
+    assert!(logit(0.5) == 0.0);
+    // The logarithms of the smallest number and of the one that is twice as large as an epsilon is.
+    for (x, wanted) in [(5e-324, -744.440_071_921_381_2), (1.0 - f64::EPSILON / 2.0, 36.736_800_569_677_1)] {
+        assert!((logit(x) - wanted).abs() <= 1e-13 * wanted.abs(), "{x}: {}", logit(x));
+    }
 }
 
 /// Nanoseconds per element in the first-level cache.

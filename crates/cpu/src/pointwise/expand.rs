@@ -1,6 +1,7 @@
 //! Short rows of broadcast operands, several at a time.
 //!
-//! A strip takes rows one by one, and those that are shorter than its chunks element by element. Here what is broadcast among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
+//! A strip takes rows one by one, and those that are shorter than its chunks element by element. Here what is broadcast
+//! among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
 
 use super::{BLOCK, CHUNK, MAX_OPERANDS, SHORT};
 use flambeau_base::fast_paths::FastPath;
@@ -90,8 +91,7 @@ fn kind(inner: isize, outer: isize, n: usize, size: usize) -> Option<Rows> {
 /// Runs `row` over blocks of rows that [`fits`] was asked about.
 ///
 /// # Safety
-/// The operands are valid for `rows` times `n` elements at their strides; the output, which is first, overlaps no input
-/// that is broadcast.
+/// The operands, of which the output is the first, are valid for `rows` times `n` elements at their strides.
 pub(super) unsafe fn run(
     data: &[*mut u8],
     [inner, outer]: [&[isize]; 2],
