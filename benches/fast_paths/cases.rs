@@ -196,11 +196,6 @@ pub fn case(path: FastPath) -> Case {
         FastPath::FftHalved => of("1024 real rows of 256", SINGLE, || {
             step(normal(&[1024, 256]), |x| x.fft_rfft(None, -1, None)?.view_as_real())
         }),
-        FastPath::ResizeEvened => of("antialiased, 64 planes of 100 x 100 to 224 x 224", SINGLE, || {
-            let mut args = vec![OwnedValue::Tensor(normal(&[1, 64, 100, 100])), OwnedValue::Ints(vec![224, 224])];
-            args.extend([OwnedValue::Bool(false), OwnedValue::None, OwnedValue::None]);
-            call("_upsample_bilinear2d_aa", args)
-        }),
         FastPath::SamplePixels => of("2 images of 32 x 64 x 64 at 64 x 64 places", SINGLE, || {
             let places = ok(uniform(&[2, 64, 64, 2]).mul(2.0).and_then(|x| x.sub(1.0)));
             let mut args = [normal(&[2, 32, 64, 64]), places].map(OwnedValue::Tensor).to_vec();

@@ -134,8 +134,6 @@ fast_paths! {
     IndexRows "index.rows": "rows of 16 to 256 bytes are taken in registers", else "by a copy of bytes for each";
     FftHalved "fft.halved": "real numbers of even length are complex ones of half the length, several rows at once",
         else "by the library's real transform, row by row";
-    ResizeEvened "resize.evened": "outputs with unequal numbers of taps are given equal ones",
-        else "each has its own loop";
     SamplePixels "sample.pixels": "images are sampled with several planes' pixels side by side", else "plane by plane";
 
     AttentionFlash "attention.flash": "attention goes by tiles, without the matrix of scores",

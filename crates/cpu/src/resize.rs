@@ -1,8 +1,7 @@
 //! Resizing along one dim: every place of the output is a weighted sum of a few places of the input.
 
 use crate::copy::Shared;
-use crate::math::{Float, Isa, Kernel, run, select};
-use flambeau_base::fast_paths::FastPath;
+use crate::math::{Float, Isa, Kernel, run};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Element, dtype::cast};
@@ -48,50 +47,29 @@ pub(crate) fn resize<T: Float + Element>(taps: Taps<'_>, (from, inner): (usize, 
     }
     assert!(taps.fit(from) && out.len().is_multiple_of(to * inner), "the taps do not fit the array");
     assert!(x.len() == out.len() / (to * inner) * from * inner, "the arrays differ in size");
-    let mut weights: Vec<T> = taps.weights.iter().map(|w| cast(*w)).collect();
-    let uneven = uneven_taps(taps).filter(|_| inner == 1 && FastPath::ResizeEvened.is_on());
-    let (most, mut places) = (uneven.map_or(0, usize::next_power_of_two), Vec::new());
-    if most > 0 {
-        places = evened(taps, most, taps.places, -1);
-        weights = evened(taps, most, &weights, T::ZERO);
-    }
-    let padded = (most, &places[..]);
+    let weights: Vec<T> = taps.weights.iter().map(|w| cast(*w)).collect();
     let target = Shared(out.as_mut_ptr());
     // Rows of the output: along the dim where it is the innermost one, else along what lies inside it.
     let width = if inner == 1 { to } else { inner };
     let work = width * taps.places.len().div_ceil(to).max(1);
     parallel_for(out.len() / width, GRAIN.div_ceil(work).next_multiple_of(AT_ONCE), &|range| {
         // SAFETY: every row of the output is one piece of work's; the rest was checked.
-        unsafe { run::<Rows<T>>((taps, padded, &weights, (from, inner), range, x, target.get())) };
+        unsafe { run::<Rows<T>>((taps, &weights, (from, inner), range, x, target.get())) };
     });
-}
-
-/// The most taps of an output, if they are few and others have fewer.
-fn uneven_taps(taps: Taps<'_>) -> Option<usize> {
-    let counts = || taps.starts.windows(2).map(|w| (w[1] - w[0]) as usize);
-    let most = counts().max().unwrap_or(0);
-    ((1..=4).contains(&most) && counts().any(|n| n != most)).then_some(most)
-}
-
-/// What goes with the taps, as many for each output: `nothing` where there are fewer.
-fn evened<T: Copy>(taps: Taps<'_>, each: usize, from: &[T], nothing: T) -> Vec<T> {
-    let outputs = 0..taps.starts.len() - 1;
-    outputs.flat_map(|o| from[taps.of(o)].iter().copied().chain(std::iter::repeat(nothing)).take(each)).collect()
 }
 
 struct Rows<'a, T>(PhantomData<&'a T>);
 
 impl<'a, T: Float + Element> Kernel for Rows<'a, T> {
-    /// The taps, how many each output has and where they are if they were evened, their weights, the input's sizes, the rows,
-    /// the input and the whole output.
-    type Args = (Taps<'a>, (usize, &'a [i64]), &'a [T], (usize, usize), Range<usize>, &'a [T], *mut T);
+    /// The taps, their weights, the input's sizes, the rows, the input and the whole output.
+    type Args = (Taps<'a>, &'a [T], (usize, usize), Range<usize>, &'a [T], *mut T);
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((taps, (most, places), weights, (from, inner), rows, x, out): Self::Args) {
+    unsafe fn run<I: Isa>((taps, weights, (from, inner), rows, x, out): Self::Args) {
         let to = taps.starts.len() - 1;
         if inner == 1 {
-            let along = Along { taps, each: commonest(taps), most, places, weights, from, to };
+            let along = Along { taps, each: commonest(taps), weights, from, to };
             let several = rows.start + rows.len() / AT_ONCE * AT_ONCE;
             // SAFETY: rows of the output, which are this call's, and those of the input that they are computed from.
             unsafe {
@@ -124,10 +102,6 @@ struct Along<'a, T> {
     taps: Taps<'a>,
     /// How many taps every output has, if all have as many.
     each: Option<usize>,
-    /// How many every output has after evening, none without, and where those are.
-    most: usize,
-    places: &'a [i64],
-    /// Those of the taps, evened if they are.
     weights: &'a [T],
     from: usize,
     to: usize,
@@ -143,14 +117,11 @@ impl<T: Float> Along<'_, T> {
         let taps = self.taps;
         // SAFETY: the caller's.
         unsafe {
-            match (self.most, self.each) {
-                (0, Some(1)) if self.weights.iter().all(|w| *w == T::ONE) => self.picked::<R>(x, out),
-                (0, Some(2)) => self.summed::<I, R>(x, out, |k| 2 * k..2 * k + 2),
-                (0, Some(4)) => self.summed::<I, R>(x, out, |k| 4 * k..4 * k + 4),
-                (0, _) => self.summed::<I, R>(x, out, |k| taps.of(k)),
-                (1, _) => self.evenly::<I, 1, R>(x, out),
-                (2, _) => self.evenly::<I, 2, R>(x, out),
-                (3.., _) => self.evenly::<I, 4, R>(x, out),
+            match self.each {
+                Some(1) if self.weights.iter().all(|w| *w == T::ONE) => self.picked::<R>(x, out),
+                Some(2) => self.summed::<I, R>(x, out, |k| 2 * k..2 * k + 2),
+                Some(4) => self.summed::<I, R>(x, out, |k| 4 * k..4 * k + 4),
+                _ => self.summed::<I, R>(x, out, |k| taps.of(k)),
             }
         }
     }
@@ -186,30 +157,6 @@ impl<T: Float> Along<'_, T> {
                 for (r, sum) in sums.iter_mut().enumerate() {
                     // SAFETY: as above.
                     *sum = T::mul_add::<I>(weight, unsafe { *x.add(r * self.from + place) }, *sum);
-                }
-            }
-            for (r, sum) in sums.into_iter().enumerate() {
-                // SAFETY: as above.
-                unsafe { *out.add(r * self.to + o) = sum };
-            }
-        }
-    }
-
-    /// Every output has `N` taps, of which those at negative places count for nothing.
-    ///
-    /// # Safety
-    /// As of [`Along::rows`]; rows of `x` have an element, and the taps were evened to `N` each.
-    #[inline(always)]
-    unsafe fn evenly<I: Isa, const N: usize, const R: usize>(&self, x: *const T, out: *mut T) {
-        for o in 0..self.to {
-            let mut sums = [T::ZERO; R];
-            for k in N * o..N * o + N {
-                // SAFETY: the caller's.
-                let (place, weight) = unsafe { (*self.places.get_unchecked(k), *self.weights.get_unchecked(k)) };
-                for (r, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: as above; there is a first place.
-                    let x = unsafe { *x.add(r * self.from + place.max(0) as usize) };
-                    *sum = select(place < 0, *sum, T::mul_add::<I>(weight, x, *sum));
                 }
             }
             for (r, sum) in sums.into_iter().enumerate() {
