@@ -90,8 +90,11 @@ fn logcumsumexp(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
         let x = Array::<flambeau::Complex64>::read(x)?;
         let mut y = x.data.clone();
         for line in lines(&x.sizes, dim) {
-            for k in 0..line.len() {
-                y[line[k]] = line[..=k].iter().map(|&at| x.data[at].exp()).sum::<flambeau::Complex64>().ln();
+            // The phase goes on from that of the larger one, as far as it gets.
+            for k in 1..line.len() {
+                let (sum, term) = (y[line[k - 1]], x.data[line[k]]);
+                let (low, high) = if sum.re <= term.re { (sum, term) } else { (term, sum) };
+                y[line[k]] = high + ((low - high).exp() + 1.0).ln();
             }
         }
         return write(&out, &y).map(Outputs::from);

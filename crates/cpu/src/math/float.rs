@@ -1,6 +1,7 @@
 //! The real functions, for `f32` and `f64`.
 
 use super::{Isa, Number, special, trig};
+use std::f64::consts::PI;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 /// `f32` or `f64`, with every real function.
@@ -406,6 +407,11 @@ pub trait Float:
     /// The `order`-th derivative of [`digamma`](Float::digamma).
     #[inline]
     fn polygamma<I: Isa>(self, order: i64) -> Self {
+        if order == 1 && self < Self::ZERO && self.round::<I>() == self {
+            // As PyTorch, which takes pi's product with the integer, so not the pole, but what is next to it.
+            let quotient = Self::from_f64(PI) / (Self::from_f64(PI) * self).sin::<I>();
+            return quotient * quotient - Self::from_f64(special::zeta(2.0, 1.0 - self.to_f64()));
+        }
         Self::from_f64(special::polygamma(order, self.to_f64()))
     }
 }

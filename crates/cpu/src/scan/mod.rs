@@ -491,16 +491,15 @@ impl Operator<Complex<f64>> for LogSumExp {
         if a.re.is_nan() || a.im.is_nan() || b.re.is_nan() || b.im.is_nan() {
             return Complex::new(f64::NAN, f64::NAN);
         }
-        let (low, high) = if a.re < b.re { (a, b) } else { (b, a) };
+        // (Of two as large the later one, and of two minus infinities the former, which decides the phase as in PyTorch.)
+        let (low, high) = if a.re <= b.re { (a, b) } else { (b, a) };
         if low.re == high.re && low.re.is_infinite() {
             return if low.re < 0.0 { low } else { (low.exp() + high.exp()).ln() };
         }
         // log(1 + z), without cancellation for small z.
         let z = (low - high).exp();
         let log = Complex::new(0.5 * (z.re * (2.0 + z.re) + z.im * z.im).ln_1p(), z.im.atan2(1.0 + z.re));
-        let sum = high + log;
-        // As PyTorch: the phase stays within -pi..pi.
-        Complex::new(sum.re, sum.im.sin().atan2(sum.im.cos()))
+        high + log
     }
 }
 

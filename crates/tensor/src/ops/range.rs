@@ -302,12 +302,14 @@ fn spaced(
         let end_of = |s: Scalar| if whole { s.to_i64() as f64 } else { s.to_f64() };
         let (a, b) = (end_of(start), end_of(end));
         let step = (b - a) / apart;
-        let half = dtype != dtype.compute() && base.is_none();
+        let half = dtype != dtype.compute();
         let round = |x: f64| Scalar::Float(x).rounded(dtype).to_f64();
         let (low, high) = (round(a), round(b));
         let stride = round(round(high - low) / apart);
         if whole {
-            let at = |i: usize| if n == 1 { a } else { between(a, b, step, i, count) };
+            // (The exponent of a single power is not truncated.)
+            let lone = if base.is_some() { start.to_f64() } else { a };
+            let at = |i: usize| if n == 1 { lone } else { between(a, b, step, i, count) };
             let at = |i: usize| base.map_or_else(|| at(i), |base| base.powf(at(i)));
             return crate::dispatch_dtype!(dtype, T in [ints] => tabulate::<T>(n, |i| T::from_i64(at(i) as i64));
                 else Err(not_for(op, dtype)));
@@ -315,11 +317,12 @@ fn spaced(
         match base {
             _ if n <= 1 => tabulate_floats(n, dtype, &|_, out| out.fill(base.map_or(a, |base| base.powf(a)))),
             // Halves are rounded after every step.
-            None if half => crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| {
-                T::from_f64(match i < count / 2 {
+            _ if half => crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| {
+                let place = round(match i < count / 2 {
                     true => low + round(stride * i as f64),
                     false => high - round(stride * (count - i - 1) as f64),
-                })
+                });
+                T::from_f64(base.map_or(place, |base| base.powf(place)))
             }); else Err(not_for(op, dtype))),
             _ => tabulate_floats(n, dtype, &|start, out| {
                 let of = base.map_or(Of::Itself, Of::PowerOf);

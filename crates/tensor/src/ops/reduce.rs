@@ -496,8 +496,10 @@ fn norm_backward(g: &Tensor, x: &Tensor, p: f64, dim: Option<&[i64]>, keepdim: b
     if p == 1.0 {
         return x.sgn()?.mul(&g);
     }
+    // Nothing of a norm of zero, in its derivatives too: so what is divided by is infinite there.
+    let zero = norm.eq(0.0)?;
     if p == 2.0 {
-        return x.mul(&g.div(&norm)?.masked_fill(&norm.eq(0.0)?, 0.0)?);
+        return x.mul(&g.div(&norm.masked_fill(&zero, f64::INFINITY)?)?);
     }
     if p.is_infinite() {
         // The reduction may round the sizes of complex numbers differently.
@@ -516,8 +518,8 @@ fn norm_backward(g: &Tensor, x: &Tensor, p: f64, dim: Option<&[i64]>, keepdim: b
         p if p < 2.0 => x.sgn()?.mul(&x.abs()?.pow(p - 1.0)?)?,
         p => x.mul(&x.abs()?.pow(p - 2.0)?)?,
     };
-    let factor = g.div(&norm.pow(p - 1.0)?)?.masked_fill(&norm.eq(0.0)?, 0.0)?;
-    scaled.mul(&factor)
+    let divisor = norm.masked_fill(&zero, 1.0)?.pow(p - 1.0)?.masked_fill(&zero, f64::INFINITY)?;
+    scaled.mul(&g.div(&divisor)?)
 }
 
 fn norm_any(x: &Tensor, p: Option<Scalar>, dim: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
