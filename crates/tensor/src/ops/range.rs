@@ -316,16 +316,16 @@ fn spaced(
         }
         match base {
             _ if n <= 1 => tabulate_floats(n, dtype, &|_, out| out.fill(base.map_or(a, |base| base.powf(a)))),
-            // Halves are rounded after every step.
-            _ if half => crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| {
-                let place = round(match i < count / 2 {
+            // Halves are rounded after every step; of exponents only the ends and their difference are.
+            None if half => crate::dispatch_dtype!(dtype, T in [floats] => tabulate::<T>(n, |i| {
+                T::from_f64(match i < count / 2 {
                     true => low + round(stride * i as f64),
                     false => high - round(stride * (count - i - 1) as f64),
-                });
-                T::from_f64(base.map_or(place, |base| base.powf(place)))
+                })
             }); else Err(not_for(op, dtype))),
             _ => tabulate_floats(n, dtype, &|start, out| {
                 let of = base.map_or(Of::Itself, Of::PowerOf);
+                let (a, b, step) = if half { (low, high, round(high - low) / apart) } else { (a, b, step) };
                 // As `between` has it.
                 let cut = (count / 2).saturating_sub(start).min(out.len());
                 let (near, far) = out.split_at(cut);
