@@ -1,6 +1,7 @@
 """Functions over operators that take their arguments in more than one form."""
 from . import _C
 from ._names import overridable
+from .return_types import histogramdd as _HistogramDD
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "block_diag",
@@ -340,17 +341,7 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None
         for place, value in zip((out[0], *out[1]), (hist, *edges)):
             place.resize_(value.shape).copy_(value)
         return out
-    return HistogramDD((hist, tuple(edges)))
-
-
-class HistogramDD(tuple):
-    """What `histogramdd` gives: `hist`, and `bin_edges` along every dimension."""
-
-    hist = property(lambda self: self[0])
-    bin_edges = property(lambda self: self[1])
-
-    def __repr__(self):
-        return f"torch.return_types.histogramdd(\nhist={self.hist!r},\nbin_edges={self.bin_edges!r})"
+    return _HistogramDD((hist, tuple(edges)))
 
 
 @overridable

@@ -10,7 +10,7 @@ use crate::overrides;
 use crate::parse::{Call, Converted, Overload, Parsed, hide_numbers, parse};
 use flambeau::op::Op;
 use flambeau::value::Outputs;
-use flambeau::{Tensor, Value};
+use flambeau::{Body, Form, Tensor, Value};
 use parking_lot::RwLock;
 use pyo3::exceptions::{PyRuntimeError, PySystemError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
@@ -47,6 +47,8 @@ pub struct Function {
     pub method: AtomicPtr<PyObject>,
     /// The type of its results, when it has several with names.
     result_type: AtomicPtr<ffi::PyTypeObject>,
+    /// The type of those that `out=` gives.
+    out_result_type: AtomicPtr<ffi::PyTypeObject>,
     number: usize,
 }
 
@@ -163,6 +165,7 @@ pub fn add(name: &str, kind: Kind) -> PyResult<&'static Function> {
         function: AtomicPtr::default(),
         method: AtomicPtr::default(),
         result_type: AtomicPtr::default(),
+        out_result_type: AtomicPtr::default(),
         number,
     }));
     TABLE[number].store(std::ptr::from_ref(function).cast_mut(), Relaxed);
@@ -178,6 +181,7 @@ pub fn unlisted(name: &str, overloads: Vec<Overload>) -> &'static Function {
         function: AtomicPtr::default(),
         method: AtomicPtr::default(),
         result_type: AtomicPtr::default(),
+        out_result_type: AtomicPtr::default(),
         number: usize::MAX,
     }))
 }
@@ -368,7 +372,7 @@ impl Function {
             // An operator that may leave its one result undefined.
             return Ok(items.pop().map_or_else(|| py.None().into_ptr(), Bound::into_ptr));
         }
-        if returns.len() < 2 || returns.iter().any(|r| r.name.is_none()) || !self.name_is_public() {
+        if returns.len() < 2 || returns.iter().any(|r| r.name.is_none()) {
             return Ok(PyTuple::new(py, items)?.into_ptr());
         }
         let kind = self.named_result(py, op)?;
@@ -385,13 +389,13 @@ impl Function {
         }
     }
 
-    fn name_is_public(&self) -> bool {
-        !self.name.starts_with('_')
-    }
-
-    /// `torch.return_types.max` and the like, made when first needed.
+    /// `torch.return_types.max` and the like, made when first needed. What `out=` gives has a type of its own, `max_out`.
     fn named_result(&'static self, py: Python<'_>, op: &'static Op) -> PyResult<*mut ffi::PyTypeObject> {
-        let known = self.result_type.load(Relaxed);
+        let (place, suffix) = match op.body {
+            Body::Variant(Form::Out, _) => (&self.out_result_type, "_out"),
+            _ => (&self.result_type, ""),
+        };
+        let known = place.load(Relaxed);
         if !known.is_null() {
             return Ok(known);
         }
@@ -408,7 +412,7 @@ impl Function {
         let count = fields.len();
         fields.push(ffi::PyStructSequence_Field { name: std::ptr::null(), doc: std::ptr::null() });
         let mut description = ffi::PyStructSequence_Desc {
-            name: leak(&format!("torch.return_types.{}", self.name)),
+            name: leak(&format!("torch.return_types.{}{suffix}", self.name)),
             doc: std::ptr::null(),
             fields: fields.leak().as_mut_ptr(),
             n_in_sequence: count as i32,
@@ -418,7 +422,7 @@ impl Function {
         if kind.is_null() {
             return Err(PyErr::fetch(py));
         }
-        self.result_type.store(kind, Relaxed);
+        place.store(kind, Relaxed);
         if let Some(repr) = RESULT_REPR.get(py) {
             // SAFETY: a type that is never freed.
             unsafe { Bound::from_borrowed_ptr(py, kind.cast()) }.setattr("__repr__", repr)?;
@@ -426,14 +430,15 @@ impl Function {
         Ok(kind)
     }
 
-    /// The type of its results, if they have names.
-    pub fn result_type<'py>(&'static self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// The type of its results, or of those that `out=` gives, if they have names.
+    pub fn result_type<'py>(&'static self, py: Python<'py>, out: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Kind::Operator(overloads) = &self.kind else { return Ok(None) };
         let named = |o: &&Overload| {
             let returns = &o.op.schema().returns;
-            returns.len() > 1 && returns.iter().all(|r| r.name.is_some())
+            let form = matches!(o.op.body, Body::Variant(Form::Out, _));
+            form == out && returns.len() > 1 && returns.iter().all(|r| r.name.is_some())
         };
-        let Some(o) = overloads.iter().find(named).filter(|_| self.name_is_public()) else { return Ok(None) };
+        let Some(o) = overloads.iter().find(named) else { return Ok(None) };
         let kind = self.named_result(py, o.op)?;
         // SAFETY: a type that is never freed.
         Ok(Some(unsafe { Bound::from_borrowed_ptr(py, kind.cast()) }))

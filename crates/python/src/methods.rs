@@ -420,7 +420,7 @@ fn to(call: &Call<'_>) -> PyResult<*mut PyObject> {
 fn convert(call: &Call<'_>, t: Tensor, target: Target) -> PyResult<*mut PyObject> {
     let dtype = target.dtype.unwrap_or(t.dtype());
     let device = target.device.map_or(t.device(), |d| if d.kind == t.device().kind { t.device() } else { d });
-    let fits = target.format.is_none_or(|f| f == MemoryFormat::Preserve || t.is_contiguous_in(f));
+    let fits = target.format.is_none_or(|f| f == MemoryFormat::Preserve || t.suggested_memory_format() == f);
     if dtype == t.dtype() && device == t.device() && fits && !target.copy {
         return wrap(call.py, t);
     }

@@ -193,7 +193,10 @@ fn _function_schemas() -> HashMap<String, Vec<String>> {
 /// The type of a function's results, if they have names.
 #[pyfunction]
 fn _result_type<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    find(name).map_or(Ok(None), |f| f.result_type(py))
+    if let Some(f) = find(name) {
+        return f.result_type(py, false);
+    }
+    name.strip_suffix("_out").and_then(find).map_or(Ok(None), |f| f.result_type(py, true))
 }
 
 /// Adds everything here to the module.

@@ -14,6 +14,7 @@
 ///     Body::Structured { plan: flip_plan, run: flip_run };      // any `Body`
 ///     derivative: backward! { self_(g, dims: Dims) => g.flip(&dims)? };   // builder methods of `Op`
 ///     forward: Forward::Linear;
+///     differentiable_results: 1;                                // of several results, if only the first ones are
 ///     samples: |m| vec![sample![m.any(&[2, 3]), vec![0i64]]];
 ///     out_rule: OutRule::EXACT;                                 // which tensors `out=` may be, if not any that can hold it
 ///     fn flip(&self, dims: &[i64]) -> Tensor [self, dims];       // method: signature, result, arguments in schema order
@@ -28,6 +29,7 @@ macro_rules! op {
         $body:expr;
         $(derivative: $derivative:expr;)?
         $(forward: $forward:expr;)?
+        $(differentiable_results: $differentiable_results:expr;)?
         $(samples: $samples:expr;)?
         $(ulp: $ulp:expr;)?
         $(out_rule: $out_rule:expr;)?
@@ -44,6 +46,7 @@ macro_rules! op {
                 .at(file!(), line!())
                 $(.derivative($derivative))?
                 $(.forward($forward))?
+                $(.differentiable_results($differentiable_results))?
                 $(.samples($samples))?
                 $(.ulp($ulp))?
                 $(.out_rule($out_rule))?;

@@ -231,6 +231,8 @@ pub struct Op {
     pub ulp: f64,
     /// Which tensors its `out=` form writes to.
     pub out_rule: OutRule,
+    /// Of its results, how many take part in differentiation: the first ones.
+    pub differentiable_results: usize,
     schema: OnceLock<Schema>,
     mutated: OnceLock<u64>,
     required: OnceLock<u64>,
@@ -253,6 +255,7 @@ impl Op {
             samples: None,
             ulp: 2.0,
             out_rule: OutRule::CASTABLE,
+            differentiable_results: usize::MAX,
             schema: OnceLock::new(),
             mutated: OnceLock::new(),
             required: OnceLock::new(),
@@ -297,6 +300,12 @@ impl Op {
     #[must_use]
     pub const fn ulp(mut self, ulp: f64) -> Op {
         self.ulp = ulp;
+        self
+    }
+    /// Sets how many of its results, from the first on, take part in differentiation.
+    #[must_use]
+    pub const fn differentiable_results(mut self, count: usize) -> Op {
+        self.differentiable_results = count;
         self
     }
     /// Sets which tensors its `out=` form writes to.

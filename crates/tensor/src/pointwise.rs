@@ -174,17 +174,18 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
             if meta {
                 check_meta_target(t)?;
             }
+            let fits = t.sizes() == &shape.sizes[..];
+            // Where both are wrong, the shape is what is named.
+            ensure!(
+                fits || form == Some(Form::Out),
+                "output with shape {:?} doesn't match the broadcast shape {:?}",
+                t.sizes(),
+                &shape.sizes[..]
+            );
             check_writable(t, result_dtype)?;
-            let t = match form {
-                _ if t.sizes() == &shape.sizes[..] => t.clone(),
-                Some(Form::Out) => resize_output(t, &shape.sizes, shape.output_strides(&operands).as_deref())?,
-                _ => {
-                    return Err(Error::runtime(format!(
-                        "output with shape {:?} doesn't match the broadcast shape {:?}",
-                        t.sizes(),
-                        &shape.sizes[..]
-                    )));
-                }
+            let t = match fits {
+                true => t.clone(),
+                false => resize_output(t, &shape.sizes, shape.output_strides(&operands).as_deref())?,
             };
             check_overlap(&t, &operands)?;
             t

@@ -42,17 +42,12 @@ const DRAWN: &str = "random numbers have no derivative, whatever their distribut
 /// Means, deviations and logarithms of sums that PyTorch, too, gives out for the backward pass alone: it ignores their
 /// gradients. (Of a recurrent layer the last states have gradients too: `tensor/tests/recurrent.rs` checks those.)
 const FIRST_RESULT_ONLY: &[&str] = &[
-    "_batch_norm_with_update",
-    "_batch_norm_with_update_functional",
     "_fused_rms_norm",
     "_linalg_det",
     "_linalg_solve_ex",
-    "_native_batch_norm_legit_functional",
     "_recurrent_layer",
     "_scaled_dot_product_flash_attention_for_cpu",
-    "native_batch_norm",
     "native_group_norm",
-    "native_layer_norm",
     "nll_loss2d_forward",
     "nll_loss_forward",
 ];

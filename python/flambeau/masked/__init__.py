@@ -76,15 +76,19 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The sum; 0 where nothing is let through."""
     input, mask = _unpack(input, mask)
     input = _wide(input, dtype)
-    dims = _dims(dim, input.dim())
-    return _fill(input, mask, 0).sum(dims, keepdim=bool(keepdim)) if dims else _fill(input, mask, 0)
+    # (Without dims, the sum over none is that of all, and a copy.)
+    return _fill(input, mask, 0).sum(_dims(dim, input.dim()), keepdim=bool(keepdim))
 
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product; 1 where nothing is let through."""
     input, mask = _unpack(input, mask)
     result = _fill(_wide(input, dtype), mask, 1)
-    for d in reversed(_dims(dim, input.dim())):
+    dims = _dims(dim, input.dim())
+    # A dim given for a number is its own.
+    if not dims and dim is not None and dim != ():
+        dims = (0,)
+    for d in reversed(dims):
         result = result.prod(d, keepdim=bool(keepdim))
     return result
 
@@ -94,8 +98,6 @@ def _best(input, dim, keepdim, dtype, mask, largest):
     input = input if dtype is None else input.to(dtype)
     filled = _fill(input, mask, _extreme(input.dtype, largest))
     dims = _dims(dim, input.dim())
-    if not dims:
-        return filled
     return filled.amax(dims, bool(keepdim)) if largest else filled.amin(dims, bool(keepdim))
 
 

@@ -286,7 +286,7 @@ pub(super) fn attach(op: &'static Op, args: &[Value<'_>], outputs: &Outputs, tan
         let new = if new.dtype() == t.dtype() { new.clone() } else { new.to_dtype(t.dtype())? };
         return write_tangent(t, &new);
     }
-    for (i, tangent) in tangents.into_iter().enumerate() {
+    for (i, tangent) in tangents.into_iter().enumerate().take(op.differentiable_results) {
         if let (Some(y), Some(tangent)) = (outputs.get(i), tangent)
             && y.dtype().is_differentiable()
         {

@@ -288,7 +288,7 @@ impl Recorder {
             }
             return Ok(());
         }
-        for i in 0..count {
+        for i in 0..count.min(op.differentiable_results) {
             if let Some(t) = outputs.get(i).filter(|t| t.dtype().is_differentiable()) {
                 t.set_history(node.clone(), i as u32);
             }

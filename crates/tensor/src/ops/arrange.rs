@@ -4,7 +4,7 @@ use super::copies::diagonal_copy;
 use super::view;
 use crate::dims::wrap_dim;
 use crate::autograd::Forward;
-use crate::{Body, DType, Error, Op, Result, Tensor, backward, ensure, sample};
+use crate::{Body, DType, Error, MemoryFormat, Op, Result, Tensor, backward, ensure, sample};
 
 alias! {
     moveaxis: "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)" => view::movedim::OP;
@@ -136,6 +136,7 @@ macro_rules! joins {
                 Out OUT: concat!(stringify!($name), ".out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)");
             Body::Composite(kernel!($kernel; tensors));
             samples: |m| vec![sample![vec![m.any(&[2, 3]), m.any(&[2, 3])]], sample![vec![m.any(&[2]), m.any(&[2])]]];
+            out_rule: crate::OutRule::dtype(crate::ops::join::cat_writes);
         }
     )* };
 }
@@ -226,6 +227,14 @@ op! {
 
 // ---- images -----------------------------------------------------------------------------------------
 
+/// An image made of another's elements, in that one's memory format.
+fn formatted_like(x: &Tensor, made: &Tensor) -> Result<Tensor> {
+    match x.suggested_memory_format() {
+        MemoryFormat::ChannelsLast => made.clone_in(MemoryFormat::ChannelsLast),
+        _ => Ok(made.clone()),
+    }
+}
+
 fn pixel_shuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
     ensure!(x.dim() >= 3, "pixel_shuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", x.dim());
     ensure!(factor > 0, "pixel_shuffle expects a positive upscale_factor, but got {factor}");
@@ -242,7 +251,8 @@ fn pixel_shuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
     let parts = x.reshape(&[batch, &[c, factor, factor, s[1], s[2]]].concat())?;
     let d = at as i64;
     let order: Vec<i64> = (0..d).chain([d, d + 3, d + 1, d + 4, d + 2]).collect();
-    parts.permute(&order)?.reshape(&[batch, &[c, s[1] * factor, s[2] * factor]].concat())
+    let moved = parts.permute(&order)?.clone_in(MemoryFormat::Contiguous)?;
+    formatted_like(x, &moved.view(&[batch, &[c, s[1] * factor, s[2] * factor]].concat())?)
 }
 op! {
     /// Channels spread over the image: (..., c r r, h, w) to (..., c, h r, w r).
@@ -270,7 +280,8 @@ fn pixel_unshuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
     let parts = x.reshape(&[batch, &[s[0], h, factor, w, factor]].concat())?;
     let d = at as i64;
     let order: Vec<i64> = (0..d).chain([d, d + 2, d + 4, d + 1, d + 3]).collect();
-    parts.permute(&order)?.reshape(&[batch, &[s[0] * factor * factor, h, w]].concat())
+    let moved = parts.permute(&order)?.clone_in(MemoryFormat::Contiguous)?;
+    formatted_like(x, &moved.view(&[batch, &[s[0] * factor * factor, h, w]].concat())?)
 }
 op! {
     /// The image gathered into channels: (..., c, h r, w r) to (..., c r r, h, w).

@@ -530,7 +530,16 @@ fn conv_padding_any<const N: usize>(
         "valid" => conv_any::<N>(x, w, bias, stride, &[0; N], dilation, groups),
         "same" => {
             ensure!(stride.iter().all(|s| *s == 1), "padding='same' is not supported for strided convolutions");
-            ensure!(w.dim() == N + 2, "conv{N}d: expected weight of {} dimensions, got {:?}", N + 2, w.sizes());
+            ensure!(w.dim() >= 3, "weight should have at least three dimensions");
+            // A sample without a batch counts as a batch of one.
+            let batched = if x.dim() == N + 1 { x.unsqueeze(0)? } else { x.clone() };
+            let (k, n) = (w.dim(), batched.dim());
+            ensure!(
+                k == N + 2,
+                "Expected {k}-dimensional input for {k}-dimensional weight{:?}, but got {n}-dimensional input of size {:?} instead",
+                w.sizes(),
+                batched.sizes()
+            );
             let dilation = spread("dilation", dilation, N)?;
             let total: Dims = (0..N).map(|d| dilation[3 - N + d] as i64 * (w.sizes()[d + 2] - 1)).collect();
             let half: Dims = total.iter().map(|t| t / 2).collect();

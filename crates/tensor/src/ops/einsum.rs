@@ -111,11 +111,25 @@ impl Labelled {
         self.indices.iter().position(|&j| j == i).map_or(1, |d| self.tensor.sizes()[d])
     }
 
-    /// The product with another, summed over the indices that `keep` refuses: one batched matrix product.
-    fn contract(self, other: Labelled, keep: impl Fn(Index) -> bool) -> Result<Labelled> {
-        // What only one side has and nobody needs is summed first.
-        let a = { let o = other.indices.clone(); self.sum_out(|i| keep(i) || o.contains(&i))? };
-        let b = { let o = a.indices.clone(); other.sum_out(|i| keep(i) || o.contains(&i))? };
+    /// Without the dims of size one whose indices `keep` refuses.
+    fn squeeze_out(mut self, keep: impl Fn(Index) -> bool) -> Result<Labelled> {
+        for d in (0..self.indices.len()).rev() {
+            if !keep(self.indices[d]) && self.tensor.sizes()[d] == 1 {
+                self.tensor = self.tensor.squeeze_dim(d as i64)?;
+                self.indices.remove(d);
+            }
+        }
+        Ok(self)
+    }
+
+    /// The product with another, summed over the indices that `keep` refuses: one batched matrix product, or a product
+    /// of elements where nothing is summed (only that one promotes dtypes, which sums of small integers need). `first`
+    /// are the indices that lead its dims.
+    fn contract(self, other: Labelled, keep: impl Fn(Index) -> bool, first: &[Index]) -> Result<Labelled> {
+        // What only one side has and nobody needs is summed first; a size of one is what only the other side has.
+        let (a, b) = (self.squeeze_out(&keep)?, other.squeeze_out(&keep)?);
+        let a = { let o = b.indices.clone(); a.sum_out(|i| keep(i) || o.contains(&i))? };
+        let b = { let o = a.indices.clone(); b.sum_out(|i| keep(i) || o.contains(&i))? };
         let mut all: Vec<Index> = a.indices.iter().chain(&b.indices).copied().collect();
         all.sort_unstable();
         all.dedup();
@@ -127,6 +141,12 @@ impl Labelled {
                 (true, false, _) => left.push(i),
                 _ => right.push(i),
             }
+        }
+        if inner.is_empty() {
+            let there = |i: &Index| a.indices.contains(i) || b.indices.contains(i);
+            let mut indices: Vec<Index> = first.iter().filter(|i| there(i)).copied().collect();
+            indices.extend(all.iter().filter(|i| !first.contains(i)));
+            return Ok(Labelled { tensor: a.arranged(&indices)?.mul(&b.arranged(&indices)?)?, indices });
         }
         // One is broadcast, to zero too.
         let size = |i: &Index| if a.size(*i) == 1 { b.size(*i) } else { a.size(*i) };
@@ -227,7 +247,7 @@ fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
         let b = operands.remove(j);
         let a = operands.remove(i);
         let needed: Vec<Index> = operands.iter().flat_map(|o| o.indices.clone()).chain(result.iter().copied()).collect();
-        let product = a.contract(b, |i| needed.contains(&i))?;
+        let product = a.contract(b, |i| needed.contains(&i), &result)?;
         if path.is_some() { operands.push(product) } else { operands.insert(0, product) }
     }
     let last = operands.remove(0).sum_out(|i| result.contains(&i))?;

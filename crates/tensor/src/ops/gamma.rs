@@ -99,9 +99,10 @@ fn mvlgamma_any(x: &Tensor, p: i64) -> Result<Tensor> {
     ensure!(p >= 1, "p has to be greater than or equal to 1");
     let dtype = if x.dtype().is_integral(true) { default_dtype() } else { x.dtype() };
     // lgamma at x, x - 1/2, ..., x - (p - 1) / 2; few of them one after the other, without a tensor of all.
+    // In row-major order, whatever the input's.
+    let x = x.to_dtype(dtype)?.contiguous()?;
     let sum = match p {
         1..=16 => {
-            let x = x.to_dtype(dtype)?;
             (1..p).try_fold(x.lgamma()?, |sum, j| sum.add(&x.sub(0.5 * j as f64)?.lgamma()?))?
         }
         _ => {

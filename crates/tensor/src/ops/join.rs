@@ -18,7 +18,8 @@ fn skipped(t: &Tensor) -> bool {
     t.dim() == 1 && t.sizes()[0] == 0
 }
 
-fn cat_writes(parts: DType, out: DType) -> Result<()> {
+/// Whether joined tensors can be written to one of dtype `out`.
+pub(super) fn cat_writes(parts: DType, out: DType) -> Result<()> {
     match parts.can_cast(out) {
         true => Ok(()),
         false => Err(Error::type_(format!(

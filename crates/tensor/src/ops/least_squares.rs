@@ -356,6 +356,7 @@ op! {
         Out OUT: "linalg_lstsq.out(Tensor self, Tensor b, float? rcond=None, *, str? driver=None, Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values) -> (Tensor(a!) solution, Tensor(b!) residuals, Tensor(c!) rank, Tensor(d!) singular_values)";
     Body::Explicit(kernel!(lstsq_any; a, b, rcond, driver));
     derivative: backward! { (self_, b)([grads], self_: Tensor, b: Tensor) => lstsq_backward(grads, &self_, &b)? };
+    differentiable_results: 2;
     samples: |m| {
         let shapes: [(&[i64], &[i64], &str); 4] =
             [(&[4, 2], &[4, 2], "gels"), (&[2, 4, 2], &[2, 4], "gelsy"), (&[2, 3], &[2, 1], "gelsd"), (&[3, 2], &[3], "gelss")];

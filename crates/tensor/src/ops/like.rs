@@ -2,7 +2,7 @@
 //! expressions.
 
 use super::create::{TensorOptions, empty, empty_strided, full, full_out, ones, zeros};
-use super::view::{squeeze, squeeze_dim, squeeze_dims, t, transpose, unsqueeze};
+use super::view::{as_strided, squeeze, squeeze_dim, squeeze_dims, t, transpose, unsqueeze};
 use crate::dispatch::resize_output;
 use crate::{Body, DType, Dims, MemoryFormat, Op, Result, Scalar, Tensor, Value, backward, dims};
 use crate::{ensure, sample};
@@ -241,6 +241,9 @@ macro_rules! in_place_views {
 }
 
 in_place_views! {
+    /// [`Tensor::as_strided`] as an in-place call: the handle returned replaces this one.
+    as_strided_: "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)"
+        => as_strided(size: &[i64], stride: &[i64], storage_offset: Option<i64>);
     /// [`Tensor::transpose`] as an in-place call: the handle returned replaces this one.
     transpose_: "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)" => transpose(dim0: i64, dim1: i64);
     /// [`Tensor::transpose`] as an in-place call: the handle returned replaces this one.
@@ -353,6 +356,7 @@ op! {
 /// All entries of this file.
 pub static OPS: &[&[&Op]] = &[
     adjoint::ALL,
+    as_strided_::ALL,
     broadcast_to::ALL,
     embedding_renorm_::ALL,
     empty_permuted::ALL,

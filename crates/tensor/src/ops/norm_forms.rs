@@ -40,8 +40,7 @@ fn legit_functional(x: &Tensor, weight: Statistic<'_>, bias: Statistic<'_>, mean
 }
 fn with_update(x: &Tensor, weight: Statistic<'_>, bias: Statistic<'_>, mean: &Tensor, var: &Tensor, momentum: f64, eps: f64) -> Result<Vec<Tensor>> {
     let [y, mean, invstd] = normalised(x, (weight, bias), (Some(mean), Some(var)), true, momentum, eps)?;
-    // Only the first result can be differentiated.
-    Ok(vec![y, mean.detach_all()?, invstd.detach_all()?, reserve(x)?])
+    Ok(vec![y, mean, invstd, reserve(x)?])
 }
 fn no_update(x: &Tensor, weight: Statistic<'_>, bias: Statistic<'_>, mean: Statistic<'_>, var: Statistic<'_>, momentum: f64, eps: f64) -> Result<Vec<Tensor>> {
     let mut all = Vec::from(normalised(x, (weight, bias), (mean, var), false, momentum, eps)?);
@@ -66,6 +65,7 @@ macro_rules! forms {
                 $(#[doc = $doc])*
                 $name: $schema $(, Out OUT: $out)?;
                 Body::Composite(kernel!($kernel; x, weight, bias, $($arg),*));
+                differentiable_results: 1;
                 samples: |$m| match $m.dtype.is_floating_point() {
                     true => vec![sample![$m.any(&[3, 4, 2]), $m.any(&[4]), $m.any(&[4]), $($sample),*]],
                     false => vec![],
@@ -107,6 +107,7 @@ op! {
         check_sorts(op, args)?;
         native_batch_norm::OP.call(args)
     });
+    differentiable_results: 1;
     samples: |m| match m.dtype.is_floating_point() {
         true => vec![sample![m.any(&[3, 4, 2]), m.any(&[4]), m.any(&[4]), m.any(&[4]), m.uniform(&[4], 0.5, 2.0), true, 0.1, 1e-5]],
         false => vec![],

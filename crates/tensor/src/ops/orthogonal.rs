@@ -7,7 +7,7 @@ use super::matrices::{
 };
 use crate::autograd::GradContext;
 use crate::dims::Dims;
-use crate::{Body, Error, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_linalg::Field;
 
 // ---- qr -----------------------------------------------------------------------------------------
@@ -244,6 +244,9 @@ op! {
     Body::Structured { plan: plan!(product_plan; v, tau), run: run!(product_run; v, tau) };
     derivative: backward! {
         (input, tau)(g, input: Tensor, tau: Tensor) => {
+            if input.numel() == 0 || tau.numel() == 0 {
+                return Ok([None, None].into_iter().collect());
+            }
             let [gv, g_tau, _] = reflected_backward(g, &input, &tau, None, false)?;
             [Some(gv), Some(g_tau)]
         }
@@ -264,14 +267,21 @@ alias! {
 
 fn ormqr_plan(v: &Tensor, tau: &Tensor, c: &Tensor, left: bool, _transpose: bool) -> Result<TensorSpec> {
     check_matrix("torch.ormqr", "input", v)?;
-    check_precision("torch.ormqr", v)?;
     check_matrix("torch.ormqr", "other", c)?;
     let (rows, k) = shape(v);
     let side = if left { shape(c).0 } else { shape(c).1 };
     let name = if left { "-2" } else { "-1" };
-    ensure!(tau.dim() >= 1 && side >= tau.size(-1)?, "torch.ormqr: other.shape[{name}] must be greater than or equal to tau.shape[-1]");
+    ensure!(tau.dim() >= 1, "torch.ormqr: tau must have at least one dimension");
     ensure!(side == rows, "torch.ormqr: other.shape[{name}] must be equal to input.shape[-2]");
-    ensure!(tau.size(-1)? <= k, "torch.ormqr: tau.shape[-1] must be less than or equal to input.shape[-1]");
+    ensure!(
+        tau.size(-1)? == side.min(k),
+        "torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{name}], input.shape[-1])"
+    );
+    let dtype = v.dtype();
+    if !dtype.is_differentiable() || matches!(dtype, DType::F16 | DType::BF16) {
+        let name = dtype.scalar_type_name();
+        return Err(crate::Error::not_implemented(format!("\"ormqr_cpu\" not implemented for '{name}'")));
+    }
     check_tau("torch.ormqr", v, tau)?;
     check_alike("torch.ormqr", ("input", v), ("other", c))?;
     ensure!(
@@ -302,6 +312,10 @@ op! {
     Body::Structured { plan: plan!(ormqr_plan; v, tau, c, left, transpose), run: run!(ormqr_run; v, tau, c, left, transpose) };
     derivative: backward! {
         (self_, input2, input3)(g, self_: Tensor, input2: Tensor, input3: Tensor, left: bool, transpose: bool) => {
+            // Without reflectors the product is `input3`.
+            if self_.numel() == 0 || input2.numel() == 0 {
+                return Ok([None, None, Some(g.clone())].into_iter().collect());
+            }
             let [gv, g_tau, gc] = match left {
                 true => reflected_backward(g, &self_, &input2, Some(&input3), transpose)?,
                 // c Q is the adjoint of Q^H c^H.

@@ -274,7 +274,8 @@ impl Pooling {
                 x.sizes()
             )));
         }
-        ensure!(output.len() == n || output.len() == 1, "{op}: output_size must be {n}");
+        let size = if most { "(): internal error: output_size.size()" } else { ": output_size" };
+        ensure!(output.len() == n || output.len() == 1, "{op}{size} must be {n}");
         if output.iter().any(|s| *s < 0) {
             let list = output.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
             return Err(Error::runtime(match most {

@@ -436,6 +436,8 @@ fn multinomial_any(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     ensure!(categories > 0 || x.numel() == 0, "prob_dist has no categories");
+    // PyTorch's limit: what single precision can count.
+    ensure!(categories <= 1 << 24, "number of categories cannot exceed 2^24");
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[x.dim() - 1] = samples;
     dims::checked_numel(&sizes)?;

@@ -139,6 +139,10 @@ fn sum_to_size_any(x: &Tensor, size: &[i64]) -> Result<Tensor> {
         "size {{{size:?}}} is not expandable to size {{{:?}}}.",
         x.sizes()
     );
+    // The sum over no dims is that of all: PyTorch's choice for a tensor without dims.
+    if size.is_empty() {
+        return x.sum();
+    }
     let lead = x.dim() - size.len();
     let over: Dims =
         (0..x.dim()).filter(|&d| d < lead || (size[d - lead] == 1 && x.sizes()[d] != 1)).map(|d| d as i64).collect();
@@ -486,13 +490,31 @@ op! {
     fn vector_norm(&self, ord: f64, dim: &[i64], keepdim: bool) -> Tensor [self, Scalar::Float(ord), dim, keepdim];
 }
 
-/// The gradient of a p-norm; zero where the norm is.
-fn norm_backward(g: &Tensor, x: &Tensor, p: f64, dim: Option<&[i64]>, keepdim: bool, norm: &Tensor) -> Result<Tensor> {
+/// The gradient of a p-norm; zero where the norm is, and none for a count.
+fn norm_backward(
+    g: &Tensor,
+    x: &Tensor,
+    p: f64,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    norm: &Tensor,
+) -> Result<Option<Tensor>> {
+    if p == 0.0 {
+        return Ok(None);
+    }
+    smooth_norm_backward(g, x, p, dim, keepdim, norm).map(Some)
+}
+
+fn smooth_norm_backward(
+    g: &Tensor,
+    x: &Tensor,
+    p: f64,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    norm: &Tensor,
+) -> Result<Tensor> {
     let g = spread(g, x.sizes(), dim, keepdim)?;
     let norm = spread(norm, x.sizes(), dim, keepdim)?;
-    if p == 0.0 {
-        return x.zeros_like();
-    }
     if p == 1.0 {
         return x.sgn()?.mul(&g);
     }

@@ -7,7 +7,7 @@ use flambeau_cpu::norm::{self, NormGradients};
 
 /// What is added to the mean square if the call does not say.
 fn default_eps(x: &Tensor) -> f64 {
-    match x.dtype().compute() {
+    match x.dtype().to_real().compute() {
         DType::F64 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),
     }
@@ -155,9 +155,12 @@ op! {
 }
 
 fn rms_norm_any(x: &Tensor, shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Result<Tensor> {
-    floats("rms_norm", x)?;
+    if !x.dtype().is_complex() {
+        floats("rms_norm", x)?;
+    }
     rows_of(x, shape, weight, None)?;
-    let here = x.device().is_cpu() || x.device().is_meta();
+    // Complex numbers take the expression: their root is that of the mean of squares, not of absolute squares.
+    let here = (x.device().is_cpu() || x.device().is_meta()) && !x.dtype().is_complex();
     if here && weight.is_none_or(|w| w.dtype() == x.dtype()) {
         let both = fused_rms_norm::OP.call(&[x.into(), shape.into(), weight.into(), eps.into()])?;
         return Ok(both.list()?.swap_remove(0));
@@ -176,7 +179,10 @@ op! {
     /// Divides by the root mean square over the last dims (`normalized_shape`), then scales by `weight`.
     rms_norm: "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor";
     Body::Composite(kernel!(rms_norm_any; x, shape, weight, eps));
-    samples: |m| if m.dtype.is_floating_point() { vec![sample![m.any(&[3, 5]), vec![5i64], m.any(&[5]), 1e-5]] } else { vec![] };
+    samples: |m| match m.dtype.is_differentiable() {
+        true => vec![sample![m.any(&[3, 5]), vec![5i64], m.any(&[5]), 1e-5]],
+        false => vec![],
+    };
     ulp: 64.0;
     fn rms_norm(&self, normalized_shape: &[i64], weight: Option<&Tensor>, eps: Option<f64>) -> Tensor [self, normalized_shape, weight, eps];
 }

@@ -237,6 +237,8 @@ fn slope(
 }
 
 fn rectified(x: &Tensor, slope: Slope) -> Result<Tensor> {
+    // In row-major order, whatever the input's.
+    let x = x.contiguous()?;
     match slope {
         Slope::Random(noise) => x.mul(&noise),
         Slope::Fixed(slope) => x.leaky_relu(slope),

@@ -210,6 +210,18 @@ op! {
     fn narrow(&self, dim: i64, start: i64, length: i64) -> Tensor [self, dim, start, length];
 }
 
+fn narrow_from_tensor(x: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
+    ensure!(start.dim() == 0 && start.dtype().is_integral(false), "start must be an 0-dim integral Tensor.");
+    narrow_any(x, dim, start.item()?.to_i64(), length)
+}
+
+op! {
+    /// `length` parts along a dim, from where a tensor without dims says.
+    narrow_tensor: "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)";
+    Body::Composite(kernel!(narrow_from_tensor; x, dim, start, length));
+    samples: |m| vec![sample![m.any(&[5, 4]), 0, m.indices(&[], 2), 3]];
+}
+
 // ---- order of dims ------------------------------------------------------------------------------
 
 fn transpose_any(x: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
@@ -749,6 +761,7 @@ pub static OPS: &[&[&Op]] = &[
     movedim_int::ALL,
     mt::ALL,
     narrow::ALL,
+    narrow_tensor::ALL,
     permute::ALL,
     real::ALL,
     reshape::ALL,

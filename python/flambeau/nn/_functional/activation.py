@@ -100,8 +100,10 @@ def logsigmoid(input, *, out=None):
     return aten.log_sigmoid(input, out=out)
 
 
-def gelu(input, approximate="none"):
+def gelu(input, approximate="none", *, out=None):
     """x times the normal distribution function of x; `approximate` may be "tanh"."""
+    if out is not None:
+        return aten.gelu(input, approximate=approximate, out=out)
     return aten.gelu(input, approximate=approximate)
 
 

@@ -19,9 +19,9 @@ pdist = _C.pdist
 cosine_similarity = _C.cosine_similarity
 
 
-def linear(input, weight, bias=None):
+def linear(input, weight, bias=None, *, out=None):
     """x Wᵀ + b. Shapes: (*, in), (out, in), (out)."""
-    return aten.linear(input, weight, bias)
+    return aten.linear(input, weight, bias) if out is None else aten.linear(input, weight, bias, out=out)
 
 
 def one_hot(tensor, num_classes=-1):

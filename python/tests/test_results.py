@@ -1,0 +1,137 @@
+"""What results are, beyond their values: whose memory, which strides, which dtype, which type, and what they ask for."""
+import flambeau as torch
+import pytest
+
+F = torch.nn.functional
+
+
+def test_reductions_of_a_number_are_copies():
+    for function in (torch.masked.sum, torch.masked.amax, torch.masked.amin, lambda x: torch.masked.prod(x, 0)):
+        x = torch.tensor(1.0)
+        function(x).add_(1)
+        assert x == 1
+    x = torch.tensor(1, dtype=torch.int8)
+    assert x.sum_to_size(()).dtype == torch.int64
+    assert x.sum_to_size(()).data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("shuffle", [F.pixel_shuffle, F.pixel_unshuffle])
+def test_shuffled_pixels_are_copies_in_order(shuffle):
+    x = torch.rand(1, 4, 3, 2)
+    assert shuffle(x, 1).data_ptr() != x.data_ptr()
+    assert shuffle(x.permute(3, 1, 2, 0), 1).stride() == (12, 3, 1, 1)
+    last = torch.rand(2, 4, 2, 6).to(memory_format=torch.channels_last)
+    assert shuffle(last, 1).stride() == last.stride()
+    assert shuffle(last, 2).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_strides_as_pytorch_has_them():
+    x = torch.full((4, 3), 9.0).t()
+    assert torch.mvlgamma(x, 1).stride() == (4, 1)
+    assert F.rrelu(x, training=True).stride() == F.rrelu(x).stride() == (4, 1)
+    assert x.float(memory_format=torch.contiguous_format) is x
+    assert x.to(torch.float32, memory_format=torch.contiguous_format) is x
+    last = torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    assert last.float(memory_format=torch.contiguous_format).is_contiguous()
+    assert torch.einsum("ij,k->ikj", torch.ones(3, 2).t(), torch.ones(4)).stride() == (1, 2, 8)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int32])
+def test_einsum_of_whole_numbers_sums_in_64_bits(dtype):
+    x = torch.einsum("...ik,...j->ij", torch.ones(1, 2, 3, dtype=dtype), torch.ones(3, dtype=dtype))
+    assert x.dtype == torch.int64 and x.tolist() == [[3] * 3] * 2
+    x = torch.einsum("ij,jk->ik", torch.ones(2, 1, dtype=dtype), torch.ones(3, 3, dtype=dtype))
+    assert x.dtype == torch.int64 and x.tolist() == [[3] * 3] * 2
+    assert torch.einsum("i,j->ij", torch.ones(2, dtype=dtype), torch.ones(3, dtype=dtype)).dtype == dtype
+    assert torch.einsum("ij,k->i", torch.ones(2, 1, dtype=dtype), torch.ones(1, dtype=dtype)).dtype == dtype
+
+
+def test_named_results_have_their_types():
+    types = torch.return_types
+    assert type(torch.lu(torch.eye(2), get_infos=True)).__name__ == "_lu_with_info"
+    assert type(torch.histogramdd(torch.rand(3, 2), [2, 2])) is types.histogramdd
+    out = torch.ones(2), torch.ones(2, dtype=torch.int64)
+    assert type(torch.cummax(torch.ones(2), 0)) is types.cummax
+    assert type(torch.cummax(torch.ones(2), 0, out=out)) is types.cummax_out
+    assert types.cummax_out.__name__ == "cummax_out"
+
+
+def test_which_results_have_gradients():
+    x = torch.rand(4, 3).requires_grad_()
+    wanted = lambda results: [r.requires_grad for r in results]  # noqa: E731
+    assert wanted(torch.native_layer_norm(x, (3,), None, None, 1e-5)) == [True, False, False]
+    assert wanted(torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)) == [True, False, False]
+    assert wanted(torch._native_batch_norm_legit(x, None, None, True, 0.1, 1e-5)) == [True, False, False]
+    assert wanted(torch.linalg.lstsq(x, torch.ones(4, 2), driver="gelsd")) == [True, True, False, False]
+    assert wanted(torch.native_group_norm(x, None, None, 4, 3, 1, 1, 1e-5)) == [True] * 3
+
+
+def test_what_has_no_gradient_gives_none():
+    def gradients(function, *shapes):
+        leaves = [torch.rand(*shape).requires_grad_() for shape in shapes]
+        return [g is not None for g in torch.autograd.grad(function(*leaves).sum(), leaves, allow_unused=True)]
+
+    for norm in (torch.linalg.vector_norm, torch.norm, torch.linalg.norm, torch.masked.norm):
+        assert gradients(lambda x, norm=norm: norm(x, 0), (3,)) == [False]
+    assert torch.func.grad(lambda x: torch.linalg.vector_norm(x, 0))(torch.ones(2)).tolist() == [0, 0]
+    assert gradients(torch.linalg.householder_product, (5, 0), (0,)) == [False, False]
+    assert gradients(torch.ormqr, (5, 0), (0,), (5, 3)) == [False, False, True]
+
+
+def test_as_strided_in_place():
+    x = torch.arange(9.0, requires_grad=True)
+    y = x * 1
+    assert y.as_strided_((2, 2), (1, 3), 1) is y
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 1, 1, 0, 1, 1, 0, 0, 0]
+    assert torch.arange(9.0)[2:].as_strided_((2,), (3,)).tolist() == [2, 5]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        torch.arange(4.0).as_strided_((5,), (2,))
+
+
+def test_functions_of_layers_take_out():
+    out = torch.zeros(2, 4)
+    assert F.linear(torch.ones(2, 3), torch.ones(4, 3), out=out) is out and out.tolist() == [[3] * 4] * 2
+    out = torch.ones(2)
+    assert F.gelu(torch.zeros(2), out=out) is out and out.tolist() == [0, 0]
+
+
+def test_rms_norm_of_complex_numbers():
+    # The squares are z z, not |z|^2.
+    z = torch.tensor([3 + 4j, 1j], requires_grad=True)
+    y = F.rms_norm(z, (2,), eps=0.5)
+    torch.testing.assert_close(y.detach(), torch.tensor([1.4142135 + 0j, 0.2262742 + 0.1697056j]))
+    (g,) = torch.autograd.grad(y.abs().sum(), z)
+    torch.testing.assert_close(g, torch.tensor([-0.0339411 - 0.0452548j, -0.0651670 + 0.2638357j]))
+
+
+def test_an_empty_batch_moves_no_statistics():
+    norm = torch.nn.BatchNorm1d(3, momentum=0.3)
+    norm.running_mean.fill_(2.0)
+    norm(torch.zeros(0, 3, 4))
+    assert norm.running_var.tolist() == [1] * 3 and norm.running_mean.tolist() == [2] * 3
+
+
+INT = dict(dtype=torch.int64)
+REFUSALS = [
+    (lambda: torch.narrow(torch.ones(3, 4), 1, torch.tensor([0, 1]), 2), RuntimeError,
+     "^start must be an 0-dim integral Tensor.$"),
+    (lambda: torch.narrow(torch.ones(3, 4), 1, torch.tensor(1.0), 2), RuntimeError, "^start must be an 0-dim integral"),
+    (lambda: torch.hstack([torch.ones(2)], out=torch.zeros(2, **INT)), TypeError, "^torch.cat.*desired output type Long"),
+    (lambda: torch.tensor([1, 2]).atan2_(torch.ones(2, 2)), RuntimeError, "doesn't match the broadcast shape"),
+    (lambda: F.adaptive_max_pool2d(torch.ones(1, 2, 3, 4), ()), RuntimeError, "internal error: output_size.size.. must be 2"),
+    (lambda: F.conv2d(torch.ones(1, 4, 3), torch.ones(1, 2, 2), padding="same"), RuntimeError,
+     "Expected 3-dimensional input for 3-dimensional weight.* got 4-dimensional input of size .1, 1, 4, 3."),
+    (lambda: torch.ormqr(torch.ones(5, 0, **INT), torch.ones(5, **INT), torch.ones(5, 5, **INT)), RuntimeError,
+     "tau.shape.-1. must be equal to min"),
+    (lambda: torch.ormqr(torch.ones(2, 2, **INT), torch.ones(2, **INT), torch.ones(2, 2, **INT)), NotImplementedError,
+     "\"ormqr_cpu\" not implemented for 'Long'"),
+    (lambda: torch.multinomial(torch.zeros(2**24 + 1), 3), RuntimeError, "number of categories cannot exceed 2.24"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSALS, ids=range(len(REFUSALS)))
+def test_refusals(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+    assert torch.narrow(torch.ones(3, 4), 1, torch.tensor(-1), 1).shape == (3, 1)
