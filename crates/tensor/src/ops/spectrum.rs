@@ -500,6 +500,15 @@ fn over_two(many: KernelFn, op: &'static Op, keys: KeySet, args: &[Value<'_>]) -
     many(op, keys, &[at(0), at(1), dim, at(3)])
 }
 
+/// Whether a transform of any dims is of one: by the dims named, else the sizes, else the tensor.
+fn over_one(write: &crate::Write<'_, '_>) -> bool {
+    match write.inputs {
+        [_, _, crate::Value::Ints(dims), ..] | [_, crate::Value::Ints(dims), ..] => dims.len() == 1,
+        [crate::Value::Tensor(x), ..] => x.dim() == 1,
+        _ => false,
+    }
+}
+
 /// Transforms write to any dtype of the result's kind; those that conjugate or scale what they have written, to its own.
 fn transform_writes(write: &crate::Write<'_, '_>) -> Result<()> {
     let (result, out) = (write.result, write.out);
@@ -523,7 +532,7 @@ fn transform_writes(write: &crate::Write<'_, '_>) -> Result<()> {
     match name {
         "ifft" if write.input_dtype(0).is_some_and(DType::is_complex) => Ok(()),
         "ifft" | "ihfft" => crate::op::uncast(result, out),
-        "ihfft2" | "ihfftn" => crate::op::uncast(out, result),
+        "ihfft2" | "ihfftn" if over_one(write) => crate::op::uncast(out, result),
         _ => Ok(()),
     }
 }

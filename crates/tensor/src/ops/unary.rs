@@ -180,12 +180,8 @@ unary! {
 // ---- predicates ---------------------------------------------------------------------------------
 
 fn boolean_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
-    let name = write.op.name();
-    match name {
-        "isinf" | "isnan" => crate::op::exact(write.result, write.out),
-        _ if write.out == DType::Bool => Ok(()),
-        _ => Err(crate::Error::runtime(format!("{name} does not support non-boolean outputs."))),
-    }
+    ensure!(write.out == DType::Bool, "{} does not support non-boolean outputs.", write.op.name());
+    Ok(())
 }
 
 /// A function of one element that has no in-place form, for the result's dtype may be another.
@@ -198,6 +194,7 @@ macro_rules! predicate {
         fn $name:ident $(, $out:ident)?: $promotion:expr;
         { $($strips:tt)* }
         $(derivative: $derivative:expr;)?
+        $(out_rule: $out_rule:expr;)?
     ) => {
         op! {
             $(#[doc = $doc])*
@@ -213,7 +210,7 @@ macro_rules! predicate {
             });
             $(derivative: $derivative;)?
             samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
-            out_rule: crate::OutRule::call(boolean_writes);
+            $(out_rule: $out_rule;)?
             fn $name(&self) -> Tensor [self];
             $(out fn $out(&self) [self] in OUT;)?
         }
@@ -292,16 +289,19 @@ predicate! {
     /// Whether the element is positive infinity.
     fn isposinf, isposinf_out: Promotion::Custom(|o| real("isposinf does not support complex inputs.", o));
     { bools |_x| Bool(0); ints wrapping -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::INFINITY).into(); }
+    out_rule: crate::OutRule::call(boolean_writes);
 }
 predicate! {
     /// Whether the element is negative infinity.
     fn isneginf, isneginf_out: Promotion::Custom(|o| real("isneginf does not support complex inputs.", o));
     { bools |_x| Bool(0); ints wrapping -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::NEG_INFINITY).into(); }
+    out_rule: crate::OutRule::call(boolean_writes);
 }
 predicate! {
     /// Whether the sign bit is set: of negative numbers, also of -0.
-    fn signbit, signbit_out;
+    fn signbit, signbit_out: Promotion::Common;
     { bools |_x| Bool(0); ints -> Bool |x| (x < T::ZERO).into(); floats -> Bool |x| x.signbit().into(); }
+    out_rule: crate::OutRule::call(boolean_writes);
 }
 
 /// The largest finite value of a dtype's (real parts').
