@@ -302,6 +302,11 @@ impl Function {
         written: &[*mut PyObject],
         call: &Call<'_>,
     ) -> PyResult<*mut PyObject> {
+        if overload.fills_out()
+            && let Some(named) = call.named("dtype")
+        {
+            check_named_dtype(call.py, named, arguments.last())?;
+        }
         if crate::autocast::is_active() {
             crate::autocast::cast(overload.op, arguments).map_err(raise)?;
         }
@@ -316,6 +321,14 @@ impl Function {
         {
             require_grad(call.py, &self.name, flag, &outputs)?;
         }
+        let mut items = Vec::new();
+        let written = match written {
+            &[list] if matches!(outputs, Outputs::Many(_)) && crate::object::tensor_of(list).is_none() => {
+                items.extend(list_items(call.py, list)?);
+                &items[..]
+            }
+            _ => written,
+        };
         for (k, &object) in written.iter().enumerate() {
             // An operator that resizes what it writes gives a new handle, which is the object's from now on.
             if let (Some(t), Some(given)) = (outputs.get(k), crate::object::tensor_of(object))
@@ -489,6 +502,35 @@ impl Checked for Outputs {
     fn checked(self, py: Python<'_>) -> PyResult<Outputs> {
         py.check_signals()?;
         Ok(self)
+    }
+}
+
+/// `dtype=` beside an `out=` tensor, which must be of it.
+#[cold]
+fn check_named_dtype(py: Python<'_>, named: *mut PyObject, out: Option<&Converted>) -> PyResult<()> {
+    // SAFETY: a live object of the call.
+    let named = unsafe { Bound::from_borrowed_ptr(py, named) };
+    match (crate::convert::dtype_of(&named)?, out.map(Converted::borrow)) {
+        (Some(dtype), Some(Value::Tensor(out))) if dtype != out.dtype() => Err(PyRuntimeError::new_err(format!(
+            "dtype {} does not match dtype of out parameter ({})",
+            dtype.scalar_type_name(),
+            out.dtype().scalar_type_name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The tensors of a list that is written.
+#[cold]
+fn list_items(py: Python<'_>, list: *mut PyObject) -> PyResult<Vec<*mut PyObject>> {
+    if list.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: a live argument of the call, which holds its items.
+    let list = unsafe { Bound::from_borrowed_ptr(py, list) };
+    match list.extract::<Vec<Bound<'_, PyAny>>>() {
+        Ok(items) => Ok(items.iter().map(Bound::as_ptr).collect()),
+        Err(_) => Ok(Vec::new()),
     }
 }
 

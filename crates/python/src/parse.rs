@@ -126,6 +126,7 @@ pub struct Overload {
     pub this: Option<usize>,
     /// It makes tensors from nothing: it takes `requires_grad` too.
     factory: bool,
+    fills_out: bool,
     spread: Option<usize>,
     /// Which parameters it writes.
     written: Vec<usize>,
@@ -237,11 +238,14 @@ impl Overload {
                 .params
                 .iter()
                 .position(|p| p.name == "self" && p.ty.base == Base::Tensor && p.ty.list.is_none()),
+            fills_out: parameters.iter().any(|p| p.out) && !has("dtype"),
             factory: has("dtype") && has("layout") && has("device"),
             spread: first.filter(|at| positional == at + 1 && list(&schema.params[*at])),
             hidden: false,
+            // What comes back: of a form that writes to given outputs not the running statistics that it moves too.
             written: (0..schema.params.len())
                 .filter(|i| schema.params[*i].alias.as_ref().is_some_and(|a| a.write))
+                .filter(|i| parameters[*i].out || !parameters.iter().any(|p| p.out))
                 .collect(),
             parameters,
         }
@@ -250,6 +254,11 @@ impl Overload {
     /// Whether it writes to given outputs.
     pub fn takes_out(&self) -> bool {
         !self.outs.is_empty()
+    }
+
+    /// Whether the dtype of a given output is not for an argument to say, but a factory's call may repeat it.
+    pub fn fills_out(&self) -> bool {
+        self.fills_out
     }
 
     /// Whether results may be asked to require gradients.

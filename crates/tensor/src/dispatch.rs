@@ -1,7 +1,7 @@
 //! What fills an operator's kernel table: backends' kernels from the operator's body, functionality layers, fall-backs.
 
 use crate::keys::{Key, KeyGuard, KeySet};
-use crate::op::{Body, DynKernel, Form, KernelFn, Op, OutRule, Plan};
+use crate::op::{Body, DynKernel, Form, KernelFn, Op, Plan, RowMajor, Write};
 use crate::value::{Outputs, OwnedValue, Value};
 use crate::{Error, MemoryFormat, Result, Tensor, autograd, ensure};
 use parking_lot::RwLock;
@@ -162,6 +162,16 @@ fn structured_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resu
     let Body::Variant(form, _) = op.body else { return structured(op, keys, args) };
     let (plan, run) = structured_parts(op)?;
     let (inputs, targets) = split_arguments(op, form, args)?;
+    let named: Vec<Value<'_>>;
+    let inputs = match (op.functional().out_rule.computes_in, form, targets.first()) {
+        (Some(at), Form::Out, Some(t)) if matches!(inputs.get(at), Some(Value::None)) => {
+            let mut values = inputs.to_vec();
+            values[at] = Value::from(t.dtype());
+            named = values;
+            &named[..]
+        }
+        _ => inputs,
+    };
     let specs: Plan = plan(inputs)?;
     let results = specs.iter().map(|s| (&s.sizes[..], s.dtype, s.strides.as_deref()));
     if keys.has(Key::META) {
@@ -330,10 +340,12 @@ fn prepare_targets<'a>(
     let mut out = Vec::with_capacity(targets.len());
     let rule = op.functional().out_rule;
     for (&given, (sizes, dtype, strides)) in targets.iter().zip(results) {
-        if form == Form::Out {
-            (rule.dtype)(dtype, given.dtype())?;
+        let write = Write { op: op.functional(), inputs, output: out.len(), result: dtype, out: given.dtype() };
+        match form {
+            Form::Out => rule.check(&write)?,
+            _ => crate::op::castable(dtype, given.dtype())?,
         }
-        check_writable(given, dtype)?;
+        check_distinct(given)?;
         let target = match form {
             _ if given.sizes() == sizes => given.clone(),
             Form::InPlace if rule.resizes_self => resize_output(given, sizes, None)?,
@@ -349,7 +361,15 @@ fn prepare_targets<'a>(
                     ),
                 }));
             }
-            Form::Out => resize_output(given, sizes, strides.filter(|_| !rule.row_major))?,
+            Form::Out => {
+                let ordered = match rule.row_major {
+                    RowMajor::None => true,
+                    RowMajor::Filled => given.numel() == 0,
+                    RowMajor::All => false,
+                    RowMajor::If(condition) => !condition(&write),
+                };
+                resize_output(given, sizes, strides.filter(|_| ordered))?
+            }
         };
         for &i in rule.apart {
             check_apart(inputs.get(i), given, &target)?;
@@ -414,7 +434,12 @@ fn check_apart(argument: Option<&Value<'_>>, given: &Tensor, target: &Tensor) ->
 
 /// Whether a result of `dtype` may be written to `target`.
 pub(crate) fn check_writable(target: &Tensor, dtype: crate::DType) -> Result<()> {
-    (OutRule::CASTABLE.dtype)(dtype, target.dtype())?;
+    crate::op::castable(dtype, target.dtype())?;
+    check_distinct(target)
+}
+
+/// That no two elements of a tensor to write share memory.
+pub(crate) fn check_distinct(target: &Tensor) -> Result<()> {
     if crate::dims::may_overlap(target.sizes(), target.strides()) {
         return Err(Error::runtime(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please \

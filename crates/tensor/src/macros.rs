@@ -371,6 +371,7 @@ macro_rules! unary {
         $(forward: $forward:expr;)?
         $(samples: $samples:expr;)?
         $(ulp: $ulp:expr;)?
+        $(out_rule: $out_rule:expr;)?
     ) => {
         $crate::op! {
             $(#[doc = $doc])*
@@ -393,6 +394,7 @@ macro_rules! unary {
             $(forward: $forward;)?
             $(samples: $samples;)?
             $(ulp: $ulp;)?
+            $(out_rule: $out_rule;)?
             fn $name(&self) -> Tensor [self];
             fn $inplace(&self) -> Tensor [self] in INPLACE;
             out fn $out(&self) [self] in OUT;
@@ -412,6 +414,7 @@ macro_rules! binary {
         $(forward: $forward:expr;)?
         $(samples: $samples:expr;)?
         $(ulp: $ulp:expr;)?
+        $(out_rule: $out_rule:expr;)?
     ) => {
         $crate::op! {
             $(#[doc = $doc])*
@@ -433,6 +436,7 @@ macro_rules! binary {
             $(forward: $forward;)?
             $(samples: $samples;)?
             $(ulp: $ulp;)?
+            $(out_rule: $out_rule;)?
             fn $name(&self, other: impl $crate::IntoOperand) -> Tensor [self, other.operand()];
             fn $inplace(&self, other: impl $crate::IntoOperand) -> Tensor [self, other.operand()] in INPLACE;
             out fn $out(&self, other: impl $crate::IntoOperand) [self, other.operand()] in OUT;

@@ -3,10 +3,10 @@
 
 use crate::dims::{self, Dims};
 use crate::dispatch::{
-    Overlap, check_count, check_meta_target, check_same_device, check_writable, overlap, overlaps, resize_output,
+    Overlap, check_count, check_distinct, check_meta_target, check_same_device, overlap, overlaps, resize_output,
 };
 use crate::keys::{Key, KeySet};
-use crate::op::{Body, Form, Op};
+use crate::op::{Body, Form, Op, Write};
 use crate::promotion::{self, Promotion};
 use crate::value::{Operand, Outputs, OwnedOperand, Value, missing, wrong_argument};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
@@ -182,7 +182,15 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
                 t.sizes(),
                 &shape.sizes[..]
             );
-            check_writable(t, result_dtype)?;
+            match form {
+                Some(Form::Out) => {
+                    let (op, inputs) = (op.functional(), &args[..args.len() - 1]);
+                    let write = Write { op, inputs, output: 0, result: result_dtype, out: t.dtype() };
+                    op.out_rule.check(&write)?;
+                }
+                _ => crate::op::castable(result_dtype, t.dtype())?,
+            }
+            check_distinct(t)?;
             let t = match fits {
                 true => t.clone(),
                 false => resize_output(t, &shape.sizes, shape.output_strides(&operands).as_deref())?,

@@ -71,6 +71,7 @@ macro_rules! activation {
             });
             derivative: $derivative;
             samples: $samples;
+            out_rule: crate::OutRule::UNCAST;
             fn $name $sig -> Tensor $args;
             $(fn $inplace $sig -> Tensor $args in INPLACE;)?
             out fn $out $sig $args in OUT;
@@ -240,6 +241,7 @@ op! {
     samples: |m| [examples(&OP, m, -3.0, 3.0, &[]), examples(&OP, m, -3.0, 3.0, &["tanh".into()])].concat();
     // An error of an exponent counts as often as the exponent is large.
     ulp: 8.0;
+    out_rule: crate::OutRule::UNCAST;
     fn gelu(&self, approximate: &str) -> Tensor [self, approximate];
     fn gelu_(&self, approximate: &str) -> Tensor [self, approximate] in INPLACE;
     out fn gelu_out(&self, approximate: &str) [self, approximate] in OUT;
@@ -301,6 +303,7 @@ unary! {
     { floats |x| x * x.sigmoid::<I>(); complexes |x| x.mul(complex::sigmoid::<I, R>(x)); }
     derivative: backward! { self_(g, self_: Tensor) => g.silu_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 gradient! {
     /// The gradient of [`Tensor::silu`] at `x`, times `self`.
@@ -431,6 +434,7 @@ unary! {
     { floats |x| ramp(x) / T::from_f64(6.0); }
     derivative: backward! { self_(g, self_: Tensor) => g.hardsigmoid_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 
 /// `x + 3` clamped to `[0, 6]`.
@@ -458,6 +462,7 @@ unary! {
     { floats |x| x * ramp(x) / T::from_f64(6.0); }
     derivative: backward! { self_(g, self_: Tensor) => g.hardswish_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 gradient! {
     /// The gradient of [`Tensor::hardswish`] at `of`, times `self`.
@@ -570,6 +575,7 @@ op! {
         true => vec![sample![m.uniform(&[2, 3], 0.5, 3.0), 1.5], sample![m.uniform(&[2, 3], -3.0, -0.5), 1.5]],
         false => vec![],
     };
+    out_rule: crate::OutRule::EXACT;
     fn celu(&self, alpha: impl Into<Scalar>) -> Tensor [self, alpha.into()];
 }
 op! {
@@ -678,6 +684,7 @@ op! {
     Body::Explicit(kernel!(log_sigmoid_any; x));
     derivative: backward! { self_(g, self_: Tensor) => g.log_sigmoid_gradient(&self_)? };
     samples: |m| crate::samples::of(&log_sigmoid_values::OP, m);
+    out_rule: crate::OutRule::dtype(crate::ops::norm::accessed);
     fn log_sigmoid(&self) -> Tensor [self];
 }
 gradient! {
@@ -728,6 +735,7 @@ unary! {
     }; }
     derivative: backward! { self_(g, self_: Tensor) => g.mish_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 gradient! {
     /// The gradient of [`Tensor::mish`] at `of`, times `self`.

@@ -216,13 +216,23 @@ fn diag_any(x: &Tensor, diagonal: i64) -> Result<Tensor> {
         d => Err(Error::runtime(format!("diag(): Supports 1D or 2D tensors. Got {d}D"))),
     }
 }
+fn diag_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result.can_cast(out),
+        "diag: result type {} can't be cast to the desired out= type {}",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    crate::op::exact(result, out)
+}
+
 op! {
     /// The matrix with a vector as its diagonal, or the diagonal of a matrix.
     diag: "diag(Tensor self, int diagonal=0) -> Tensor",
         Out OUT: "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(diag_any; x, diagonal));
     samples: |m| vec![sample![m.any(&[3]), 1], sample![m.any(&[3, 2]), 0]];
-    out_rule: crate::OutRule::EXACT;
+    out_rule: crate::OutRule::dtype(diag_writes);
 }
 
 // ---- images -----------------------------------------------------------------------------------------

@@ -176,6 +176,7 @@ unary! {
     derivative: backward! { self_(g) => g.neg()? };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[2, 3])]];
+    out_rule: crate::OutRule::UNCAST;
 }
 
 fn neg_dtype(operands: &[Operand<'_>]) -> Result<DType> {

@@ -97,6 +97,7 @@ op! {
     Body::Composite(kernel!(linalg_cholesky_any; x, upper));
     samples: |m| definite(m, &[2, 3, 3]).into_iter().map(|x| sample![x, false]).collect();
     ulp: 64.0;
+    out_rule: crate::OutRule::EXACT;
 }
 op! {
     /// The Cholesky factor of positive definite matrices; see `linalg_cholesky`.
@@ -105,7 +106,7 @@ op! {
     Body::Composite(kernel!(cholesky_any; x, upper));
     samples: |m| definite(m, &[3, 3]).into_iter().map(|x| sample![x, true]).collect();
     ulp: 64.0;
-    out_rule: OutRule::CASTABLE.row_major();
+    out_rule: crate::OutRule::call(|w| w.safely_castable("cholesky", &[])).row_major();
     fn cholesky(&self, upper: bool) -> Tensor [self, upper];
 }
 
@@ -146,7 +147,7 @@ op! {
     };
     samples: |m| triangular_samples(m).into_iter().flat_map(|(b, [lower, upper])| [sample![b.clone(), lower, false], sample![b, upper, true]]).collect();
     ulp: 256.0;
-    out_rule: OutRule::CASTABLE.row_major();
+    out_rule: crate::OutRule::call(|w| w.safely_castable("cholesky_solve", &[])).row_major();
     fn cholesky_solve(&self, factor: &Tensor, upper: bool) -> Tensor [self, factor, upper];
 }
 
@@ -177,6 +178,7 @@ op! {
     derivative: backward! { self_(g, self_: Tensor, upper: bool, result: Tensor) => cholesky_inverse_backward(g, &self_, upper, &result)? };
     samples: |m| triangular_samples(m).into_iter().flat_map(|(_, [lower, upper])| [sample![lower, false], sample![upper, true]]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::call(|w| w.safely_castable("cholesky_inverse", &[])).row_major_if_filled();
     fn cholesky_inverse(&self, upper: bool) -> Tensor [self, upper];
 }
 

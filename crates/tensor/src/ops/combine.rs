@@ -617,6 +617,7 @@ op! {
         Out OUT: "take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(take_along_dim_any; x, indices, dim));
     samples: |m| vec![sample![m.any(&[3, 4]), m.indices(&[1, 2], 4), 1], sample![m.any(&[3, 4]), m.indices(&[5], 12), ()]];
+    out_rule: crate::OutRule::EXACT;
     fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Tensor [self, indices, dim];
 }
 

@@ -128,6 +128,15 @@ fn frexp_run(x: &Tensor, outs: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
+fn frexp_writes(write: &crate::Write<'_, '_>) -> Result<()> {
+    let (result, out) = (write.result.cpp_name(), write.out.cpp_name());
+    match write.output {
+        0 => ensure!(result == out, "torch.frexp() expects mantissa to have dtype {result} but got {out}"),
+        _ => ensure!(result == out, "torch.frexp() expects exponent to have int dtype but got {out}"),
+    }
+    Ok(())
+}
+
 op! {
     /// A mantissa in [0.5, 1) and an exponent such that each element is `mantissa * 2^exponent`.
     frexp: "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
@@ -137,7 +146,7 @@ op! {
         self_(g, exponent: Tensor) => g.mul(&Tensor::full(&[], 2, (g.dtype(), g.device()))?.pow(&exponent.neg()?)?)?
     };
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.6, 3.7)]] } else { vec![] };
-    out_rule: OutRule::EXACT;
+    out_rule: OutRule::call(frexp_writes);
     fn frexp(&self) -> (Tensor, Tensor) [self];
 }
 

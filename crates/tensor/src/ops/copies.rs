@@ -3,7 +3,7 @@
 //! One table derives them all: from the view come kernel, derivatives and samples. Nothing is written per operator.
 
 use super::{parts, view};
-use crate::{Body, Error, MemoryFormat, Op, Outputs, Result, Tensor, Value, ensure};
+use crate::{Body, DType, Error, MemoryFormat, Op, Outputs, Result, Tensor, Value, ensure};
 
 /// What a view gives, with memory of its own.
 fn copied(view: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
@@ -26,12 +26,22 @@ fn narrow_copy_any(x: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tens
     x.narrow(dim, start, length)?.clone_in(MemoryFormat::Contiguous)
 }
 
+fn narrow_copy_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "Expected self.dtype() == output.dtype() to be true, but got false.  (Could this error message be improved?  If \
+         so, please report an enhancement request to PyTorch.)"
+    );
+    Ok(())
+}
+
 op! {
     /// What `narrow` gives, copied; it has refusals of its own.
     narrow_copy: "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
         Out OUT: "narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(narrow_copy_any; x, dim, start, length));
     samples: |m| crate::samples::of(&view::narrow::OP, m);
+    out_rule: crate::OutRule::dtype(narrow_copy_writes);
 }
 
 /// One operator per line: its schemas, and the view it copies.
@@ -43,6 +53,7 @@ macro_rules! copies {
                 $name: $schema $(, Out OUT: $out)?;
                 Body::Composite(|_op, _keys, args| copied(&$view, args));
                 samples: |m| crate::samples::of(&$view, m);
+                out_rule: crate::OutRule::EXACT;
             }
         )*
         /// All entries of this file.

@@ -65,6 +65,7 @@ op! {
         false => vec![],
     };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
     fn renorm(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Tensor [self, p.into(), dim, maxnorm.into()];
 }
 

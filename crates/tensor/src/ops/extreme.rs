@@ -110,12 +110,22 @@ fn max_all_run(x: &Tensor, outs: &[Tensor]) -> Result<()> {
     amax_run(x, &[], false, outs)
 }
 
+fn whole_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result.can_cast(out),
+        "Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got \
+         false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+    );
+    Ok(())
+}
+
 op! {
     /// The largest element; a NaN counts as largest.
     max: "max(Tensor self) -> Tensor", Out OUT: "max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Structured { plan: plan!(max_all_plan; x), run: run!(max_all_run; x) };
     derivative: backward! { self_(g, self_: Tensor, result: Tensor) => extreme_backward(g, &self_, &result, &[], false)? };
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4])]] };
+    out_rule: OutRule::dtype(whole_writes);
     fn max(&self) -> Tensor [self];
 }
 
@@ -132,6 +142,7 @@ op! {
     Body::Structured { plan: plan!(min_all_plan; x), run: run!(min_all_run; x) };
     derivative: backward! { self_(g, self_: Tensor, result: Tensor) => extreme_backward(g, &self_, &result, &[], false)? };
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4])]] };
+    out_rule: OutRule::dtype(whole_writes);
     fn min(&self) -> Tensor [self];
 }
 

@@ -164,6 +164,20 @@ fn histc_meta(x: &Tensor, bins: Option<i64>, _low: Option<Scalar>, _high: Option
     Tensor::empty(&[n as i64], (x.dtype(), x.device()))
 }
 
+fn histogram_writes(write: &crate::Write<'_, '_>) -> Result<()> {
+    let (name, dimension) = match write.output {
+        0 => ("hist", ""),
+        _ => ("bin_edges", " for dimension 0"),
+    };
+    ensure!(
+        write.result == write.out,
+        "torch.histogram: input tensor and {name} tensor should have the same dtype, but got input {} and {name} {}{dimension}",
+        write.result.cpp_name(),
+        write.out.cpp_name()
+    );
+    Ok(())
+}
+
 op! {
     /// How many elements fall into each of `bins` intervals from `min` to `max` (of the data, if these are the same).
     histc: "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
@@ -173,6 +187,7 @@ op! {
         true => vec![sample![m.any(&[3, 4]), 4, Scalar::Int(-2), Scalar::Int(2)], sample![m.any(&[7]), 3, Scalar::Int(0), Scalar::Int(0)]],
         false => vec![],
     };
+    out_rule: crate::OutRule::call(histogram_writes);
     fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor [self, bins, min.into(), max.into()];
 }
 
@@ -425,6 +440,7 @@ op! {
         false => vec![],
     };
     ulp: 8.0;
+    out_rule: crate::OutRule::call(histogram_writes);
 }
 op! {
     /// The same with bins between these edges.
@@ -436,6 +452,7 @@ op! {
         _ => vec![],
     };
     ulp: 8.0;
+    out_rule: crate::OutRule::call(histogram_writes);
 }
 
 /// All entries of this file.

@@ -211,7 +211,7 @@ fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weig
         )));
     }
     if target.dtype().is_integral(false) {
-        (crate::OutRule::CASTABLE.dtype)(x.dtype(), target.dtype())?;
+        crate::op::castable(x.dtype(), target.dtype())?;
     }
     let loss = match pos_weight {
         Some(p) => {

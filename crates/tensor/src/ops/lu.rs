@@ -428,6 +428,7 @@ op! {
     samples: |m| solve_samples(m).into_iter().filter(|s| s.2).filter_map(|(a, b, _)| Some((a.lu_factor_ex(true, false).ok()?, b)))
         .map(|((lu, pivots, _), b)| sample![b, lu, pivots]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::EXACT;
 }
 
 fn says_singular(_info: i32) -> String {
@@ -533,6 +534,7 @@ op! {
     Body::Composite(kernel!(linalg_solve_any; a, b, left));
     samples: |m| regular(m, &[2, 3, 3]).into_iter().map(|a| sample![a, m.any(&[2, 3]), true]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::EXACT;
     fn solve(&self, b: &Tensor, left: bool) -> Tensor [self, b, left];
 }
 

@@ -100,6 +100,57 @@ fn gradient_of_right(g: &Tensor, left: &Tensor, right: &Geometry) -> Result<Tens
     }
 }
 
+fn dot_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "result dtype {} does not match input dtype {}",
+        out.scalar_type_name(),
+        result.scalar_type_name()
+    );
+    Ok(())
+}
+fn mv_writes(result: DType, out: DType) -> Result<()> {
+    let (x, out_name) = (result.scalar_type_name(), out.scalar_type_name());
+    ensure!(result == out, "addmv input tensors must have the same dtype, but got {out_name}, {x}, and {x}");
+    Ok(())
+}
+fn addbmm_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "self and mat2 must have the same dtype, but got {} and {}",
+        out.scalar_type_name(),
+        result.scalar_type_name()
+    );
+    Ok(())
+}
+fn tensordot_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "tensordot: Expected the output tensor to have dtype {}, but got an output tensor with dtype {}",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+/// What a product is made of says which dtypes it takes.
+fn matmul_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    match write.inputs {
+        [crate::Value::Tensor(x), crate::Value::Tensor(y), ..] if y.dim() == 1 => match x.dim() {
+            1 => dot_writes(write.result, write.out),
+            _ => mv_writes(write.result, write.out),
+        },
+        _ => crate::op::exact(write.result, write.out),
+    }
+}
+/// With a number it is the elementwise product.
+fn inner_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    let number = |v: &crate::Value<'_>| matches!(v, crate::Value::Tensor(t) if t.dim() == 0);
+    match write.inputs.iter().any(number) {
+        true => crate::op::castable(write.result, write.out),
+        false => tensordot_writes(write.result, write.out),
+    }
+}
+
 op! {
     /// The product of two matrices, (n, k) and (k, m).
     mm: "mm(Tensor self, Tensor mat2) -> Tensor", Out OUT: "mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)";
@@ -296,7 +347,7 @@ op! {
         Out OUT: "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(addbmm_any; x, a, b, beta, alpha));
     samples: |m| vec![sample![m.any(&[3, 5]), m.any(&[2, 3, 4]), m.any(&[2, 4, 5]), Scalar::Int(2), Scalar::Int(3)], sample![m.any(&[]), m.any(&[2, 3, 4]), m.any(&[2, 4, 5])]];
-    out_rule: OutRule::CASTABLE.resizing_self();
+    out_rule: OutRule::dtype(addbmm_writes).resizing_self();
 }
 
 /// Sizes as `2x3`.
@@ -387,6 +438,7 @@ op! {
     };
     forward: Forward::Multilinear;
     samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[4])], sample![m.any(&[3, 0]), m.any(&[0])]];
+    out_rule: OutRule::dtype(mv_writes);
     fn mv(&self, vec: &Tensor) -> Tensor [self, vec];
 }
 
@@ -428,6 +480,7 @@ op! {
     };
     forward: Forward::Multilinear;
     samples: |m| vec![sample![m.any(&[5]), m.any(&[5])], sample![m.any(&[0]), m.any(&[0])]];
+    out_rule: OutRule::dtype(dot_writes);
     fn dot(&self, tensor: &Tensor) -> Tensor [self, tensor];
 }
 
@@ -440,6 +493,7 @@ op! {
     vdot: "vdot(Tensor self, Tensor other) -> Tensor", Out OUT: "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(vdot_any; a, b));
     samples: |m| vec![sample![m.any(&[5]), m.any(&[5])]];
+    out_rule: OutRule::dtype(dot_writes);
     fn vdot(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -482,6 +536,7 @@ op! {
     inner: "inner(Tensor self, Tensor other) -> Tensor", Out OUT: "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(inner_any; a, b));
     samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[4, 3])], sample![m.any(&[]), m.any(&[2, 3])]];
+    out_rule: OutRule::call(inner_writes);
     fn inner(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -563,6 +618,7 @@ op! {
         sample![m.any(&[2, 1, 2, 3]), m.any(&[3, 3, 4])], sample![m.any(&[2, 2, 3]), m.any(&[3, 4])],
     ] };
     ulp: 32.0;
+    out_rule: OutRule::call(matmul_writes);
     fn matmul(&self, other: &Tensor) -> Tensor [self, other];
 }
 
@@ -614,6 +670,7 @@ op! {
         sample![m.any(&[3]), m.any(&[4, 3]), ()],
     ] };
     ulp: 32.0;
+    out_rule: OutRule::EXACT;
     fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor [self, weight, bias];
 }
 
@@ -652,6 +709,7 @@ op! {
         Out OUT: "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(tensordot_any; a, b, dims_a, dims_b));
     samples: |m| vec![sample![m.any(&[2, 3, 4]), m.any(&[4, 3, 5]), vec![2i64, 1], vec![0i64, 1]]];
+    out_rule: OutRule::dtype(tensordot_writes);
     fn tensordot(&self, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Tensor [self, other, dims_self, dims_other];
 }
 

@@ -144,12 +144,22 @@ fn power_any(x: &Tensor, n: i64) -> Result<Tensor> {
     }
 }
 
+/// The powers 0 and 1 are copies; others come out of products, which cast nothing.
+fn matrix_power_writes(write: &crate::Write<'_, '_>) -> Result<()> {
+    write.safely_castable("matrix_power", &[])?;
+    match write.inputs.get(1) {
+        Some(crate::Value::Int(0 | 1)) => Ok(()),
+        _ => crate::op::exact(write.result, write.out),
+    }
+}
+
 op! {
     /// Square matrices to an integral power; a negative one is that of the inverse.
     linalg_matrix_power: "linalg_matrix_power(Tensor self, int n) -> Tensor", Out OUT: "linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(power_any; x, n));
     samples: |m| regular(m, &[2, 3, 3]).into_iter().flat_map(|x| [sample![x.clone(), 3], sample![x.clone(), -2], sample![x, 0]]).collect();
     ulp: 1024.0;
+    out_rule: crate::OutRule::call(matrix_power_writes).row_major();
     fn matrix_power(&self, n: i64) -> Tensor [self, n];
 }
 op! {
@@ -240,6 +250,16 @@ fn chain_matmul_any(tensors: &[Tensor]) -> Result<Tensor> {
     if tensors.len() == 1 { Ok(tensors[0].clone()) } else { multi_dot_any(tensors) }
 }
 
+fn multi_dot_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "multi_dot(): expected out tensor to have dtype {} but got {}",
+        result.cpp_name(),
+        out.cpp_name()
+    );
+    Ok(())
+}
+
 op! {
     /// The product of matrices in the cheapest order; the first and the last may be vectors.
     linalg_multi_dot: "linalg_multi_dot(Tensor[] tensors) -> Tensor", Out OUT: "linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)";
@@ -248,6 +268,7 @@ op! {
         sample![vec![m.any(&[2, 3]), m.any(&[3, 4]), m.any(&[4, 2])]], sample![vec![m.any(&[3]), m.any(&[3, 4]), m.any(&[4])]],
     ] };
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(multi_dot_writes);
 }
 op! {
     /// The product of matrices in the cheapest order; see `linalg_multi_dot`.
@@ -295,6 +316,7 @@ op! {
         sample![m.any(&[2, 3]), m.any(&[2, 3]), -1], sample![m.any(&[3, 1]), m.any(&[3, 2]), 0],
     ] };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
     fn linalg_cross(&self, other: &Tensor, dim: i64) -> Tensor [self, other, dim];
 }
 
@@ -314,6 +336,7 @@ op! {
     Body::Composite(kernel!(cross_any; x, y, dim));
     samples: |m| match m.dtype { DType::Bool => vec![], _ => vec![sample![m.any(&[3, 2]), m.any(&[3, 2]), ()]] };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
 }
 
 /// Last dims of a Kronecker product's second operand that are too short for rows of their own.
@@ -493,6 +516,7 @@ op! {
     Body::Composite(kernel!(tensorinv_any; x, ind));
     samples: |m| regular(m, &[4, 4]).into_iter().filter_map(|x| Some(sample![x.reshape(&[2, 2, 4]).ok()?, 2])).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::call(|w| w.safely_castable("tensorinv", &[])).row_major();
 }
 op! {
     /// The solution X of `tensordot(self, X, X.ndim) = other`.
@@ -501,6 +525,7 @@ op! {
     Body::Composite(kernel!(tensorsolve_any; a, b, over));
     samples: |m| regular(m, &[4, 4]).into_iter().filter_map(|x| Some(sample![x.reshape(&[2, 2, 4]).ok()?, m.any(&[2, 2]), ()])).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::call(|w| w.safely_castable("tensorsolve", &[]));
 }
 
 /// All entries of this file.

@@ -94,6 +94,22 @@ fn matrix_norm_named(x: &Tensor, order: &str, dim: &[i64], keepdim: bool, dtype:
     }
 }
 
+fn norm_written(op: &str, result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "{op} expected out tensor dtype {} but got: {}",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+fn matrix_norm_writes(result: DType, out: DType) -> Result<()> {
+    norm_written("linalg.matrix_norm", result, out)
+}
+fn norm_writes(result: DType, out: DType) -> Result<()> {
+    norm_written("linalg.norm", result, out)
+}
+
 op! {
     /// A norm of matrices: 2 and -2 (the largest and the smallest singular value), 1 and -1 (of column sums), inf and -inf
     /// (of row sums).
@@ -103,6 +119,7 @@ op! {
     samples: |m| [2.0, -2.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY].into_iter()
         .filter_map(|p| Some(sample![regular(m, &[2, 3, 3]).pop()?, Scalar::Float(p), vec![-2i64, -1], p > 0.0, ()])).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(matrix_norm_writes);
 }
 op! {
     /// A norm of matrices: 'fro' (Frobenius) or 'nuc' (the sum of the singular values).
@@ -112,6 +129,7 @@ op! {
     samples: |m| ["fro", "nuc"].into_iter()
         .filter_map(|p| Some(sample![regular(m, &[2, 3, 3]).pop()?, p, vec![-2i64, -1], p == "nuc", ()])).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(matrix_norm_writes);
 }
 
 fn norm_any(x: &Tensor, order: Option<Scalar>, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -162,6 +180,7 @@ op! {
         sample![x, Scalar::Int(3), vec![1i64], true, ()],
     ]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(norm_writes);
 }
 op! {
     /// A norm of matrices by name: 'fro' or 'nuc'.
@@ -172,6 +191,7 @@ op! {
         sample![x.clone(), "fro", (), false, ()], sample![x, "nuc", vec![0i64, 1], true, ()],
     ]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(norm_writes);
 }
 
 fn frobenius_any(x: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -194,6 +214,7 @@ op! {
     Body::Composite(kernel!(frobenius_any; x, dim, keepdim));
     samples: |m| regular(m, &[2, 3, 3]).into_iter().map(|x| sample![x, vec![0i64, 1], false]).collect();
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
 }
 op! {
     /// The sum of the singular values of a matrix.
@@ -202,6 +223,7 @@ op! {
     Body::Composite(kernel!(nuclear_any; x, keepdim));
     samples: |m| regular(m, &[3, 3]).into_iter().map(|x| sample![x, false]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(matrix_norm_writes);
 }
 op! {
     /// The sums of the singular values of the matrices in two dims.
@@ -210,6 +232,7 @@ op! {
     Body::Composite(kernel!(nuclear_dim_any; x, dim, keepdim));
     samples: |m| regular(m, &[2, 3, 3]).into_iter().map(|x| sample![x, vec![1i64, 2], true]).collect();
     ulp: 256.0;
+    out_rule: crate::OutRule::dtype(matrix_norm_writes);
 }
 
 // ---- condition ----------------------------------------------------------------------------------

@@ -537,6 +537,17 @@ fn batch_norm_meta(
     Ok((out, statistics()?, statistics()?))
 }
 
+/// That a kernel reads and writes elements of one dtype.
+pub(super) fn accessed(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "expected scalar type {} but found {}",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+
 op! {
     /// Normalises each channel of (N, C, ...) by the batch's statistics (and updates the running ones) or by the running
     /// ones; also gives the batch's means and reciprocal standard deviations.
@@ -565,6 +576,7 @@ op! {
         false => vec![],
     };
     ulp: 64.0;
+    out_rule: crate::OutRule::dtype(accessed);
 }
 
 /// A running statistic, which training updates in place between forward and backward: it is read as it is now.

@@ -71,6 +71,7 @@ macro_rules! forms {
                     false => vec![],
                 };
                 ulp: 64.0;
+                out_rule: crate::OutRule::dtype(crate::ops::norm::accessed);
             }
         )*
     };
@@ -113,6 +114,7 @@ op! {
         false => vec![],
     };
     ulp: 64.0;
+    out_rule: crate::OutRule::dtype(crate::ops::norm::accessed);
 }
 
 /// All entries of this file.

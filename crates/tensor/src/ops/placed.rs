@@ -49,6 +49,7 @@ op! {
     };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[3]), 1, -2]];
+    out_rule: crate::OutRule::EXACT;
     fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Tensor [self, src, dim, index];
 }
 
@@ -68,6 +69,7 @@ op! {
     };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[5, 4]), m.any(&[2, 4]), 0, 1, 4, 2], sample![m.any(&[3, 4]), m.any(&[3, 4]), 1, (), (), 1]];
+    out_rule: crate::OutRule::EXACT;
     fn slice_scatter(&self, src: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Tensor
         [self, src, dim, start, end, step];
 }
@@ -88,6 +90,7 @@ op! {
     };
     forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[3, 4]), m.any(&[3]), 0, 0, 1], sample![m.any(&[2, 3, 4]), m.any(&[2, 3]), 1, -2, -1]];
+    out_rule: crate::OutRule::EXACT;
     fn diagonal_scatter(&self, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor [self, src, offset, dim1, dim2];
 }
 

@@ -551,6 +551,7 @@ macro_rules! avg_pools {
                     sample![m.any(&[[3].as_slice(), &[7; $n]].concat()), vec![3i64; $n], vec![2i64; $n], vec![1i64; $n], true, false, ()]],
             };
             ulp: 16.0;
+            out_rule: crate::OutRule::EXACT;
             fn $name(&self, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>) -> Tensor
                 [self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override];
         }

@@ -235,6 +235,16 @@ fn float_power_inplace(x: &Tensor, e: Operand<'_>) -> Result<Tensor> {
     }
 }
 
+fn float_power_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "the output given to float_power has dtype {} but the operation's result requires dtype {}",
+        out.scalar_type_name(),
+        result.scalar_type_name()
+    );
+    Ok(())
+}
+
 op! {
     /// `self` to the power `exponent` in double precision.
     float_power: "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
@@ -246,6 +256,7 @@ op! {
     Body::Composite(kernel!(float_power_any; x, exponent));
     samples: |m| vec![sample![m.uniform(&[2, 3], 1.0, 3.0), m.uniform(&[2, 3], 1.0, 3.0)]];
     ulp: 4.0;
+    out_rule: crate::OutRule::dtype(float_power_writes);
     fn float_power(&self, exponent: impl IntoOperand) -> Tensor [self, exponent.operand()];
 }
 op! {
@@ -269,12 +280,17 @@ fn ldexp_inplace(x: &Tensor, other: &Tensor) -> Result<Tensor> {
 fn two_to(exponent: &Tensor) -> Result<Tensor> {
     pow::OP.call(&[Scalar::Float(2.0).into(), exponent.into()])?.one()
 }
+fn ldexp_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(result.can_cast(out), "ldexp can't be cast to the desired output type {}", out.scalar_type_name());
+    Ok(())
+}
 op! {
     /// `self * 2^other`.
     ldexp: "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
         Out OUT: "ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(ldexp_any; x, other));
     samples: |m| vec![sample![m.any(&[2, 3]), m.any(&[2, 3])]];
+    out_rule: crate::OutRule::dtype(ldexp_writes);
     fn ldexp(&self, other: &Tensor) -> Tensor [self, other];
 }
 op! {
@@ -407,6 +423,12 @@ fn heaviside_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     Ok(dtype)
 }
 
+fn heaviside_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(!out.is_complex(), "heaviside is not yet implemented for complex tensors.");
+    ensure!(result == out, "heaviside is not yet implemented for tensors with different dtypes.");
+    Ok(())
+}
+
 op! {
     /// 0 where the element is negative, 1 where it is positive, and `values` where it is zero.
     heaviside: "heaviside(Tensor self, Tensor values) -> Tensor",
@@ -419,6 +441,7 @@ op! {
     );
     derivative: Derivative::NotImplemented("derivative for aten::heaviside is not implemented");
     samples: real_samples;
+    out_rule: crate::OutRule::dtype(heaviside_writes);
     fn heaviside(&self, values: &Tensor) -> Tensor [self, values];
     fn heaviside_(&self, values: &Tensor) -> Tensor [self, values] in INPLACE;
 }

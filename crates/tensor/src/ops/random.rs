@@ -374,6 +374,16 @@ fn bernoulli_any(x: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     bernoulli_tensor_any(&x.empty_like()?, x, generator)
 }
 
+fn bernoulli_writes(_result: DType, out: DType) -> Result<()> {
+    match out.is_complex() {
+        true => Err(Error::not_implemented(format!(
+            "\"bernoulli_tensor_cpu_self_\" not implemented for '{}'",
+            out.scalar_type_name()
+        ))),
+        false => Ok(()),
+    }
+}
+
 op! {
     /// Ones of this tensor's elements' probabilities, and zeros.
     bernoulli: "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
@@ -381,6 +391,7 @@ op! {
     Body::Explicit(kernel!(bernoulli_any; x, generator));
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 3], 0.0, 1.0), ()]] } else { vec![] };
+    out_rule: crate::OutRule::dtype(bernoulli_writes);
     fn bernoulli(&self) -> Tensor [self];
 }
 
@@ -472,12 +483,18 @@ fn multinomial_any(
     })
 }
 
+fn multinomial_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(result == out, "multinomial expects Long tensor out, got: {}", out.scalar_type_name());
+    Ok(())
+}
+
 op! {
     /// Indices drawn with the probabilities that each row's elements are proportional to.
     multinomial: "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
         Out OUT: "multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(multinomial_any; x, samples, replacement, generator));
     samples: |m| if m.dtype.is_floating_point() { vec![sample![m.uniform(&[2, 5], 0.1, 1.0), 3, false, ()], sample![m.uniform(&[5], 0.1, 1.0), 7, true, ()]] } else { vec![] };
+    out_rule: crate::OutRule::dtype(multinomial_writes);
     fn multinomial(&self, samples: i64, replacement: bool) -> Tensor [self, samples, replacement];
 }
 

@@ -138,6 +138,14 @@ pub(super) fn write_to(out: &Tensor, result: &Tensor) -> Result<Tensor> {
     target.copy_(result)
 }
 
+/// Writes a sequence to `out`, which keeps its shape if it has as many elements.
+fn write_sequence(out: &Tensor, sequence: &Tensor) -> Result<Tensor> {
+    match out.numel() == sequence.numel() {
+        true => out.copy_(&sequence.reshape(out.sizes())?),
+        false => write_to(out, sequence),
+    }
+}
+
 // ---- arange -------------------------------------------------------------------------------------
 
 fn arange_any(
@@ -207,7 +215,7 @@ fn arange_out_any(end: Scalar, out: &Tensor) -> Result<Tensor> {
 }
 fn arange_start_out_any(start: Scalar, end: Scalar, step: Option<Scalar>, out: &Tensor) -> Result<Tensor> {
     let step = step.unwrap_or(Scalar::Int(1));
-    write_to(out, &arange_any(start, end, step, (out.dtype(), out.device()).into())?)
+    write_sequence(out, &arange_any(start, end, step, (out.dtype(), out.device()).into())?)
 }
 fn arange_step_any(
     start: Scalar,
@@ -372,7 +380,7 @@ fn linspace_any(start: Operand<'_>, end: Operand<'_>, steps: i64, options: Tenso
 }
 fn linspace_out_any(start: Operand<'_>, end: Operand<'_>, steps: i64, out: &Tensor) -> Result<Tensor> {
     let (start, end) = (end_of("linspace", "start", start)?, end_of("linspace", "end", end)?);
-    write_to(out, &spaced("linspace", (start, end, steps), None, (out.dtype(), out.device()).into())?)
+    write_sequence(out, &spaced("linspace", (start, end, steps), None, (out.dtype(), out.device()).into())?)
 }
 
 op! {
@@ -406,7 +414,7 @@ fn logspace_any(
 fn logspace_out_any(start: Operand<'_>, end: Operand<'_>, steps: i64, base: Option<f64>, out: &Tensor) -> Result<Tensor> {
     let base = Some(base.unwrap_or(10.0));
     let (start, end) = (end_of("logspace", "start", start)?, end_of("logspace", "end", end)?);
-    write_to(out, &spaced("logspace", (start, end, steps), base, (out.dtype(), out.device()).into())?)
+    write_sequence(out, &spaced("logspace", (start, end, steps), base, (out.dtype(), out.device()).into())?)
 }
 
 op! {

@@ -166,6 +166,21 @@ fn nansum_run(x: &Tensor, dim: Option<&[i64]>, _keepdim: bool, _dtype: Option<DT
     run_reduction(Reduction::NanSum, x, &reduced_dims(x, dim)?, outs)
 }
 
+/// Sums of integers are the plain sums, with words of their own.
+fn nansum_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    let reals = write.input_dtype(0).is_some_and(DType::is_floating_point);
+    if write.result == write.out && reals && !write.out.is_floating_point() {
+        return Err(not_for("nansum_cpu", write.out));
+    }
+    ensure!(
+        write.result == write.out || write.input_dtype(0).is_some_and(|x| x.is_integral(true)),
+        "nansum: provided dtype must match dtype of result. Got {} and {}.",
+        write.out.scalar_type_name(),
+        write.result.scalar_type_name()
+    );
+    crate::op::exact(write.result, write.out)
+}
+
 op! {
     /// The sum over the given dims (all without any), NaN counting as zero.
     nansum: "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -177,6 +192,7 @@ op! {
     };
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4]), vec![0i64], false, ()]] };
     ulp: 16.0;
+    out_rule: crate::OutRule::call(nansum_writes).computing_in(3);
     fn nansum(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -201,6 +217,23 @@ fn mean_run(x: &Tensor, dim: Option<&[i64]>, _keepdim: bool, _dtype: Option<DTyp
     run_reduction(Reduction::Mean, x, &reduced_dims(x, dim)?, outs)
 }
 
+/// As in PyTorch a complex mean may be written to a real tensor, which loses the imaginary part.
+fn mean_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    match write.inputs.get(3) {
+        None | Some(crate::Value::None) if write.result.is_complex() && write.out.is_floating_point() => Ok(()),
+        None | Some(crate::Value::None) => crate::op::castable(write.result, write.out),
+        Some(_) => crate::op::exact(write.result, write.out),
+    }
+}
+fn mean_all_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result.can_cast(out),
+        "mean.dtype_out(): input types can't be cast to the desired output type {}",
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+
 op! {
     /// The mean over the given dims (all without any), of floating-point or complex elements.
     mean_dim: "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -218,6 +251,7 @@ op! {
         false => vec![],
     };
     ulp: 16.0;
+    out_rule: crate::OutRule::call(mean_writes);
     fn mean_dim(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -237,6 +271,7 @@ op! {
     forward: Forward::Linear;
     samples: |m| if m.dtype.is_differentiable() { vec![sample![m.any(&[3, 4]), ()], sample![m.any(&[]), ()]] } else { vec![] };
     ulp: 16.0;
+    out_rule: crate::OutRule::dtype(mean_all_writes);
     fn mean(&self) -> Tensor [self];
 }
 
@@ -565,6 +600,7 @@ op! {
     Body::Composite(kernel!(norm_scalar_any; x, p));
     samples: |m| if m.dtype.is_differentiable() { vec![sample![m.any(&[3, 4]), Scalar::Int(2)]] } else { vec![] };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
     fn norm(&self) -> Tensor [self, Scalar::Int(2)];
 }
 
@@ -575,6 +611,7 @@ op! {
     Body::Composite(kernel!(norm_dim_any; x, p, dim, keepdim));
     samples: |m| if m.dtype.is_differentiable() { vec![sample![m.any(&[3, 4]), Scalar::Int(1), vec![0i64], true]] } else { vec![] };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
 }
 
 op! {
@@ -584,6 +621,7 @@ op! {
     Body::Composite(kernel!(norm_any; x, p, dim, keepdim, dtype));
     samples: |m| if m.dtype.is_differentiable() { vec![sample![m.any(&[3, 4]), Scalar::Int(2), vec![1i64], false, m.wide()]] } else { vec![] };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
 }
 
 op! {
@@ -593,6 +631,7 @@ op! {
     Body::Composite(kernel!(norm_dtype_any; x, p, dtype));
     samples: |m| if m.dtype.is_differentiable() { vec![sample![m.any(&[3, 4]), Scalar::Float(1.5), m.wide()]] } else { vec![] };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT;
 }
 
 // ---- logsumexp ----------------------------------------------------------------------------------
@@ -605,6 +644,15 @@ fn logsumexp_plan(x: &Tensor, dim: &[i64], keepdim: bool) -> Result<TensorSpec> 
 fn logsumexp_run(x: &Tensor, dim: &[i64], _keepdim: bool, outs: &[Tensor]) -> Result<()> {
     let x = if x.dtype().is_differentiable() { x.clone() } else { x.to_dtype(outs[0].dtype())? };
     run_reduction(Reduction::LogSumExp, &x, &reduced_dims(&x, Some(dim))?, outs)
+}
+
+fn logsumexp_writes(_result: DType, out: DType) -> Result<()> {
+    ensure!(
+        out.is_differentiable(),
+        "logsumexp(): Expected floating point type for result tensor, but got: {}",
+        out.scalar_type_name()
+    );
+    Ok(())
 }
 
 op! {
@@ -622,6 +670,7 @@ op! {
         sample![m.any(&[3, 4]), vec![1i64], false], sample![m.any(&[2, 3, 4]), vec![0i64, 2], true],
     ] };
     ulp: 16.0;
+    out_rule: crate::OutRule::dtype(logsumexp_writes);
     fn logsumexp(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 

@@ -48,6 +48,16 @@ fn total_plan(op: &str, x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     Ok(TensorSpec::like(Dims::from_slice(x.sizes()), x).dtype(dtype))
 }
 
+fn total_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "expected scalar_type {} but found {}",
+        result.scalar_type_name(),
+        out.scalar_type_name()
+    );
+    Ok(())
+}
+
 // ---- cumsum -------------------------------------------------------------------------------------
 
 fn cumsum_plan(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<TensorSpec> {
@@ -77,6 +87,7 @@ op! {
         sample![m.any(&[3, 4]), 0, ()], sample![m.any(&[2, 3, 4]), -2, ()], sample![m.any(&[]), 0, ()], sample![m.any(&[2, 0]), 1, ()],
     ];
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT.computing_in(2);
     fn cumsum(&self, dim: i64) -> Tensor [self, dim];
     fn cumsum_(&self, dim: i64) -> Tensor [self, dim] in INPLACE;
     fn cumsum_dtype(&self, dim: i64, dtype: DType) -> Tensor [self, dim, dtype];
@@ -146,6 +157,7 @@ op! {
         all
     };
     ulp: 16.0;
+    out_rule: crate::OutRule::EXACT.computing_in(2);
     fn cumprod(&self, dim: i64) -> Tensor [self, dim];
     fn cumprod_(&self, dim: i64) -> Tensor [self, dim] in INPLACE;
     fn cumprod_dtype(&self, dim: i64, dtype: DType) -> Tensor [self, dim, dtype];
@@ -203,6 +215,7 @@ op! {
         false => vec![],
     };
     ulp: 16.0;
+    out_rule: crate::OutRule::dtype(total_writes);
     fn logcumsumexp(&self, dim: i64) -> Tensor [self, dim];
 }
 
@@ -277,6 +290,7 @@ op! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64) => extreme_backward(g, &self_, &indices, dim)?
     };
     samples: extreme_samples;
+    out_rule: crate::OutRule::dtype(total_writes);
     fn cummax(&self, dim: i64) -> (Tensor, Tensor) [self, dim];
 }
 op! {
@@ -288,6 +302,7 @@ op! {
         self_(g, self_: Geometry, indices: Tensor, dim: i64) => extreme_backward(g, &self_, &indices, dim)?
     };
     samples: extreme_samples;
+    out_rule: crate::OutRule::dtype(total_writes);
     fn cummin(&self, dim: i64) -> (Tensor, Tensor) [self, dim];
 }
 

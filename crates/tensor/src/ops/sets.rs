@@ -61,6 +61,7 @@ op! {
         Out OUT: "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Kernels { cpu: kernel!(isin_any; x, test, unique, invert), meta: kernel!(isin_meta; x, test, unique, invert) };
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4]), m.any(&[5]), false, false], sample![m.any(&[3, 4]), m.any(&[2, 2]), false, true]] };
+    out_rule: crate::OutRule::EXACT;
     fn isin(&self, test_elements: &Tensor) -> Tensor [self, test_elements];
 }
 op! {
@@ -69,6 +70,7 @@ op! {
         Out OUT: "isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(isin_number_any; x, test, unique, invert));
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![m.any(&[3, 4]), Scalar::Int(1), false, false]] };
+    out_rule: crate::OutRule::EXACT;
 }
 op! {
     /// Whether a number is among the elements, or with `invert` whether it is not.
@@ -76,6 +78,7 @@ op! {
         Out OUT: "isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(number_isin_any; x, test, unique, invert));
     samples: |m| if m.dtype.is_complex() { vec![] } else { vec![sample![Scalar::Int(1), m.any(&[3, 4]), false, false]] };
+    out_rule: crate::OutRule::EXACT;
 }
 
 // ---- hashes -------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ op! {
     msort: "msort(Tensor self) -> Tensor", Out OUT: "msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(msort_any; x));
     samples: |m| sort_samples(m).into_iter().map(|(x, _)| sample![x]).collect();
+    out_rule: crate::OutRule::EXACT;
     fn msort(&self) -> Tensor [self];
 }
 
@@ -244,6 +245,15 @@ fn kthvalue_run(x: &Tensor, k: i64, dim: Option<i64>, _keepdim: Option<bool>, ou
     rank_run(Rank::Kth(k as usize - 1), x, dim.unwrap_or(-1), outs)
 }
 
+fn kthvalue_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    let message = match write.output {
+        0 => "output values must be of same type as input",
+        _ => "output indices must be of scalar type Long",
+    };
+    ensure!(write.result == write.out, "{message}");
+    Ok(())
+}
+
 op! {
     /// The `k`th smallest element, from one, along a dim, and where it is.
     kthvalue: "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
@@ -256,6 +266,7 @@ op! {
         true => vec![],
         false => vec![sample![m.any(&[3, 4]), 2, 0, false], sample![m.any(&[2, 5]), 3, -1, true]],
     };
+    out_rule: OutRule::call(kthvalue_writes).apart(&[0]);
     fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> (Tensor, Tensor) [self, k, dim, keepdim];
 }
 
@@ -453,6 +464,17 @@ fn boundaries(m: &mut crate::samples::Maker) -> Option<Tensor> {
     if m.dtype.is_complex() { None } else { m.any(&[5]).sort(-1, false).ok().map(|(sorted, _)| sorted) }
 }
 
+fn position_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on \
+         whether out_int32 flag is True, but we got output tensor's dtype {} and out_int32 flag is {}",
+        out.scalar_type_name(),
+        if result == DType::I32 { "True" } else { "False" }
+    );
+    Ok(())
+}
+
 op! {
     /// Where each value would go in the sorted last dim of this tensor: before its equals, or after them if `right`.
     searchsorted: "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
@@ -467,6 +489,7 @@ op! {
             all
         }
     };
+    out_rule: OutRule::dtype(position_writes);
     fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor [self, values, false, right];
 }
 op! {
@@ -475,6 +498,7 @@ op! {
         Out OUT: "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(searchsorted_number_any; sorted, value, out_int32, right, side, sorter));
     samples: |m| boundaries(m).into_iter().map(|s| sample![s, Scalar::Int(1), false, true, (), ()]).collect();
+    out_rule: OutRule::dtype(position_writes);
 }
 op! {
     /// The bucket that each element falls into, by the sorted boundaries between them; `right` says that a boundary
@@ -483,6 +507,7 @@ op! {
         Out OUT: "bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)";
     Body::Explicit(kernel!(bucketize_any; values, boundaries, out_int32, right));
     samples: |m| boundaries(m).into_iter().map(|s| sample![m.any(&[2, 3]), s, false, true]).collect();
+    out_rule: OutRule::dtype(position_writes);
     fn bucketize(&self, boundaries: &Tensor, right: bool) -> Tensor [self, boundaries, false, right];
 }
 op! {

@@ -500,6 +500,49 @@ fn over_two(many: KernelFn, op: &'static Op, keys: KeySet, args: &[Value<'_>]) -
     many(op, keys, &[at(0), at(1), dim, at(3)])
 }
 
+/// Whether a transform of any dims is of one: by the dims named, else the sizes, else the tensor.
+fn over_one(write: &crate::Write<'_, '_>) -> bool {
+    match write.inputs {
+        [_, _, crate::Value::Ints(dims), ..] | [_, crate::Value::Ints(dims), ..] => dims.len() == 1,
+        [crate::Value::Tensor(x), ..] => x.dim() == 1,
+        _ => false,
+    }
+}
+
+/// Transforms write to any dtype of the result's kind; those that conjugate or scale what they have written, to its own.
+fn transform_writes(write: &crate::Write<'_, '_>) -> Result<()> {
+    let (result, out) = (write.result, write.out);
+    let name = write.op.name().trim_start_matches("fft_");
+    let function = match name {
+        "ifft2" | "ifftn" => "fftn".to_string(),
+        _ => name.replace('2', "n"),
+    };
+    match result.is_complex() {
+        true => ensure!(
+            out.is_complex(),
+            "{function} expects a complex output tensor, but got {}",
+            out.scalar_type_name()
+        ),
+        false => ensure!(
+            out.is_floating_point(),
+            "{function} expects a floating point output tensor, but got {}",
+            out.scalar_type_name()
+        ),
+    }
+    match name {
+        "ifft" if write.input_dtype(0).is_some_and(DType::is_complex) => Ok(()),
+        "ifft" | "ihfft" => crate::op::uncast(result, out),
+        "ihfft2" | "ihfftn" if over_one(write) => crate::op::uncast(out, result),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a transform of one dim has its given tensor row-major: the inverse ones of real numbers write to it directly.
+fn transform_reorders(write: &crate::Write<'_, '_>) -> bool {
+    let direct = matches!(write.op.name(), "fft_ifft" | "fft_ihfft");
+    !direct || write.input_dtype(0).is_some_and(DType::is_complex)
+}
+
 /// The transforms of one dim, of two and of any.
 macro_rules! transforms {
     ($($(#[doc = $doc:expr])* $one:ident $two:ident $many:ident: $kernel:ident $kernel_nd:ident, $input:expr;)*) => { $(
@@ -514,7 +557,7 @@ macro_rules! transforms {
                 false => vec![],
             };
             ulp: 64.0;
-            out_rule: crate::OutRule::CASTABLE.row_major();
+            out_rule: crate::OutRule::call(transform_writes).row_major_if(transform_reorders);
             fn $one(&self, n: Option<i64>, dim: i64, norm: Option<&str>) -> Tensor [self, n, dim, norm];
         }
         op! {
@@ -528,7 +571,7 @@ macro_rules! transforms {
                 false => vec![],
             };
             ulp: 64.0;
-            out_rule: crate::OutRule::CASTABLE.row_major();
+            out_rule: crate::OutRule::call(transform_writes).row_major();
             fn $two(&self, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Tensor [self, s, dim, norm];
         }
         op! {
@@ -542,7 +585,7 @@ macro_rules! transforms {
                 false => vec![],
             };
             ulp: 64.0;
-            out_rule: crate::OutRule::CASTABLE.row_major();
+            out_rule: crate::OutRule::call(transform_writes).row_major();
             fn $many(&self, s: Option<&[i64]>, dim: Option<&[i64]>, norm: Option<&str>) -> Tensor [self, s, dim, norm];
         }
     )* };

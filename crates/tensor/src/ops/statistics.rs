@@ -24,6 +24,11 @@ fn nanmean_any(x: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
     super::reduce::nansum::OP.call(&args)?.one()?.div(&count)
 }
 
+/// (The sum is made in the tensor's dtype, as PyTorch says it.)
+fn nanmean_writes(_result: DType, out: DType) -> Result<()> {
+    if out.is_floating_point() { Ok(()) } else { Err(not_for("nansum_cpu", out)) }
+}
+
 op! {
     /// The mean of the elements that are not NaN, over the given dims (all without any).
     nanmean: "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -34,6 +39,7 @@ op! {
         false => vec![],
     };
     ulp: 16.0;
+    out_rule: OutRule::dtype(nanmean_writes);
     fn nanmean(&self, dim: Option<&[i64]>, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -141,7 +147,8 @@ fn quantile_writes(result: DType, out: DType) -> Result<()> {
     same_writes("quantile")(result, out)
 }
 fn nanquantile_writes(result: DType, out: DType) -> Result<()> {
-    same_writes("nanquantile")(result, out)
+    // (As PyTorch says it.)
+    same_writes("quantile")(result, out)
 }
 
 fn quantile_samples(m: &mut Maker, tensor: bool) -> Vec<Sample> {
@@ -174,7 +181,7 @@ macro_rules! quantiles {
             Body::Composite(kernel!($any; x, q, dim, keepdim, interpolation));
             samples: |m| quantile_samples(m, true);
             ulp: 8.0;
-            out_rule: OutRule::dtype($writes);
+            out_rule: OutRule::dtype($writes).row_major();
             fn $name(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Tensor [self, q, dim, keepdim];
         }
         op! {
@@ -183,7 +190,7 @@ macro_rules! quantiles {
             Body::Composite(kernel!($scalar_any; x, q, dim, keepdim, interpolation));
             samples: |m| quantile_samples(m, false);
             ulp: 8.0;
-            out_rule: OutRule::dtype($writes);
+            out_rule: OutRule::dtype($writes).row_major();
         }
     )* };
 }
@@ -261,6 +268,17 @@ fn mode_run(x: &Tensor, dim: Option<i64>, _keepdim: Option<bool>, outs: &[Tensor
     Ok(())
 }
 
+fn mode_writes(write: &crate::Write<'_, '_>) -> Result<()> {
+    ensure!(
+        write.result == write.out,
+        "expected scalar type '{}' but got '{}' for {} output",
+        write.result.scalar_type_name(),
+        write.out.scalar_type_name(),
+        if write.output == 0 { "values" } else { "indices" }
+    );
+    Ok(())
+}
+
 op! {
     /// The most frequent element along a dim, the smallest of several, and where it last is.
     mode: "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
@@ -273,7 +291,7 @@ op! {
         true => vec![],
         false => vec![sample![m.any(&[3, 4]), 0, false], sample![m.any(&[2, 5]), -1, true], sample![m.any(&[]), 0, false]],
     };
-    out_rule: OutRule::EXACT;
+    out_rule: OutRule::call(mode_writes);
     fn mode(&self, dim: i64, keepdim: bool) -> (Tensor, Tensor) [self, dim, keepdim];
 }
 

@@ -329,6 +329,14 @@ fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     Ok(x.dtype())
 }
 
+/// A weight per element goes through an iterator that casts nothing.
+fn lerp_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    match write.input_dtype(2) {
+        Some(_) => crate::op::uncast(write.result, write.out),
+        None => crate::op::castable(write.result, write.out),
+    }
+}
+
 op! {
     /// `self + weight * (end - self)`, exact at both ends.
     lerp: "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
@@ -364,6 +372,7 @@ op! {
             sample![m.any(&[2, 3]), m.any(&[3]), Scalar::Float(0.75)],
         ],
     };
+    out_rule: crate::OutRule::call(lerp_writes);
     fn lerp(&self, end: &Tensor, weight: impl IntoOperand) -> Tensor [self, end, weight.operand()];
     fn lerp_(&self, end: &Tensor, weight: impl IntoOperand) -> Tensor [self, end, weight.operand()] in INPLACE;
 }

@@ -45,6 +45,13 @@ pub(super) fn gradient_examples(
 
 // ---- parts and signs ----------------------------------------------------------------------------
 
+/// The size of a complex number is real: it is cast to what may be, while other results are not cast.
+fn abs_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    match write.input_dtype(0) {
+        Some(x) if x.is_complex() && !write.out.is_complex() => crate::op::castable(write.result, write.out),
+        x => crate::op::uncast(x.unwrap_or(write.result), write.out),
+    }
+}
 unary! {
     /// The absolute value; of a complex number, its distance from zero.
     fn abs, abs_, abs_out(x): Promotion::Common;
@@ -52,6 +59,7 @@ unary! {
     sign: [0x7fff, 0];
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sgn()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+    out_rule: crate::OutRule::call(abs_writes);
 }
 unary! {
     /// -1, 0 or 1 as the element's sign is; of a complex number, the point of the unit circle in its direction.
@@ -74,6 +82,7 @@ unary! {
         }
     };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 op! {
     /// The complex conjugate, written out; a real tensor's elements as they are.
@@ -83,6 +92,7 @@ op! {
     pointwise!(1, Promotion::Common, scalar_params, "conj_physical"; bools |x| x; numbers wrapping |x| x.conj(););
     derivative: backward! { self_(g) => g.conj()? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
     fn conjugated(&self) -> Tensor [self];
     fn conj_physical_(&self) -> Tensor [self] in INPLACE;
     out fn conj_physical_out(&self) [self] in OUT;
@@ -116,6 +126,7 @@ unary! {
     { bools |x| x; ints |x| x.sign(); floats |x| x.sign::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 op! {
     /// The tensor itself.
@@ -147,6 +158,7 @@ unary! {
     fn bitwise_not, bitwise_not_, bitwise_not_out(x): Promotion::Common;
     { bools |x| (!x.get()).into(); ints wrapping |x| x.bit_not(); }
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 unary! {
     /// Degrees to radians.
@@ -167,6 +179,11 @@ unary! {
 
 // ---- predicates ---------------------------------------------------------------------------------
 
+fn boolean_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    ensure!(write.out == DType::Bool, "{} does not support non-boolean outputs.", write.op.name());
+    Ok(())
+}
+
 /// A function of one element that has no in-place form, for the result's dtype may be another.
 macro_rules! predicate {
     ($(#[doc = $doc:expr])* fn $name:ident $(, $out:ident)?; $strips:tt) => {
@@ -177,6 +194,7 @@ macro_rules! predicate {
         fn $name:ident $(, $out:ident)?: $promotion:expr;
         { $($strips:tt)* }
         $(derivative: $derivative:expr;)?
+        $(out_rule: $out_rule:expr;)?
     ) => {
         op! {
             $(#[doc = $doc])*
@@ -192,6 +210,7 @@ macro_rules! predicate {
             });
             $(derivative: $derivative;)?
             samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
+            $(out_rule: $out_rule;)?
             fn $name(&self) -> Tensor [self];
             $(out fn $out(&self) [self] in OUT;)?
         }
@@ -270,16 +289,19 @@ predicate! {
     /// Whether the element is positive infinity.
     fn isposinf, isposinf_out: Promotion::Custom(|o| real("isposinf does not support complex inputs.", o));
     { bools |_x| Bool(0); ints wrapping -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::INFINITY).into(); }
+    out_rule: crate::OutRule::call(boolean_writes);
 }
 predicate! {
     /// Whether the element is negative infinity.
     fn isneginf, isneginf_out: Promotion::Custom(|o| real("isneginf does not support complex inputs.", o));
     { bools |_x| Bool(0); ints wrapping -> Bool |_x| Bool(0); floats -> Bool |x| (x == T::NEG_INFINITY).into(); }
+    out_rule: crate::OutRule::call(boolean_writes);
 }
 predicate! {
     /// Whether the sign bit is set: of negative numbers, also of -0.
-    fn signbit, signbit_out;
+    fn signbit, signbit_out: Promotion::Common;
     { bools |_x| Bool(0); ints -> Bool |x| (x < T::ZERO).into(); floats -> Bool |x| x.signbit().into(); }
+    out_rule: crate::OutRule::call(boolean_writes);
 }
 
 /// The largest finite value of a dtype's (real parts').
@@ -345,6 +367,15 @@ fn nan_to_num_any(x: &Tensor, nan: Option<f64>, pos: Option<f64>, neg: Option<f6
 fn nan_to_num_in_place(x: &Tensor, nan: Option<f64>, pos: Option<f64>, neg: Option<f64>) -> Result<Tensor> {
     nan_to_num_with(&replace_nonfinite::INPLACE, x, nan, pos, neg)
 }
+fn nan_to_num_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "nan_to_num: dtype of out: {} should be same as input: {}",
+        out.scalar_type_name(),
+        result.scalar_type_name()
+    );
+    Ok(())
+}
 op! {
     /// `self` with `nan` (0) for NaN, and `posinf` and `neginf` (the dtype's largest and smallest finite values) for the
     /// infinities.
@@ -352,6 +383,7 @@ op! {
         Out OUT: "nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(nan_to_num_any; x, nan, posinf, neginf));
     samples: |m| vec![crate::sample![m.any(&[2, 3]), 1.0, (), ()]];
+    out_rule: crate::OutRule::dtype(nan_to_num_writes);
     fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Tensor [self, nan, posinf, neginf];
 }
 op! {
@@ -369,6 +401,7 @@ unary! {
     { ints wrapping |x| x; floats |x| x.floor::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 
 unary! {
@@ -377,6 +410,7 @@ unary! {
     { ints wrapping |x| x; floats |x| x.ceil::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 unary! {
     /// The nearest integer, halves to the even one; integers are themselves.
@@ -384,6 +418,7 @@ unary! {
     { ints wrapping |x| x; floats |x| x.round::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 unary! {
     /// The integer part; integers are themselves.
@@ -391,6 +426,7 @@ unary! {
     { ints wrapping |x| x; floats |x| x.trunc::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 unary! {
     /// What is left of the element without its integer part.
@@ -398,6 +434,7 @@ unary! {
     { floats |x| x.frac::<I>(); }
     derivative: backward! { self_(g) => g.clone() };
     samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
+    out_rule: crate::OutRule::UNCAST;
 }
 
 /// Ten to the power of the decimals' magnitude, and whether they are negative.
@@ -431,6 +468,7 @@ op! {
     });
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.01, 0.04, &[1.into()]);
+    out_rule: crate::OutRule::UNCAST;
     fn round_decimals(&self, decimals: i64) -> Tensor [self, decimals];
     fn round_decimals_(&self, decimals: i64) -> Tensor [self, decimals] in INPLACE;
     out fn round_decimals_out(&self, decimals: i64) [self, decimals] in OUT;
