@@ -14,6 +14,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("^_linalg_svd/(float32|complex64)/2/gradient$", "it is zero but for rounding errors"),
     ("^abs(olute)?/complex(64|128)/./in-place$", "the result is real"),
     ("^addbmm/.*/1/in-place( gradient)?$", "its tensor grows, as PyTorch's does"),
+    ("^bernoulli/.*/wrong out dtype$", "zeros and ones are drawn in any real dtype"),
     ("^(fill|full|ones|zeros)[^/]*/.*/overlapping$", "filling gives the same however often, and PyTorch does it"),
     ("^resize_as_/.*/wrong device$", "it reads the other tensor's sizes only"),
     ("^(_chunk_cat|gradient|narrow_copy|rot90|take_along_dim)[^/]*/.*/wrong dim$", "PyTorch's words for it are others"),

@@ -18,10 +18,11 @@ pub(crate) fn out_dtype(case: &Case) -> Verdict {
         for dtype in [DType::Bool, DType::I64, DType::F32, DType::F64, DType::Complex64] {
             let mut args = call.args.clone();
             args[last] = OwnedValue::Tensor(Tensor::full(out.sizes(), 1, dtype)?);
-            let must = match out.dtype().can_cast(dtype) {
+            let in_its_dtype = call.op.functional().out_rule.computes_in.is_some();
+            let must = match in_its_dtype || out.dtype().can_cast(dtype) {
                 true => Must::End,
-                // Joining tensors fails as in PyTorch, with a TypeError.
-                false => Must::Fail(&[ErrorKind::Runtime, ErrorKind::Type], vec![]),
+                // Joining tensors fails as in PyTorch, with a TypeError; means name the sums that they lack.
+                false => Must::Fail(&[ErrorKind::Runtime, ErrorKind::Type, ErrorKind::NotImplemented], vec![]),
             };
             attempts.make(call.op, &args, &format!("out in {dtype} for {}", out.dtype()), must)?;
         }
