@@ -276,12 +276,19 @@ fn many_channels_equal_the_definition() {
         let shape = |batch, from, to, groups, input: [usize; 3], padding| {
             ConvShape::new(batch, from, to, groups, input, [1, 3, 3], [1; 3], [0, padding, padding], [1; 3]).unwrap()
         };
+        let distant = |batch, [from, to, groups]: [usize; 3], input, padding, dilation| {
+            ConvShape::new(batch, from, to, groups, input, [1, 3, 3], [1; 3], padding, dilation).unwrap()
+        };
         let shapes = [
             shape(4, 32, 33, 1, [1, 9, 11], 1),
             shape(1, 33, 50, 1, [1, 14, 41], 0),
             shape(4, 64, 64, 2, [1, 10, 7], 2),
             shape(1, 17, 70, 1, [6, 5, 12], 1),
             shape(1, 40, 32, 1, [1, 4, 420], 1),
+            // Neighbours at a distance, one or both ways.
+            distant(2, [32, 33, 1], [1, 19, 25], [0, 2, 1], [1, 2, 3]),
+            distant(2, [33, 34, 1], [3, 9, 70], [0, 1, 3], [1, 1, 2]),
+            distant(2, [96, 64, 2], [1, 26, 9], [0, 4, 0], [1, 4, 1]),
         ];
         for (i, shape) in shapes.into_iter().enumerate() {
             assert_eq!(winograd::suits::<f32>(&Gather::forward(&shape)), FastPath::ConvWinograd.is_on());

@@ -7,7 +7,8 @@
 //! additions. The sums are shorter, so that errors are no larger than the direct way's; but every result of a tile reads
 //! all its 16 positions, so that an infinity or NaN spreads further than it should. [`gather`] notices.
 //!
-//! Tiles lie row after row, image after image. Vectors run over tiles where channels are planes, and over channels where
+//! Taps that are further apart make several convolutions of neighbours, each of every so many positions: their tiles take
+//! turns. Tiles lie row after row, image after image. Vectors run over tiles where channels are planes, and over channels where
 //! they are last; products are the micro-kernel's ([`kernel`](super::kernel)).
 
 mod points;
@@ -23,7 +24,7 @@ use super::planes::{Operands, TASK_WORK, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
-use points::{Area, POINTS, Source, turn, turned};
+use points::{Area, POINTS, Source, Tiles, turn, turned};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,24 +40,38 @@ const BLOCK_CHANNELS: usize = 256;
 const LEAST_CHANNELS: usize = 16;
 const LEAST_PAIRS: usize = 1024;
 const LEAST_TILES: usize = 32;
-/// Rows of at most so many tiles leave vectors over them too empty: planes are then turned into pixels and back.
+/// Rows of at most so many tiles leave vectors over them too empty.
 const NARROW_TILES: usize = 16;
 
 /// Whether this way is open, and the better one.
 pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
     let [depth, height, width] = &g.axes;
     let slices = depth.taps.len() == 1 && depth.low == 0 && plain(depth) && depth.count == depth.source;
-    // Three taps of neighbouring positions, in either order.
-    let three = |a: &Axis| a.taps.len() == 3 && a.span == 2 && plain(a);
-    let tiles = g.batch * depth.count * height.count.div_ceil(2) * width.count.div_ceil(2);
+    // Three taps at the same distance, in either order.
+    let three = |a: &Axis| a.taps.len() == 3 && a.span >= 2 && plain(a);
     E::HALF.is_some()
         && slices
         && three(height)
         && three(width)
         && g.source_channels.min(g.result_channels) >= LEAST_CHANNELS
         && g.source_channels * g.result_channels >= LEAST_PAIRS
-        && tiles >= LEAST_TILES
+        && tiles(g) >= LEAST_TILES
+        // Distant taps leave the ends of many rows to tiles that are nearly empty.
+        && tiles(g).saturating_mul(2) <= g.batch * g.positions()
         && FastPath::ConvWinograd.is_on()
+}
+
+/// Tiles of all images.
+fn tiles(g: &Gather) -> usize {
+    let [rows, columns] = Tiles::of(g).map(|t| t.count);
+    rows.saturating_mul(columns).saturating_mul(g.batch * g.axes[0].count)
+}
+
+/// Whether vectors run over channels, also of planes, which are turned into pixels and back: where rows are narrow, and
+/// where the taps are not of neighbours.
+fn by_pixels(g: &Gather) -> bool {
+    let [rows, columns] = Tiles::of(g);
+    columns.count <= NARROW_TILES || rows.distance.max(columns.distance) > 1
 }
 
 /// Whether neighbouring positions read neighbours and are stored as neighbours.
@@ -316,31 +331,33 @@ impl<E: Number> TileTask<'_, E> {
         let (first, vectors) = plan.panels.get(panel);
         let point = vectors * S::LANES * plan.source.tiles;
         let all = g.groups * g.result_channels;
+        let [rows, columns] = plan.source.along;
         // SAFETY: as there.
         unsafe {
             let zero = S::splat(E::default());
             let mut check = zero;
             for run in self.area.runs(1) {
                 let slice = (run.image * depth.count + run.slice) * height.count * width.count;
-                let (x, y) = (2 * run.column, 2 * run.row);
+                let (x, y) = (columns.first(run.column), rows.first(run.row));
                 for column in (0..vectors * S::LANES).step_by(S::LANES) {
                     let n = (g.result_channels - first - column).min(S::LANES);
                     let channel = self.group * g.result_channels + first + column;
                     let bias = if op.bias.is_null() { zero } else { S::load_first(op.bias.add(channel), n) };
                     let from = sums.add(run.index * vectors * S::LANES + column);
-                    let mut columns = [[zero; 2]; 4];
-                    for (j, column) in columns.iter_mut().enumerate() {
+                    let mut lines = [[zero; 2]; 4];
+                    for (j, line) in lines.iter_mut().enumerate() {
                         let mut v = [zero; 4];
                         for (i, v) in v.iter_mut().enumerate() {
                             *v = S::load(from.add((4 * i + j) * point));
                         }
-                        *column = result_line::<S>(v);
+                        *line = result_line::<S>(v);
                     }
-                    for (i, row) in turned(columns).into_iter().enumerate() {
+                    for (i, row) in turned(lines).into_iter().enumerate() {
                         for (j, v) in result_line::<S>(row).into_iter().enumerate() {
                             check = S::multiply_add(v, zero, check);
-                            if y + i < height.count && x + j < width.count {
-                                let at = (slice + (y + i) * width.count + x + j) * all + channel;
+                            let (y, x) = (y + i * rows.distance, x + j * columns.distance);
+                            if y < height.count && x < width.count {
+                                let at = (slice + y * width.count + x) * all + channel;
                                 S::store_first(op.result.cast::<E>().add(at), S::plus(v, bias), n);
                             }
                         }
@@ -392,7 +409,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
 
 /// As [`gather`], for tensors of the numbers computed in.
 unsafe fn gather_numbers<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) -> bool {
-    if channels_last || g.axes[2].count.div_ceil(2) > NARROW_TILES {
+    if channels_last || !by_pixels(g) {
         // SAFETY: the caller's.
         return unsafe { gather_as_stored(g, channels_last, operands) };
     }
@@ -426,7 +443,9 @@ unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operand
         };
         (0..BLOCK_CHANNELS.min(g.source_channels)).map(term).collect()
     });
+    let along = source.along;
     let shift = |y: usize, x: usize| {
+        let [y, x] = [y * along[0].distance, x * along[1].distance];
         g.taps.iter().find(|(_, taps)| (taps[1].shift, taps[2].shift) == (y, x)).map_or(0, |(kernel, _)| *kernel)
     };
     let plan = Plan {

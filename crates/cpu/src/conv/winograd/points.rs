@@ -1,6 +1,6 @@
 //! The source of a gather as points, tile by tile.
 
-use super::super::geometry::Gather;
+use super::super::geometry::{Axis, Gather};
 use super::super::simd::{Dispatch, Number, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
@@ -33,6 +33,35 @@ fn clip(first: isize, width: usize, size: usize) -> (usize, usize) {
     let at = |x: isize| x.clamp(0, width as isize) as usize;
     let (begin, end) = (at(-first), at(size as isize - first));
     (begin.min(end), end)
+}
+
+/// The tiles along an axis. Taps some distance apart make as many axes of neighbours, one for every remainder of a
+/// position by the distance; their tiles take turns.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles {
+    /// Between the positions of a tile, and those that it reads.
+    pub distance: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Tiles {
+    /// Those of an axis of three taps.
+    pub(super) fn new(axis: &Axis) -> Tiles {
+        let distance = (axis.span / 2).max(1);
+        Tiles { distance, count: distance.saturating_mul(axis.count.div_ceil(distance).div_ceil(2)) }
+    }
+
+    /// Those of both axes of a gather.
+    pub(super) fn of(g: &Gather) -> [Tiles; 2] {
+        [1, 2].map(|a: usize| Tiles::new(&g.axes[a]))
+    }
+
+    /// The first position of a tile.
+    #[inline(always)]
+    pub(super) fn first(self, tile: usize) -> usize {
+        tile + tile / self.distance * self.distance
+    }
 }
 
 /// A run of tiles in a row.
@@ -92,6 +121,8 @@ pub(super) struct Source<'a, E> {
     pub gather: &'a Gather,
     start: *const E,
     channels_last: bool,
+    /// The tiles of a slice. In planes they read neighbours.
+    pub along: [Tiles; 2],
     /// Rows of tiles in all, and columns.
     rows: usize,
     columns: usize,
@@ -108,7 +139,8 @@ pub(super) struct Source<'a, E> {
 impl<'a, E: Dispatch> Source<'a, E> {
     /// Areas of about `most` tiles, of which `channels` channels are read at a time.
     pub(super) fn new(g: &'a Gather, start: *const E, channels_last: bool, channels: usize, most: usize) -> Self {
-        let [rows, columns] = [1, 2].map(|a: usize| g.axes[a].count.div_ceil(2));
+        let along = Tiles::of(g);
+        let [rows, columns] = along.map(|t| t.count);
         let rows = g.batch * g.axes[0].count * rows;
         let width = columns.div_ceil(columns.div_ceil(most));
         let area = [rows.div_ceil(rows.div_ceil((most / width).max(1))), width];
@@ -117,7 +149,7 @@ impl<'a, E: Dispatch> Source<'a, E> {
         // A line more than the channels take: tiles a power of two apart would share few sets of a cache.
         let pixel = channels.next_multiple_of(lanes) + lanes;
         let (stride, point) = if channels_last { (pixel, tiles * pixel) } else { (tiles, channels * tiles) };
-        Source { gather: g, start, channels_last, rows, columns, area, tiles, stride, point }
+        Source { gather: g, start, channels_last, along, rows, columns, area, tiles, stride, point }
     }
 }
 
@@ -140,7 +172,7 @@ impl<E: Number> Source<'_, E> {
             rows: part(i / across, self.area[0], self.rows),
             columns: part(i % across, self.area[1], self.columns),
             slices: self.gather.axes[0].count,
-            each: self.gather.axes[1].count.div_ceil(2),
+            each: self.along[0].count,
         }
     }
 
@@ -234,12 +266,13 @@ impl<E: Number> Source<'_, E> {
         let g = self.gather;
         let [depth, height, width] = &g.axes;
         let all = g.groups * g.source_channels;
+        let [rows, columns] = self.along;
         for run in area.runs(1) {
             let slice = (run.image * depth.count + run.slice) * height.source * width.source;
-            let (x, y) = (width.low + 2 * run.column as isize, height.low + 2 * run.row as isize);
+            let (x, y) = (width.low + columns.first(run.column) as isize, height.low + rows.first(run.row) as isize);
             let pixels: [[Option<usize>; 4]; 4] = std::array::from_fn(|i| {
                 std::array::from_fn(|j| {
-                    let (y, x) = (y + i as isize, x + j as isize);
+                    let (y, x) = (y + (i * rows.distance) as isize, x + (j * columns.distance) as isize);
                     let inside = y >= 0 && y < height.source as isize && x >= 0 && x < width.source as isize;
                     inside.then(|| (slice + y as usize * width.source + x as usize) * all)
                 })

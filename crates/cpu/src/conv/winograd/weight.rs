@@ -9,8 +9,8 @@ use super::super::pixels::Panels;
 use super::super::planes::TASK_WORK;
 use super::super::simd::{Dispatch, Number, Scratch, Simd, Task};
 use super::super::weight_gradient::{WANTED_TASKS, add_parts};
-use super::NARROW_TILES;
 use super::points::{Area, POINTS, Source, turn, turned};
+use super::{by_pixels, tiles};
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
@@ -102,9 +102,10 @@ impl<E: Number> BlockTask<'_, E> {
         let [depth, height, width] = &g.axes;
         let padded = self.plan.panels.padded();
         let point = self.plan.source.tiles * padded;
+        let [rows, columns] = self.plan.source.along;
         for run in area.runs(1) {
             let slice = (run.image * depth.count + run.slice) * height.count * width.count;
-            let (x, y) = (2 * run.column, 2 * run.row);
+            let (x, y) = (columns.first(run.column), rows.first(run.row));
             for channel in (0..g.result_channels).step_by(S::LANES) {
                 let n = (g.result_channels - channel).min(S::LANES);
                 // SAFETY: pixels inside the gradient, and channels of them; the target has a place for every tile.
@@ -114,8 +115,9 @@ impl<E: Number> BlockTask<'_, E> {
                     for (i, line) in values.iter_mut().enumerate() {
                         let mut v = [zero; 2];
                         for (j, v) in v.iter_mut().enumerate() {
-                            if y + i < height.count && x + j < width.count {
-                                let pixel = (slice + (y + i) * width.count + x + j) * g.groups + self.group;
+                            let (y, x) = (y + i * rows.distance, x + j * columns.distance);
+                            if y < height.count && x < width.count {
+                                let pixel = (slice + y * width.count + x) * g.groups + self.group;
                                 *v = S::load_first(self.plan.gradient.add(pixel * g.result_channels + channel), n);
                             }
                         }
@@ -214,7 +216,7 @@ impl<E: Number> BlockTask<'_, E> {
 
 /// Whether the gradient of the weight of a forward gather that [suits](super::suits) is better computed this way.
 fn pays(g: &Gather) -> bool {
-    g.batch * g.axes[0].count * g.axes[1].count.div_ceil(2) * g.axes[2].count.div_ceil(2) >= LEAST_TILES
+    tiles(g) >= LEAST_TILES
 }
 
 /// Computes the gradient of the weight of a forward gather that [suits](super::suits). `false`, with nothing computed or
@@ -237,7 +239,7 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
         Scratch::<E>::new(if yes { g.batch * channels * positions } else { 0 })
     };
     let (sources, results) = (g.groups * g.source_channels, g.groups * g.result_channels);
-    let narrow = !channels_last && g.axes[2].count.div_ceil(2) <= NARROW_TILES;
+    let narrow = !channels_last && by_pixels(g);
     let source = turns(narrow, sources, g.source_positions());
     let result = turns(!channels_last, results, g.result_positions());
     // SAFETY: the caller's; the scratch memory has the tensors' sizes.
