@@ -364,7 +364,8 @@ pub(crate) unsafe fn pack_rows<S: Simd>(
 ) {
     // Where channels are neighbours in memory, those are transposed together.
     let channels = offsets.len() / taps.max(1);
-    if taps > 1 && channels > 1 && offsets.len() == channels * taps && offsets[taps] == offsets[0] + 1 {
+    let together = (1..channels).all(|c| offsets[c * taps] == offsets[0] + c);
+    if taps > 1 && channels > 1 && offsets.len() == channels * taps && together {
         for tap in 0..taps {
             for c in (0..channels).step_by(S::LANES) {
                 let (n, k) = ((channels - c).min(S::LANES), c * taps + tap);

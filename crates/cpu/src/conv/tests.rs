@@ -268,7 +268,7 @@ fn planes_in_place_equal_the_definition() {
     assert!(access::Stage::planes_in_place::<f32>(&Gather::forward(&far).axes, true, 22, 22).is_none());
 }
 
-/// Neighbours of 3 x 3 over many channels: narrow and wide rows, odd sizes, groups, slices of volumes, areas cut along rows.
+/// Neighbours of 3 x 3 over many channels: narrow and wide rows, odd sizes, groups, volumes, areas cut along rows.
 #[test]
 fn many_channels_equal_the_definition() {
     let _alone = alone();
@@ -278,6 +278,9 @@ fn many_channels_equal_the_definition() {
         };
         let distant = |batch, [from, to, groups]: [usize; 3], input, padding, dilation| {
             ConvShape::new(batch, from, to, groups, input, [1, 3, 3], [1; 3], padding, dilation).unwrap()
+        };
+        let volume = |batch, [from, to, groups]: [usize; 3], input, taps, padding, dilation| {
+            ConvShape::new(batch, from, to, groups, input, [taps, 3, 3], [1; 3], padding, dilation).unwrap()
         };
         let shapes = [
             shape(4, 32, 33, 1, [1, 9, 11], 1),
@@ -289,9 +292,14 @@ fn many_channels_equal_the_definition() {
             distant(2, [32, 33, 1], [1, 19, 25], [0, 2, 1], [1, 2, 3]),
             distant(2, [33, 34, 1], [3, 9, 70], [0, 1, 3], [1, 1, 2]),
             distant(2, [96, 64, 2], [1, 26, 9], [0, 4, 0], [1, 4, 1]),
+            // Volumes: rows in planes, channels in pixels, taps along the depth at a distance, many of them.
+            volume(1, [17, 33, 1], [5, 6, 70], 3, [1; 3], [1; 3]),
+            volume(2, [64, 48, 2], [4, 9, 11], 2, [0, 1, 0], [1; 3]),
+            volume(1, [20, 24, 1], [7, 8, 13], 3, [2, 1, 2], [2, 1, 2]),
+            volume(1, [60, 16, 1], [6, 6, 10], 5, [3, 1, 1], [1; 3]),
         ];
         for (i, shape) in shapes.into_iter().enumerate() {
-            assert_eq!(winograd::suits::<f32>(&Gather::forward(&shape)), FastPath::ConvWinograd.is_on());
+            assert_eq!(winograd::suits::<f32>(&Gather::forward(&shape)), FastPath::ConvWinograd.is_on(), "{i}");
             check_all::<f32>(&shape, i as u64);
             check_all::<f32>(&shape.channels_last(), i as u64);
         }

@@ -2,7 +2,8 @@
 //! S. Gray, Fast Algorithms for Convolutional Neural Networks (2016).
 //!
 //! Results are computed in tiles of 2 x 2. The 4 x 4 source positions under a tile and the 3 x 3 weights are each turned
-//! into 4 x 4 *points*; at every point, the sums over source channels are a product of matrices; and the points of the
+//! into 4 x 4 *points*; at every point, the sums over source channels, of volumes also over the taps along the depth, are
+//! a product of matrices; and the points of the
 //! sums are turned into the tile's results. That takes 16 multiplications where the definition has 36, and a few
 //! additions. The sums are shorter, so that errors are no larger than the direct way's; but every result of a tile reads
 //! all its 16 positions, so that an infinity or NaN spreads further than it should. [`gather`] notices.
@@ -34,31 +35,36 @@ const TASK_POINTS: usize = 1 << 17;
 const TASK_TILES: [usize; 2] = [64, 192];
 /// Numbers of transformed weights that are made at a time.
 const MOST_WEIGHTS: usize = 2 << 20;
-/// Source channels multiplied at a time: a panel of 48 `f32` columns then stays in a first-level cache, nearly.
-const BLOCK_CHANNELS: usize = 256;
-/// Channels on either side, pairs of them, and tiles in all, below which the transforms cost more than they save.
+/// Layers multiplied at a time: a panel of 48 `f32` columns then stays in a first-level cache, nearly.
+const BLOCK_LAYERS: usize = 256;
+/// Channels on either side, pairs of layers and result channels, and tiles in all, below which the transforms cost more than
+/// they save.
 const LEAST_CHANNELS: usize = 16;
 const LEAST_PAIRS: usize = 1024;
 const LEAST_TILES: usize = 32;
 /// Rows of at most so many tiles leave vectors over them too empty.
-const NARROW_TILES: usize = 16;
+const NARROW_TILES: usize = 15;
 
 /// Whether this way is open, and the better one.
 pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
     let [depth, height, width] = &g.axes;
-    let slices = depth.taps.len() == 1 && depth.low == 0 && plain(depth) && depth.count == depth.source;
     // Three taps at the same distance, in either order.
     let three = |a: &Axis| a.taps.len() == 3 && a.span >= 2 && plain(a);
     E::HALF.is_some()
-        && slices
+        && plain(depth)
         && three(height)
         && three(width)
         && g.source_channels.min(g.result_channels) >= LEAST_CHANNELS
-        && g.source_channels * g.result_channels >= LEAST_PAIRS
+        && layers(g) * g.result_channels >= LEAST_PAIRS
         && tiles(g) >= LEAST_TILES
         // Distant taps leave the ends of many rows to tiles that are nearly empty.
         && tiles(g).saturating_mul(2) <= g.batch * g.positions()
         && FastPath::ConvWinograd.is_on()
+}
+
+/// What is summed over: the source channels in the slice of every tap along the depth, tap by tap.
+fn layers(g: &Gather) -> usize {
+    g.axes[0].taps.len() * g.source_channels
 }
 
 /// Tiles of all images.
@@ -102,10 +108,12 @@ struct Plan<'a, E> {
     operands: Operands<E>,
     channels_last: bool,
     source: Source<'a, E>,
+    /// How many are summed over.
+    layers: usize,
     panels: Panels,
-    /// Terms of a block of channels for panels of the fewest vectors and of one more.
+    /// Terms of a block of layers for panels of the fewest vectors and of one more.
     terms: [Vec<Term>; 2],
-    /// Places in a weight row of a source channel's taps, and which of them each of 3 x 3 neighbours is.
+    /// Places in a weight row of a layer's taps, and which of them each of 3 x 3 neighbours is.
     offsets: Vec<usize>,
     neighbours: [[usize; 3]; 3],
     /// Set where a result is not finite.
@@ -120,23 +128,23 @@ struct WeightTask<'a, E> {
     group: usize,
     panels: Range<usize>,
     weights: *mut E,
-    /// Blocks of [`WEIGHT_CHANNELS`] source channels, panel by panel.
+    /// Blocks of [`WEIGHT_LAYERS`] layers, panel by panel.
     units: Range<usize>,
 }
 
-/// Source channels whose weights are packed together.
-const WEIGHT_CHANNELS: usize = 16;
+/// Layers whose weights are packed together.
+const WEIGHT_LAYERS: usize = 16;
 
 impl<E: Number> Task for WeightTask<'_, E> {
     type Element = E;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let (plan, g) = (self.plan, self.plan.gather);
-        let packed = Scratch::<E>::new(WEIGHT_CHANNELS * 9 * S::LANES);
-        let blocks = g.source_channels.div_ceil(WEIGHT_CHANNELS);
+        let packed = Scratch::<E>::new(WEIGHT_LAYERS * 9 * S::LANES);
+        let blocks = plan.layers.div_ceil(WEIGHT_LAYERS);
         for unit in self.units.clone() {
             let (panel, block) = (self.panels.start + unit / blocks, unit % blocks);
-            let channels = block * WEIGHT_CHANNELS..((block + 1) * WEIGHT_CHANNELS).min(g.source_channels);
+            let layers = block * WEIGHT_LAYERS..((block + 1) * WEIGHT_LAYERS).min(plan.layers);
             let (first, vectors) = plan.panels.get(panel);
             let width = vectors * S::LANES;
             for column in (0..width).step_by(S::LANES) {
@@ -147,11 +155,11 @@ impl<E: Number> Task for WeightTask<'_, E> {
                 unsafe {
                     let half = S::splat(E::HALF.unwrap_or_default());
                     let source = plan.operands.weight.add(place);
-                    let offsets = &plan.offsets[9 * channels.start..9 * channels.end];
+                    let offsets = &plan.offsets[9 * layers.start..9 * layers.end];
                     pack_rows::<S>(source, g.weight_result_stride, n, (offsets, 9), packed.get(), S::LANES);
                     let target = self.weights.add(plan.weights_of(&self.panels, panel) + column);
-                    for c in channels.clone() {
-                        let from = packed.get().add(9 * (c - channels.start) * S::LANES);
+                    for layer in layers.clone() {
+                        let from = packed.get().add(9 * (layer - layers.start) * S::LANES);
                         let mut rows = [[half; 4]; 3];
                         for (row, taps) in rows.iter_mut().zip(&plan.neighbours) {
                             let mut values = [half; 3];
@@ -162,7 +170,7 @@ impl<E: Number> Task for WeightTask<'_, E> {
                         }
                         for (j, column) in turned(rows).into_iter().enumerate() {
                             for (i, v) in weight_line::<S>(column, half).into_iter().enumerate() {
-                                S::store(target.add(((4 * i + j) * g.source_channels + c) * width), v);
+                                S::store(target.add(((4 * i + j) * plan.layers + layer) * width), v);
                             }
                         }
                     }
@@ -192,7 +200,7 @@ impl<E: Number> Task for TileTask<'_, E> {
         let sums = Scratch::<E>::new(POINTS * plan.panels.widest() * plan.source.tiles);
         // SAFETY: the caller's; the scratch memory was sized for an area.
         unsafe {
-            plan.source.read::<S>(&self.area, self.group, 0..plan.gather.source_channels, source.get());
+            plan.source.read::<S>(&self.area, self.group, 0..plan.layers, source.get());
             for panel in self.panels.clone() {
                 self.multiply::<S>(panel, source.get(), sums.get());
                 let check = match plan.channels_last {
@@ -215,27 +223,27 @@ impl<E: Number> TileTask<'_, E> {
     unsafe fn multiply<S: Simd<Element = E>>(&self, panel: usize, source: *const E, sums: *mut E) {
         let (plan, g) = (self.plan, self.plan.gather);
         let (first, vectors) = plan.panels.get(panel);
-        let (width, channels) = (vectors * S::LANES, g.source_channels);
+        let (width, layers) = (vectors * S::LANES, plan.layers);
         let columns = width.min(g.result_channels - first);
         let terms = plan.terms[vectors - plan.panels.least()].as_ptr();
         let tile_panels = Panels::new(self.area.tiles(), S::LANES, 3);
         for point in 0..POINTS {
             // SAFETY: the weights of the panel are known; source and sums have every tile's place.
             unsafe {
-                let weights = self.weights.add(plan.weights_of(&self.known, panel) + point * channels * width);
+                let weights = self.weights.add(plan.weights_of(&self.known, panel) + point * layers * width);
                 let source = source.add(point * plan.source.point);
                 let sums = sums.add(point * width * plan.source.tiles);
-                for c in (0..channels).step_by(BLOCK_CHANNELS) {
-                    let depth = (channels - c).min(BLOCK_CHANNELS);
-                    let start = if c == 0 { Start::Zero } else { Start::Accumulate };
-                    let weights = weights.add(c * width);
+                for layer in (0..layers).step_by(BLOCK_LAYERS) {
+                    let depth = (layers - layer).min(BLOCK_LAYERS);
+                    let start = if layer == 0 { Start::Zero } else { Start::Accumulate };
+                    let weights = weights.add(layer * width);
                     if plan.channels_last {
                         let mut tile = 0;
                         while tile < self.area.tiles() {
                             let (rows, log) = rows_of::<S>(self.area.tiles() - tile);
                             let call = Call {
                                 depth,
-                                a: source.add(tile * plan.source.stride + c),
+                                a: source.add(tile * plan.source.stride + layer),
                                 a_rows: std::array::from_fn(|i| i * plan.source.stride),
                                 terms,
                                 b: weights,
@@ -259,7 +267,7 @@ impl<E: Number> TileTask<'_, E> {
                                 a: weights.add(column),
                                 a_rows: std::array::from_fn(|i| i),
                                 terms,
-                                b: source.add(c * plan.source.stride + tile),
+                                b: source.add(layer * plan.source.stride + tile),
                                 c: sums.add(column * plan.source.tiles + tile),
                                 c_rows: std::array::from_fn(|i| i * plan.source.tiles),
                                 columns: vectors * S::LANES,
@@ -372,7 +380,7 @@ impl<E: Number> TileTask<'_, E> {
 impl<E> Plan<'_, E> {
     /// Where a panel begins in the weights' points of some panels.
     fn weights_of(&self, known: &Range<usize>, panel: usize) -> usize {
-        (self.panels.get(panel).0 - self.panels.get(known.start).0) * POINTS * self.gather.source_channels
+        (self.panels.get(panel).0 - self.panels.get(known.start).0) * POINTS * self.layers
     }
 }
 
@@ -432,8 +440,9 @@ unsafe fn gather_numbers<E: Dispatch>(g: &Gather, channels_last: bool, operands:
 /// As [`gather`], in the layout that the tensors have.
 unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) -> bool {
     let lanes = E::lanes();
-    let most = (TASK_POINTS / (POINTS * g.source_channels)).clamp(TASK_TILES[0], TASK_TILES[1]);
-    let source = Source::new(g, operands.source.cast(), channels_last, g.source_channels, most);
+    let layers = layers(g);
+    let most = (TASK_POINTS / (POINTS * layers)).clamp(TASK_TILES[0], TASK_TILES[1]);
+    let source = Source::new(g, operands.source.cast(), channels_last, layers, most);
     let panels = Panels::new(g.result_channels, lanes, 3);
     let terms = [0, 1].map(|more| {
         let width = (panels.least() + more) * lanes;
@@ -441,29 +450,33 @@ unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operand
             true => Term { a: c as u32, b: (c * width) as u32 },
             false => Term { a: (c * width) as u32, b: (c * source.stride) as u32 },
         };
-        (0..BLOCK_CHANNELS.min(g.source_channels)).map(term).collect()
+        (0..BLOCK_LAYERS.min(layers)).map(term).collect()
     });
     let along = source.along;
     let shift = |y: usize, x: usize| {
         let [y, x] = [y * along[0].distance, x * along[1].distance];
-        g.taps.iter().find(|(_, taps)| (taps[1].shift, taps[2].shift) == (y, x)).map_or(0, |(kernel, _)| *kernel)
+        g.taps.iter().find(|(_, taps)| (taps[1].shift, taps[2].shift) == (y, x)).map_or(0, |(kernel, _)| kernel % 9)
     };
     let plan = Plan {
         gather: g,
         operands,
         channels_last,
         source,
+        layers,
         panels,
         terms,
-        offsets: (0..g.source_channels)
-            .flat_map(|c| (0..9).map(move |t| c * g.weight_source_stride + t * g.weight_tap_stride))
+        offsets: (0..layers)
+            .map(|layer| (layer % g.source_channels, 9 * g.axes[0].taps[layer / g.source_channels].kernel))
+            .flat_map(|(c, first)| {
+                (first..first + 9).map(move |t| c * g.weight_source_stride + t * g.weight_tap_stride)
+            })
             .collect(),
         neighbours: std::array::from_fn(|y| std::array::from_fn(|x| shift(y, x))),
         broken: AtomicBool::new(false),
     };
-    let each = MOST_WEIGHTS / (POINTS * panels.widest() * g.source_channels);
+    let each = MOST_WEIGHTS / (POINTS * panels.widest() * layers);
     let each = panels.count.div_ceil(panels.count.div_ceil(each.max(1)));
-    let weights = Scratch::<E>::new(POINTS * each * panels.widest() * g.source_channels);
+    let weights = Scratch::<E>::new(POINTS * each * panels.widest() * layers);
     for group in 0..g.groups {
         for first in (0..panels.count).step_by(each) {
             let known = first..(first + each).min(panels.count);
@@ -480,8 +493,8 @@ unsafe fn gather_as_stored<E: Dispatch>(g: &Gather, channels_last: bool, operand
 impl<E: Dispatch> Plan<'_, E> {
     /// Turns the weights of some panels of a group into points.
     unsafe fn turn_weights(&self, group: usize, panels: Range<usize>, weights: *mut E) {
-        let blocks = self.gather.source_channels.div_ceil(WEIGHT_CHANNELS);
-        let grain = (TASK_WORK / 8).div_ceil(WEIGHT_CHANNELS * POINTS * self.panels.widest());
+        let blocks = self.layers.div_ceil(WEIGHT_LAYERS);
+        let grain = (TASK_WORK / 8).div_ceil(WEIGHT_LAYERS * POINTS * self.panels.widest());
         let weights = Shared(weights);
         parallel_for(panels.len() * blocks, grain, &|units| {
             let task = WeightTask { plan: self, group, panels: panels.clone(), weights: weights.get(), units };
@@ -496,7 +509,7 @@ impl<E: Dispatch> Plan<'_, E> {
         // Few areas are cut by channels too, so that several threads have work.
         let parts = 4usize.div_ceil(areas).min(known.len());
         let each = known.len().div_ceil(parts);
-        let work = self.gather.source_channels * each * self.panels.widest() * self.source.area_tiles() * POINTS;
+        let work = self.layers * each * self.panels.widest() * self.source.area_tiles() * POINTS;
         let weights = Shared(weights);
         parallel_for(areas * parts, TASK_WORK.div_ceil(work), &|range| {
             for i in range {

@@ -130,15 +130,15 @@ pub(super) struct Source<'a, E> {
     area: [usize; 2],
     /// Tiles of an area, filled up to a whole vector.
     pub tiles: usize,
-    /// Numbers between neighbouring channels of planes, or neighbouring tiles of pixels.
+    /// Numbers between neighbouring layers of planes, or neighbouring tiles of pixels.
     pub stride: usize,
     /// Numbers between neighbouring points.
     pub point: usize,
 }
 
 impl<'a, E: Dispatch> Source<'a, E> {
-    /// Areas of about `most` tiles, of which `channels` channels are read at a time.
-    pub(super) fn new(g: &'a Gather, start: *const E, channels_last: bool, channels: usize, most: usize) -> Self {
+    /// Areas of about `most` tiles, of which `layers` layers are read at a time.
+    pub(super) fn new(g: &'a Gather, start: *const E, channels_last: bool, layers: usize, most: usize) -> Self {
         let along = Tiles::of(g);
         let [rows, columns] = along.map(|t| t.count);
         let rows = g.batch * g.axes[0].count * rows;
@@ -146,9 +146,9 @@ impl<'a, E: Dispatch> Source<'a, E> {
         let area = [rows.div_ceil(rows.div_ceil((most / width).max(1))), width];
         let lanes = E::lanes();
         let tiles = (area[0] * area[1]).next_multiple_of(lanes);
-        // A line more than the channels take: tiles a power of two apart would share few sets of a cache.
-        let pixel = channels.next_multiple_of(lanes) + lanes;
-        let (stride, point) = if channels_last { (pixel, tiles * pixel) } else { (tiles, channels * tiles) };
+        // A line more than the layers take: tiles a power of two apart would share few sets of a cache.
+        let pixel = layers.next_multiple_of(lanes) + lanes;
+        let (stride, point) = if channels_last { (pixel, tiles * pixel) } else { (tiles, layers * tiles) };
         Source { gather: g, start, channels_last, along, rows, columns, area, tiles, stride, point }
     }
 }
@@ -185,32 +185,33 @@ impl<E: Number> Source<'_, E> {
         &self,
         area: &Area,
         group: usize,
-        channels: Range<usize>,
+        layers: Range<usize>,
         target: *mut E,
     ) {
         // SAFETY: the caller's.
         unsafe {
             match self.channels_last {
-                true => self.read_pixels::<S>(area, group, channels, target),
-                false => self.read_planes::<S>(area, group, channels, target),
+                true => self.read_pixels::<S>(area, group, layers, target),
+                false => self.read_planes::<S>(area, group, layers, target),
             }
         }
     }
 
-    /// Planes: of each point, channel by channel, the tiles.
+    /// Planes: of each point, layer by layer, the tiles.
     #[inline(always)]
     unsafe fn read_planes<S: Simd<Element = E>>(
         &self,
         area: &Area,
         group: usize,
-        channels: Range<usize>,
+        layers: Range<usize>,
         target: *mut E,
     ) {
         let g = self.gather;
         let [depth, height, width] = &g.axes;
         let lanes = S::LANES;
-        for (i, channel) in channels.enumerate() {
-            // SAFETY: the target has `tiles` numbers for each channel and point; reads are clipped to the source's rows.
+        for (i, layer) in layers.enumerate() {
+            let (tap, channel) = (layer / g.source_channels, layer % g.source_channels);
+            // SAFETY: the target has `tiles` numbers for each layer and point; reads are clipped to the source's rows.
             unsafe {
                 let target = target.add(i * self.stride);
                 let zero = S::splat(E::default());
@@ -218,8 +219,9 @@ impl<E: Number> Source<'_, E> {
                     S::store(target.add(point * self.point + self.tiles - lanes), zero);
                 }
                 for run in area.runs(lanes) {
-                    let plane = ((run.image * g.groups + group) * g.source_channels + channel) * depth.count;
-                    let plane = self.start.add((plane + run.slice) * height.source * width.source);
+                    let plane = ((run.image * g.groups + group) * g.source_channels + channel) * depth.source;
+                    let slice = self.slice(&run, tap);
+                    let plane = self.start.add((plane + slice.unwrap_or(0)) * height.source * width.source);
                     let (x, y) = (width.low + 2 * run.column as isize, height.low + 2 * run.row as isize);
                     let starts = [0, lanes, 2, lanes + 2];
                     let limits = starts.map(|i| clip(x + i as isize, lanes, width.source));
@@ -227,7 +229,7 @@ impl<E: Number> Source<'_, E> {
                     let mut values = [[zero; 4]; 4];
                     for (i, line) in values.iter_mut().enumerate() {
                         let y = y + i as isize;
-                        if y < 0 || y >= height.source as isize {
+                        if slice.is_none() || y < 0 || y >= height.source as isize {
                             continue;
                         }
                         let row = plane.wrapping_offset(y * width.source as isize + x);
@@ -254,52 +256,66 @@ impl<E: Number> Source<'_, E> {
         }
     }
 
-    /// Channels last: of each point, tile by tile, the channels.
+    /// The slice of the source that a tap along the depth reads for a run of tiles, if it has it.
+    #[inline(always)]
+    fn slice(&self, run: &Run, tap: usize) -> Option<usize> {
+        let depth = &self.gather.axes[0];
+        let at = depth.low + (run.slice + depth.taps[tap].shift) as isize;
+        (at >= 0 && at < depth.source as isize).then_some(at as usize)
+    }
+
+    /// Channels last: of each point, tile by tile, the layers.
     #[inline(always)]
     unsafe fn read_pixels<S: Simd<Element = E>>(
         &self,
         area: &Area,
         group: usize,
-        channels: Range<usize>,
+        layers: Range<usize>,
         target: *mut E,
     ) {
         let g = self.gather;
         let [depth, height, width] = &g.axes;
-        let all = g.groups * g.source_channels;
+        let (each, all) = (g.source_channels, g.groups * g.source_channels);
         let [rows, columns] = self.along;
         for run in area.runs(1) {
-            let slice = (run.image * depth.count + run.slice) * height.source * width.source;
             let (x, y) = (width.low + columns.first(run.column) as isize, height.low + rows.first(run.row) as isize);
-            let pixels: [[Option<usize>; 4]; 4] = std::array::from_fn(|i| {
-                std::array::from_fn(|j| {
-                    let (y, x) = (y + (i * rows.distance) as isize, x + (j * columns.distance) as isize);
-                    let inside = y >= 0 && y < height.source as isize && x >= 0 && x < width.source as isize;
-                    inside.then(|| (slice + y as usize * width.source + x as usize) * all)
-                })
-            });
-            for channel in channels.clone().step_by(S::LANES) {
-                let n = (channels.end - channel).min(S::LANES);
-                // SAFETY: pixels of the source, and channels of them; the target has `stride` numbers for each tile and
-                // point.
-                unsafe {
-                    let source = self.start.add(group * g.source_channels + channel);
-                    let zero = S::splat(E::default());
-                    let mut values = [[zero; 4]; 4];
-                    for (line, pixels) in values.iter_mut().zip(&pixels) {
-                        let mut v = [zero; 4];
-                        for (v, pixel) in v.iter_mut().zip(pixels) {
-                            match *pixel {
-                                None => {}
-                                Some(at) if n == S::LANES => *v = S::load(source.add(at)),
-                                Some(at) => *v = S::load_first(source.add(at), n),
+            for tap in layers.start / each..layers.end.div_ceil(each) {
+                let slice = self.slice(&run, tap);
+                let slice = slice.map(|at| (run.image * depth.source + at) * height.source * width.source);
+                let pixels: [[Option<usize>; 4]; 4] = std::array::from_fn(|i| {
+                    std::array::from_fn(|j| {
+                        let (y, x) = (y + (i * rows.distance) as isize, x + (j * columns.distance) as isize);
+                        let inside = y >= 0 && y < height.source as isize && x >= 0 && x < width.source as isize;
+                        slice.filter(|_| inside).map(|at| (at + y as usize * width.source + x as usize) * all)
+                    })
+                });
+                // What a vector writes past its tap's layers is written again by the next tap.
+                let first = tap * each;
+                let (begin, end) = (layers.start.max(first) - first, layers.end.min(first + each) - first);
+                for channel in (begin..end).step_by(S::LANES) {
+                    let n = (end - channel).min(S::LANES);
+                    // SAFETY: pixels of the source, and channels of them; the target has `stride` numbers for each tile
+                    // and point, a vector more than the layers need.
+                    unsafe {
+                        let source = self.start.add(group * each + channel);
+                        let zero = S::splat(E::default());
+                        let mut values = [[zero; 4]; 4];
+                        for (line, pixels) in values.iter_mut().zip(&pixels) {
+                            let mut v = [zero; 4];
+                            for (v, pixel) in v.iter_mut().zip(pixels) {
+                                match *pixel {
+                                    None => {}
+                                    Some(at) if n == S::LANES => *v = S::load(source.add(at)),
+                                    Some(at) => *v = S::load_first(source.add(at), n),
+                                }
                             }
+                            *line = source_line::<S>(v);
                         }
-                        *line = source_line::<S>(v);
-                    }
-                    let target = target.add(run.index * self.stride + channel - channels.start);
-                    for (j, column) in turned(values).into_iter().enumerate() {
-                        for (i, v) in source_line::<S>(column).into_iter().enumerate() {
-                            S::store(target.add((4 * i + j) * self.point), v);
+                        let target = target.add(run.index * self.stride + first + channel - layers.start);
+                        for (j, column) in turned(values).into_iter().enumerate() {
+                            for (i, v) in source_line::<S>(column).into_iter().enumerate() {
+                                S::store(target.add((4 * i + j) * self.point), v);
+                            }
                         }
                     }
                 }

@@ -10,7 +10,7 @@ use super::super::planes::TASK_WORK;
 use super::super::simd::{Dispatch, Number, Scratch, Simd, Task};
 use super::super::weight_gradient::{WANTED_TASKS, add_parts};
 use super::points::{Area, POINTS, Source, turn, turned};
-use super::{by_pixels, tiles};
+use super::{by_pixels, layers, tiles};
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ use std::ops::Range;
 const AREA_POINTS: usize = 1 << 17;
 /// Tiles of an area, at least and at most: fewer read and write the sums too often.
 const AREA_TILES: [usize; 2] = [48, 192];
-/// Source channels of a task.
-const TASK_CHANNELS: usize = 128;
+/// Layers of a task.
+const TASK_LAYERS: usize = 128;
 /// Fewer tiles than this are not worth the transforms of the weights.
 const LEAST_TILES: usize = 96;
 /// Partial weights are kept to this many numbers in all.
@@ -48,9 +48,10 @@ struct Plan<'a, E> {
     /// The gradient, channels last.
     gradient: *const E,
     channels_last: bool,
-    /// Channels of a task, and their blocks.
-    channels: usize,
+    /// Layers of a task, their blocks, and all of them.
+    each: usize,
     blocks: usize,
+    layers: usize,
     panels: Panels,
     /// Where a tile's points lie in the source's and the gradient's.
     terms: Vec<Term>,
@@ -61,11 +62,11 @@ struct Plan<'a, E> {
 // SAFETY: its pointers are only read, except the partial sums, of which each task writes its own.
 unsafe impl<E> Sync for Plan<'_, E> {}
 
-/// Some source channels of a group, and a part of the areas.
+/// Some layers of a group, and a part of the areas.
 struct BlockTask<'a, E> {
     plan: &'a Plan<'a, E>,
     group: usize,
-    channels: Range<usize>,
+    layers: Range<usize>,
     part: usize,
 }
 
@@ -77,19 +78,19 @@ impl<E: Number> Task for BlockTask<'_, E> {
         let width = plan.panels.padded();
         let source = Scratch::<E>::new(POINTS * plan.source.point);
         let gradient = Scratch::<E>::new(POINTS * plan.source.tiles * width);
-        let sums = Scratch::<E>::new(POINTS * self.channels.len() * width);
+        let sums = Scratch::<E>::new(POINTS * self.layers.len() * width);
         let areas = plan.source.areas();
         for i in self.part * areas / plan.parts..(self.part + 1) * areas / plan.parts {
             let area = plan.source.area(i);
-            // SAFETY: the caller's; the scratch memory was sized for an area of these channels.
+            // SAFETY: the caller's; the scratch memory was sized for an area of these layers.
             unsafe {
-                plan.source.read::<S>(&area, self.group, self.channels.clone(), source.get());
+                plan.source.read::<S>(&area, self.group, self.layers.clone(), source.get());
                 self.read_gradient::<S>(&area, gradient.get());
                 let first = i == self.part * areas / plan.parts;
                 self.multiply::<S>(&area, first, source.get(), gradient.get(), sums.get());
             }
         }
-        // SAFETY: as above; these channels' weights in this part are this task's.
+        // SAFETY: as above; these layers' weights in this part are this task's.
         unsafe { self.write::<S>(sums.get()) };
     }
 }
@@ -134,7 +135,7 @@ impl<E: Number> BlockTask<'_, E> {
         }
     }
 
-    /// Adds an area's products to the sums: of each point, source channel by source channel, the result channels.
+    /// Adds an area's products to the sums: of each point, layer by layer, the result channels.
     #[inline(always)]
     unsafe fn multiply<S: Simd<Element = E>>(
         &self,
@@ -145,32 +146,32 @@ impl<E: Number> BlockTask<'_, E> {
         sums: *mut E,
     ) {
         let plan = self.plan;
-        let (channels, width) = (self.channels.len(), plan.panels.padded());
+        let (layers, width) = (self.layers.len(), plan.panels.padded());
         let row = if plan.channels_last { 1 } else { plan.source.stride };
         for point in 0..POINTS {
-            // SAFETY: points of the area's tiles, and sums of these channels.
+            // SAFETY: points of the area's tiles, and sums of these layers.
             unsafe {
                 let source = source.add(point * plan.source.point);
                 let gradient = gradient.add(point * plan.source.tiles * width);
-                let sums = sums.add(point * channels * width);
+                let sums = sums.add(point * layers * width);
                 for panel in 0..plan.panels.count {
                     let (column, vectors) = plan.panels.get(panel);
-                    let mut channel = 0;
-                    while channel < channels {
-                        let (rows, log) = rows_of::<S>(channels - channel);
+                    let mut layer = 0;
+                    while layer < layers {
+                        let (rows, log) = rows_of::<S>(layers - layer);
                         let call = Call {
                             depth: area.tiles(),
-                            a: source.add(channel * row),
+                            a: source.add(layer * row),
                             a_rows: std::array::from_fn(|i| i * row),
                             terms: plan.terms.as_ptr(),
                             b: gradient.add(column),
-                            c: sums.add(channel * width + column),
+                            c: sums.add(layer * width + column),
                             c_rows: std::array::from_fn(|i| i * width),
                             columns: vectors * S::LANES,
                             start: if first { Start::Zero } else { Start::Accumulate },
                         };
                         S::TILES[log][vectors - 1](&call);
-                        channel += rows;
+                        layer += rows;
                     }
                 }
             }
@@ -182,21 +183,21 @@ impl<E: Number> BlockTask<'_, E> {
     unsafe fn write<S: Simd<Element = E>>(&self, sums: *const E) {
         let plan = self.plan;
         let g = plan.source.gather;
-        let (channels, width) = (self.channels.len(), plan.panels.padded());
+        let (layers, width) = (self.layers.len(), plan.panels.padded());
         let depth = g.depth();
         let taps = Scratch::<E>::new(9 * S::LANES);
-        for (c, channel) in self.channels.clone().enumerate() {
+        for (at, layer) in self.layers.clone().enumerate() {
             for column in (0..g.result_channels).step_by(S::LANES) {
                 let n = (g.result_channels - column).min(S::LANES);
-                // SAFETY: the sums have every channel's place, and so has the part of the weights.
+                // SAFETY: the sums have every layer's place, and so has the part of the weights.
                 unsafe {
                     let half = S::splat(E::HALF.unwrap_or_default());
-                    let from = sums.add(c * width + column);
+                    let from = sums.add(at * width + column);
                     let mut columns = [[half; 3]; 4];
                     for (j, column) in columns.iter_mut().enumerate() {
                         let mut v = [half; 4];
                         for (i, v) in v.iter_mut().enumerate() {
-                            *v = S::load(from.add((4 * i + j) * channels * width));
+                            *v = S::load(from.add((4 * i + j) * layers * width));
                         }
                         *column = weight_line::<S>(v, half);
                     }
@@ -206,7 +207,9 @@ impl<E: Number> BlockTask<'_, E> {
                         }
                     }
                     let result = (self.part * g.groups + self.group) * g.result_channels + column;
-                    let to = plan.partial.add(result * depth + channel * 9);
+                    let tap = layer / g.source_channels;
+                    let place = layer % g.source_channels * g.axes[0].taps.len() + tap;
+                    let to = plan.partial.add(result * depth + place * 9);
                     S::transpose(taps.get(), S::LANES, 9, n, to, depth);
                 }
             }
@@ -266,10 +269,11 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
 /// The gradient of the weight; the result's gradient is stored channels last.
 unsafe fn sum<E: Dispatch>(g: &Gather, channels_last: bool, input: *const E, gradient: *const E, weight: *mut E) {
     let panels = Panels::new(g.result_channels, E::lanes(), 3);
-    let blocks = g.source_channels.div_ceil(TASK_CHANNELS);
-    let channels = g.source_channels.div_ceil(blocks);
-    let most = (AREA_POINTS / (POINTS * (channels + panels.padded()))).clamp(AREA_TILES[0], AREA_TILES[1]);
-    let source = Source::new(g, input, channels_last, channels, most);
+    let layers = layers(g);
+    let blocks = layers.div_ceil(TASK_LAYERS);
+    let each = layers.div_ceil(blocks);
+    let most = (AREA_POINTS / (POINTS * (each + panels.padded()))).clamp(AREA_TILES[0], AREA_TILES[1]);
+    let source = Source::new(g, input, channels_last, each, most);
     let (areas, len) = (source.areas(), g.groups * g.result_channels * g.depth());
     let units = g.groups * blocks;
     let parts = WANTED_TASKS.div_ceil(units).min(MOST_PARTIAL / len).min(areas / 2).max(1);
@@ -281,20 +285,21 @@ unsafe fn sum<E: Dispatch>(g: &Gather, channels_last: bool, input: *const E, gra
         source,
         gradient,
         channels_last,
-        channels,
+        each,
         blocks,
+        layers,
         panels,
         partial: if parts > 1 { memory.get() } else { weight },
         parts,
     };
     let plan = &plan;
-    let work = POINTS * channels * panels.padded() * plan.source.area_tiles() * areas.div_ceil(parts);
+    let work = POINTS * each * panels.padded() * plan.source.area_tiles() * areas.div_ceil(parts);
     parallel_for(units * parts, TASK_WORK.div_ceil(work), &|range| {
         for i in range {
             let (unit, part) = (i / parts, i % parts);
-            let first = unit % plan.blocks * plan.channels;
-            let channels = first..(first + plan.channels).min(plan.source.gather.source_channels);
-            let task = BlockTask { plan, group: unit / plan.blocks, channels, part };
+            let first = unit % plan.blocks * plan.each;
+            let layers = first..(first + plan.each).min(plan.layers);
+            let task = BlockTask { plan, group: unit / plan.blocks, layers, part };
             // SAFETY: the caller's.
             unsafe { E::dispatch(&task) };
         }
