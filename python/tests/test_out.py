@@ -69,7 +69,35 @@ def test_computed_in_the_given_dtype():
     assert torch.nansum(torch.tensor([1, 2]), 0, out=torch.zeros((), dtype=torch.bool)).item() is True
 
 
+def test_sums_and_products_are_of_the_given_dtype():
+    x = torch.tensor([[1.5, 300.0], [1.5, 2.0]])
+    for call, long, small in ((torch.sum, [2, 302], [2, 46]), (torch.prod, [1, 600], [1, 88])):
+        assert call(x, 0, out=torch.zeros(2, dtype=LONG)).tolist() == long
+        assert call(x.to(LONG), 0, out=torch.zeros(2, dtype=torch.uint8)).tolist() == small
+        assert call(x, 0, out=torch.zeros(2, dtype=torch.bool)).tolist() == [True, True]
+        with pytest.raises(RuntimeError):
+            call(x, 0, dtype=DOUBLE, out=torch.zeros(2))
+    assert torch.mean(x.to(DOUBLE), 0, out=torch.zeros(2)).tolist() == [1.5, 151]
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype double, but got float instead"):
+        torch.mean(x, 0, dtype=DOUBLE, out=torch.zeros(2))
+
+
+def test_refused_before_anything_is_resized():
+    out = torch.ones(2, dtype=DOUBLE)
+    for call in (
+        lambda: torch.where(X > 2, X, X, out=out),
+        lambda: torch.cumsum(X, 0, dtype=torch.float32, out=out),
+        lambda: torch.argsort(X, stable=True, out=out),
+        lambda: torch.lerp(X, X, X, out=out),
+    ):
+        with pytest.raises(RuntimeError):
+            call()
+        assert out.tolist() == [1, 1]
+
+
 def test_cast_to_the_given_dtype():
+    assert torch.lerp(X, X, 0.5, out=torch.zeros(3, dtype=DOUBLE)).dtype is DOUBLE
+    assert torch.diag(X, out=torch.zeros(0)).shape == (3, 3)
     small = torch.tensor([3, 2], dtype=torch.uint8)
     assert torch.all(small, 0, out=torch.zeros((), dtype=torch.bool)).item() is True
     assert torch.bernoulli(torch.ones(3), out=torch.zeros(3, dtype=LONG)).tolist() == [1, 1, 1]
@@ -122,3 +150,19 @@ def test_overlap_with_the_input():
     x = torch.arange(10.0)
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
         torch.kthvalue(x, 2, out=(x, torch.tensor(0)))
+    # The places are not looked at.
+    x = torch.arange(10)
+    assert torch.kthvalue(x, 2, out=(torch.tensor(0), x[3])).values.item() == 1
+
+
+def test_meta_outputs_need_only_be_castable():
+    x, out = torch.ones(3, device="meta"), torch.ones(3, device="meta", dtype=DOUBLE)
+    assert torch.neg(x, out=out) is out
+    with pytest.raises(RuntimeError):
+        torch.matmul(torch.ones(3, 3, device="meta"), torch.ones(3, 3, device="meta"), out=torch.ones(3, 3, device="meta", dtype=LONG))
+
+
+def test_scans_of_no_dims():
+    truth = torch.tensor(True)
+    assert torch.cumsum(truth, 0, out=torch.zeros((), dtype=torch.bool)).item() is True
+    assert torch.cumprod(truth, 0, out=torch.zeros(0, dtype=torch.bool)).item() is True

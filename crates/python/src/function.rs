@@ -17,7 +17,7 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -321,22 +321,14 @@ impl Function {
         {
             require_grad(call.py, &self.name, flag, &outputs)?;
         }
-        let mut items = Vec::new();
-        let written = match written {
-            &[list] if matches!(outputs, Outputs::Many(_)) && crate::object::tensor_of(list).is_none() => {
-                items.extend(list_items(call.py, list)?);
-                &items[..]
+        match *written {
+            [list] if matches!(outputs, Outputs::Many(_)) && crate::object::tensor_of(list).is_none() => {
+                replace_items(call.py, list, &outputs);
             }
-            _ => written,
-        };
-        for (k, &object) in written.iter().enumerate() {
-            // An operator that resizes what it writes gives a new handle, which is the object's from now on.
-            if let (Some(t), Some(given)) = (outputs.get(k), crate::object::tensor_of(object))
-                && !t.is_same(&given)
-                && t.shares_storage_with(&given)
-            {
-                // SAFETY: a live tensor, and the lock is held.
-                unsafe { crate::object::replace(object, t.clone()) };
+            _ => {
+                for (k, &object) in written.iter().enumerate() {
+                    replace_resized(object, outputs.get(k));
+                }
             }
         }
         // Operators that write to lists give back the list.
@@ -520,17 +512,31 @@ fn check_named_dtype(py: Python<'_>, named: *mut PyObject, out: Option<&Converte
     }
 }
 
-/// The tensors of a list that is written.
-#[cold]
-fn list_items(py: Python<'_>, list: *mut PyObject) -> PyResult<Vec<*mut PyObject>> {
-    if list.is_null() {
-        return Ok(Vec::new());
+/// An operator that resizes what it writes gives a new handle, which is the object's from now on.
+#[inline]
+fn replace_resized(object: *mut PyObject, result: Option<&Tensor>) {
+    if let (Some(t), Some(given)) = (result, crate::object::tensor_of(object))
+        && !t.is_same(&given)
+        && t.shares_storage_with(&given)
+    {
+        // SAFETY: a live tensor, and the lock is held.
+        unsafe { crate::object::replace(object, t.clone()) };
     }
-    // SAFETY: a live argument of the call, which holds its items.
+}
+
+/// [`replace_resized`] for the tensors of a list or tuple that is written.
+#[cold]
+fn replace_items(py: Python<'_>, list: *mut PyObject, outputs: &Outputs) {
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: a live argument of the call.
     let list = unsafe { Bound::from_borrowed_ptr(py, list) };
-    match list.extract::<Vec<Bound<'_, PyAny>>>() {
-        Ok(items) => Ok(items.iter().map(Bound::as_ptr).collect()),
-        Err(_) => Ok(Vec::new()),
+    // (Its items as they are, and not what a subclass iterates over: those may be gone.)
+    if let Ok(list) = list.cast::<PyList>() {
+        list.iter().enumerate().for_each(|(k, item)| replace_resized(item.as_ptr(), outputs.get(k)));
+    } else if let Ok(tuple) = list.cast::<PyTuple>() {
+        tuple.iter().enumerate().for_each(|(k, item)| replace_resized(item.as_ptr(), outputs.get(k)));
     }
 }
 
@@ -798,6 +804,9 @@ pub fn add_operators(py: Python<'_>) -> PyResult<()> {
         if find(name).is_none() {
             let mut overloads: Vec<Overload> = ops.into_iter().map(|op| Overload::new(py, op)).collect();
             hide_numbers(&mut overloads);
+            if overloads.iter().any(Overload::is_factory) {
+                overloads.iter_mut().for_each(Overload::beside_factory);
+            }
             add(name, Kind::Operator(overloads))?;
         }
     }

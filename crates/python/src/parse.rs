@@ -238,7 +238,7 @@ impl Overload {
                 .params
                 .iter()
                 .position(|p| p.name == "self" && p.ty.base == Base::Tensor && p.ty.list.is_none()),
-            fills_out: parameters.iter().any(|p| p.out) && !has("dtype"),
+            fills_out: false,
             factory: has("dtype") && has("layout") && has("device"),
             spread: first.filter(|at| positional == at + 1 && list(&schema.params[*at])),
             hidden: false,
@@ -256,9 +256,14 @@ impl Overload {
         !self.outs.is_empty()
     }
 
-    /// Whether the dtype of a given output is not for an argument to say, but a factory's call may repeat it.
+    /// Whether it writes what a factory makes to a given output: a call may repeat that one's dtype, layout and device.
     pub fn fills_out(&self) -> bool {
         self.fills_out
+    }
+
+    /// Another overload of the function makes tensors from nothing.
+    pub fn beside_factory(&mut self) {
+        self.fills_out = self.takes_out() && !self.factory;
     }
 
     /// Whether results may be asked to require gradients.
@@ -318,7 +323,7 @@ impl Overload {
                 })?,
                 None if is_none(value) => {}
                 // Factories take these beside `out=`, whose own they must be.
-                None if self.takes_out()
+                None if self.fills_out
                     && matches!(
                         text(name).as_str(),
                         "dtype" | "layout" | "device" | "pin_memory" | "requires_grad"

@@ -76,6 +76,8 @@ impl Write<'_, '_> {
 /// How an operator decides whether an `out=` tensor's dtype will do.
 #[derive(Clone, Copy)]
 pub enum OutDType {
+    /// The result's.
+    Exact,
     /// By the result's dtype, the first, and the tensor's.
     Of(fn(DType, DType) -> Result<()>),
     /// By the call.
@@ -87,8 +89,8 @@ pub enum OutDType {
 pub enum RowMajor {
     /// None: they take the result's order.
     None,
-    /// Those that had elements.
-    Filled,
+    /// Those that had elements, or another dtype.
+    Unfit,
     /// All.
     All,
     /// All, if the call is so.
@@ -104,6 +106,8 @@ pub struct OutRule {
     pub computes_in: Option<usize>,
     /// Arguments, by position, that the tensor must share no memory with.
     pub apart: &'static [usize],
+    /// How many of the tensors must share none.
+    pub apart_results: usize,
     /// Which tensors that are resized become row-major, whatever the order of the result is.
     pub row_major: RowMajor,
     /// Whether the in-place form resizes its tensor too.
@@ -116,7 +120,7 @@ impl OutRule {
     /// Of any dtype that the result can be cast to.
     pub const CASTABLE: OutRule = OutRule::dtype(castable);
     /// Of the result's dtype.
-    pub const EXACT: OutRule = OutRule::dtype(exact);
+    pub const EXACT: OutRule = OutRule::new(OutDType::Exact);
     /// Of the result's dtype, as PyTorch's iterators that cast nothing say it.
     pub const UNCAST: OutRule = OutRule::dtype(uncast);
 
@@ -135,10 +139,16 @@ impl OutRule {
             dtype,
             computes_in: None,
             apart: &[],
+            apart_results: usize::MAX,
             row_major: RowMajor::None,
             resizes_self: false,
             fallible: false,
         }
+    }
+
+    /// Whether it is that of the result's dtype.
+    pub(crate) const fn is_exact(&self) -> bool {
+        matches!(self.dtype, OutDType::Exact)
     }
 
     /// That `write` is allowed.
@@ -147,6 +157,7 @@ impl OutRule {
     /// When it is not.
     pub fn check(&self, write: &Write<'_, '_>) -> Result<()> {
         match self.dtype {
+            OutDType::Exact => exact(write.result, write.out),
             OutDType::Of(rule) => rule(write.result, write.out),
             OutDType::Call(rule) => rule(write),
         }
@@ -173,10 +184,11 @@ impl OutRule {
         self
     }
 
-    /// The same, and row-major where a tensor with elements is resized; an empty one takes the result's order.
+    /// The same, and row-major where a tensor with elements or of another dtype is resized; another empty one takes the
+    /// result's order.
     #[must_use]
-    pub const fn row_major_if_filled(mut self) -> OutRule {
-        self.row_major = RowMajor::Filled;
+    pub const fn row_major_if_unfit(mut self) -> OutRule {
+        self.row_major = RowMajor::Unfit;
         self
     }
 
@@ -198,6 +210,13 @@ impl OutRule {
     #[must_use]
     pub const fn apart(mut self, arguments: &'static [usize]) -> OutRule {
         self.apart = arguments;
+        self
+    }
+
+    /// The same, the first result alone sharing no memory with the arguments at these positions.
+    #[must_use]
+    pub const fn first_apart(mut self, arguments: &'static [usize]) -> OutRule {
+        (self.apart, self.apart_results) = (arguments, 1);
         self
     }
 }

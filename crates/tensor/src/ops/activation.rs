@@ -55,6 +55,7 @@ macro_rules! activation {
         { $($strips:tt)* }
         derivative: $derivative:expr;
         samples: $samples:expr;
+        $(out_rule: $rule:expr;)?
     ) => {
         op! {
             $(#[doc = $doc])*
@@ -71,7 +72,7 @@ macro_rules! activation {
             });
             derivative: $derivative;
             samples: $samples;
-            out_rule: crate::OutRule::UNCAST;
+            out_rule: [$($rule,)? crate::OutRule::UNCAST][0];
             fn $name $sig -> Tensor $args;
             $(fn $inplace $sig -> Tensor $args in INPLACE;)?
             out fn $out $sig $args in OUT;
@@ -343,6 +344,7 @@ activation! {
     { ints |x; p| if x <= p[0] { p[1] } else { x }; floats |x; p| if x <= p[0] { p[1] } else { x }; }
     derivative: backward! { self_(g, self_: Tensor, threshold: Scalar) => g.threshold_backward(&self_, threshold)? };
     samples: |m| examples(&OP, m, 0.5, 3.0, &[1.into(), 2.into()]);
+    out_rule: crate::OutRule::CASTABLE;
 }
 activation! {
     /// The element, times `negative_slope` where it is negative.

@@ -216,14 +216,15 @@ fn diag_any(x: &Tensor, diagonal: i64) -> Result<Tensor> {
         d => Err(Error::runtime(format!("diag(): Supports 1D or 2D tensors. Got {d}D"))),
     }
 }
-fn diag_writes(result: DType, out: DType) -> Result<()> {
+fn diag_writes(write: &crate::Write<'_, '_>) -> Result<()> {
+    let vector = matches!(write.inputs, [crate::Value::Tensor(x), ..] if x.dim() == 1);
     ensure!(
-        result.can_cast(out),
+        !vector || write.result.can_cast(write.out),
         "diag: result type {} can't be cast to the desired out= type {}",
-        result.scalar_type_name(),
-        out.scalar_type_name()
+        write.result.scalar_type_name(),
+        write.out.scalar_type_name()
     );
-    crate::op::exact(result, out)
+    crate::op::exact(write.result, write.out)
 }
 
 op! {
@@ -232,7 +233,7 @@ op! {
         Out OUT: "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(diag_any; x, diagonal));
     samples: |m| vec![sample![m.any(&[3]), 1], sample![m.any(&[3, 2]), 0]];
-    out_rule: crate::OutRule::dtype(diag_writes);
+    out_rule: crate::OutRule::call(diag_writes);
 }
 
 // ---- images -----------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ op! {
     derivative: backward! { self_(g, self_: Tensor, upper: bool, result: Tensor) => cholesky_inverse_backward(g, &self_, upper, &result)? };
     samples: |m| triangular_samples(m).into_iter().flat_map(|(_, [lower, upper])| [sample![lower, false], sample![upper, true]]).collect();
     ulp: 256.0;
-    out_rule: crate::OutRule::call(|w| w.safely_castable("cholesky_inverse", &[])).row_major_if_filled();
+    out_rule: crate::OutRule::call(|w| w.safely_castable("cholesky_inverse", &[])).row_major_if_unfit();
     fn cholesky_inverse(&self, upper: bool) -> Tensor [self, upper];
 }
 

@@ -44,16 +44,16 @@ op! {
     out_rule: crate::OutRule::dtype(narrow_copy_writes);
 }
 
-/// One operator per line: its schemas, and the view it copies.
+/// One operator per line: its schemas, the view it copies, and a rule for `out=` if it is not the result's dtype.
 macro_rules! copies {
-    ($($name:ident $schema:literal $(, $out:literal)? => $view:expr;)*) => {
+    ($($name:ident $schema:literal $(, $out:literal)? => $view:expr $(, $rule:expr)?;)*) => {
         $(
             op! {
                 #[doc = concat!("What `", stringify!($view), "` gives, copied.")]
                 $name: $schema $(, Out OUT: $out)?;
                 Body::Composite(|_op, _keys, args| copied(&$view, args));
                 samples: |m| crate::samples::of(&$view, m);
-                out_rule: crate::OutRule::EXACT;
+                out_rule: [$($rule,)? crate::OutRule::EXACT][0];
             }
         )*
         /// All entries of this file.
@@ -77,7 +77,7 @@ copies! {
     slice_copy "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
         "slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)" => view::slice::OP;
     split_copy "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-        "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()" => parts::split::OP;
+        "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()" => parts::split::OP, crate::OutRule::CASTABLE;
     split_with_sizes_copy "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
         "split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()" => parts::split_with_sizes::OP;
     squeeze_copy "squeeze_copy(Tensor self) -> Tensor", "squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)" => view::squeeze::OP;

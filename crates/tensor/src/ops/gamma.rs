@@ -177,6 +177,7 @@ op! {
     Body::Composite(kernel!(special_round_any; x, decimals));
     samples: |m| crate::samples::of(&unary::round_decimals::OP, m);
     ulp: unary::round_decimals::OP.accuracy();
+    out_rule: crate::OutRule::UNCAST;
 }
 
 /// All entries of this file.

@@ -363,7 +363,7 @@ op! {
         shapes.into_iter().filter_map(|(a, b, driver)| Some(sample![regular(m, a).pop()?, m.any(b), (), driver])).collect()
     };
     ulp: 1024.0;
-    out_rule: crate::OutRule::CASTABLE.row_major_if_filled();
+    out_rule: crate::OutRule::CASTABLE.row_major_if_unfit();
 }
 
 /// All entries of this file.

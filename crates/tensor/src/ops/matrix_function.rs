@@ -144,11 +144,12 @@ fn power_any(x: &Tensor, n: i64) -> Result<Tensor> {
     }
 }
 
-/// The powers 0 and 1 are copies; others come out of products, which cast nothing.
+/// The powers 0 and 1 and those of nothing are copies; others come out of products, which cast nothing.
 fn matrix_power_writes(write: &crate::Write<'_, '_>) -> Result<()> {
     write.safely_castable("matrix_power", &[])?;
-    match write.inputs.get(1) {
-        Some(crate::Value::Int(0 | 1)) => Ok(()),
+    match write.inputs {
+        [_, crate::Value::Int(0 | 1), ..] => Ok(()),
+        [crate::Value::Tensor(x), ..] if x.numel() == 0 => Ok(()),
         _ => crate::op::exact(write.result, write.out),
     }
 }
@@ -168,6 +169,7 @@ op! {
     Body::Composite(kernel!(power_any; x, n));
     samples: |m| regular(m, &[3, 3]).into_iter().map(|x| sample![x, 2]).collect();
     ulp: 1024.0;
+    out_rule: crate::OutRule::call(matrix_power_writes).row_major();
 }
 
 /// The cheapest order of products (Cormen et al., "Introduction to Algorithms", section 15.2): where to split each range.

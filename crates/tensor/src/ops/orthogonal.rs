@@ -161,7 +161,7 @@ op! {
     derivative: crate::autograd::Derivative::NotImplemented("derivative for geqrf is not implemented");
     samples: |m| [&[3i64, 3][..], &[2, 4, 2], &[2, 3]].into_iter().flat_map(|s| regular(m, s)).map(|x| sample![x]).collect();
     ulp: 256.0;
-    out_rule: OutRule::call(|w| w.safely_castable("torch.geqrf", &["a", "tau"])).row_major_if_filled();
+    out_rule: OutRule::call(|w| w.safely_castable("torch.geqrf", &["a", "tau"])).row_major_if_unfit();
     fn geqrf(&self) -> (Tensor, Tensor) [self];
 }
 
@@ -256,7 +256,7 @@ op! {
         sample![x, tau]
     }).collect();
     ulp: 256.0;
-    out_rule: OutRule::call(|w| w.safely_castable("torch.linalg.householder_product", &[])).row_major_if_filled();
+    out_rule: OutRule::call(|w| w.safely_castable("torch.linalg.householder_product", &[])).row_major_if_unfit();
     fn householder_product(&self, tau: &Tensor) -> Tensor [self, tau];
 }
 alias! {
@@ -334,7 +334,7 @@ op! {
             sample![v.clone(), tau.clone(), b.clone(), false, false], sample![v, tau, b, false, true]]
     }).collect();
     ulp: 256.0;
-    out_rule: OutRule::EXACT.row_major_if_filled();
+    out_rule: OutRule::EXACT.row_major_if_unfit();
     fn ormqr(&self, tau: &Tensor, other: &Tensor, left: bool, transpose: bool) -> Tensor [self, tau, other, left, transpose];
 }
 

@@ -140,7 +140,7 @@ pub(super) fn write_to(out: &Tensor, result: &Tensor) -> Result<Tensor> {
 
 /// Writes a sequence to `out`, which keeps its shape if it has as many elements.
 fn write_sequence(out: &Tensor, sequence: &Tensor) -> Result<Tensor> {
-    match out.numel() == sequence.numel() {
+    match out.numel() == sequence.numel() && !out.device().is_meta() {
         true => out.copy_(&sequence.reshape(out.sizes())?),
         false => write_to(out, sequence),
     }

@@ -110,6 +110,7 @@ op! {
         sample![m.any(&[]), vec![0i64], false, ()],
     ];
     ulp: 16.0;
+    out_rule: OutRule::EXACT.computing_in(3);
     fn sum_dim(&self, dim: &[i64], keepdim: bool) -> Tensor [self, dim, keepdim];
     fn sum_dim_dtype(&self, dim: &[i64], keepdim: bool, dtype: DType) -> Tensor [self, dim, keepdim, dtype];
 }
@@ -159,7 +160,7 @@ op! {
 }
 
 fn nansum_plan(x: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<TensorSpec> {
-    ensure!(!x.dtype().is_complex(), "nansum does not support complex inputs");
+    ensure!(!x.dtype().is_complex(), "nansum on CPU does not support complex inputs");
     sum_plan(x, dim, keepdim, dtype)
 }
 fn nansum_run(x: &Tensor, dim: Option<&[i64]>, _keepdim: bool, _dtype: Option<DType>, outs: &[Tensor]) -> Result<()> {
@@ -168,12 +169,13 @@ fn nansum_run(x: &Tensor, dim: Option<&[i64]>, _keepdim: bool, _dtype: Option<DT
 
 /// Sums of integers are the plain sums, with words of their own.
 fn nansum_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
-    let reals = write.input_dtype(0).is_some_and(DType::is_floating_point);
-    if write.result == write.out && reals && !write.out.is_floating_point() {
+    let reals = write.input_dtype(0).is_some_and(|x| !x.is_integral(true));
+    let named = !matches!(write.inputs.get(3), None | Some(crate::Value::None));
+    if reals && !named && !write.out.is_floating_point() {
         return Err(not_for("nansum_cpu", write.out));
     }
     ensure!(
-        write.result == write.out || write.input_dtype(0).is_some_and(|x| x.is_integral(true)),
+        write.result == write.out || !reals,
         "nansum: provided dtype must match dtype of result. Got {} and {}.",
         write.out.scalar_type_name(),
         write.result.scalar_type_name()
@@ -225,11 +227,14 @@ fn mean_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
         Some(_) => crate::op::exact(write.result, write.out),
     }
 }
-fn mean_all_writes(result: DType, out: DType) -> Result<()> {
+fn mean_all_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+    if !matches!(write.inputs.get(1), None | Some(crate::Value::None)) {
+        return crate::op::exact(write.result, write.out);
+    }
     ensure!(
-        result.can_cast(out),
+        write.result.can_cast(write.out),
         "mean.dtype_out(): input types can't be cast to the desired output type {}",
-        out.scalar_type_name()
+        write.out.scalar_type_name()
     );
     Ok(())
 }
@@ -271,7 +276,7 @@ op! {
     forward: Forward::Linear;
     samples: |m| if m.dtype.is_differentiable() { vec![sample![m.any(&[3, 4]), ()], sample![m.any(&[]), ()]] } else { vec![] };
     ulp: 16.0;
-    out_rule: crate::OutRule::dtype(mean_all_writes);
+    out_rule: OutRule::call(mean_all_writes);
     fn mean(&self) -> Tensor [self];
 }
 
@@ -297,6 +302,7 @@ op! {
     };
     samples: |m| vec![sample![m.any(&[3, 4]), 1, false, ()], sample![m.any(&[2, 3]), 0, true, ()]];
     ulp: 16.0;
+    out_rule: OutRule::EXACT.computing_in(3);
     fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 

@@ -23,7 +23,10 @@ fn run_scan(op: ScanOp, x: &Tensor, dim: i64, outs: &[Tensor]) -> Result<()> {
     if x.numel() == 0 {
         return Ok(());
     }
-    let (x, out) = (at_least_1d(x)?, at_least_1d(&outs[0])?);
+    if x.dim() == 0 {
+        return outs[0].copy_(x).map(drop);
+    }
+    let out = &outs[0];
     let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
     // SAFETY: both have the same sizes and are locked; they share no memory.
     unsafe {
@@ -42,7 +45,8 @@ fn run_scan(op: ScanOp, x: &Tensor, dim: i64, outs: &[Tensor]) -> Result<()> {
 fn total_plan(op: &str, x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<TensorSpec> {
     wrap_dim(dim, x.dim())?;
     let dtype = dtype.unwrap_or(if x.dtype().is_integral(true) { DType::I64 } else { x.dtype() });
-    if dtype == DType::Bool {
+    // (There is nothing to compute of one element or none.)
+    if dtype == DType::Bool && x.dim() > 0 && x.numel() > 0 {
         return Err(not_for(&format!("{op}_out_cpu"), dtype));
     }
     Ok(TensorSpec::like(Dims::from_slice(x.sizes()), x).dtype(dtype))

@@ -427,7 +427,7 @@ op! {
     };
     samples: |m| [&[3i64, 3][..], &[2, 2, 2]].into_iter().flat_map(|s| regular(m, s)).map(|x| sample![x]).collect();
     ulp: 256.0;
-    out_rule: OutRule::call(|w| w.safely_castable("torch.linalg.eig", &["eigenvalues", "eigenvectors"])).fallible().row_major_if_filled();
+    out_rule: OutRule::call(|w| w.safely_castable("torch.linalg.eig", &["eigenvalues", "eigenvectors"])).fallible().row_major_if_unfit();
     fn eig(&self) -> (Tensor, Tensor) [self];
 }
 op! {

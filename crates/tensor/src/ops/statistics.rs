@@ -18,14 +18,25 @@ fn nanmean_any(x: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         x.dtype().scalar_type_name()
     );
+    if let Some(dtype) = dtype.filter(|d| !d.is_differentiable()) {
+        let rule = "Optional dtype must be either a floating point or complex dtype";
+        let got = dtype.scalar_type_name();
+        return Err(Error::runtime(format!("nanmean(): could not infer output dtype. {rule}. Got: {got}")));
+    }
     let dims = dim.unwrap_or(&[]);
     let count = x.detach()?.isnan()?.logical_not()?.sum_dim(dims, keepdim)?;
     let args = [x.into(), dim.into(), keepdim.into(), dtype.into()];
     super::reduce::nansum::OP.call(&args)?.one()?.div(&count)
 }
 
-/// (The sum is made in the tensor's dtype, as PyTorch says it.)
-fn nanmean_writes(_result: DType, out: DType) -> Result<()> {
+/// (It is the sum that fails, as PyTorch says it.)
+fn nanmean_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(
+        result == out,
+        "nansum: provided dtype must match dtype of result. Got {} and {}.",
+        out.scalar_type_name(),
+        result.scalar_type_name()
+    );
     if out.is_floating_point() { Ok(()) } else { Err(not_for("nansum_cpu", out)) }
 }
 
@@ -39,7 +50,7 @@ op! {
         false => vec![],
     };
     ulp: 16.0;
-    out_rule: OutRule::dtype(nanmean_writes);
+    out_rule: OutRule::dtype(nanmean_writes).computing_in(3);
     fn nanmean(&self, dim: Option<&[i64]>, keepdim: bool) -> Tensor [self, dim, keepdim];
 }
 
@@ -137,18 +148,10 @@ fn number(op: &str, x: &Tensor, q: f64) -> Result<Tensor> {
     Tensor::full(&[], q, (dtype, x.device()))
 }
 
-fn same_writes(op: &'static str) -> impl Fn(DType, DType) -> Result<()> {
-    move |result, out| {
-        ensure!(result == out, "{op}() out tensor must be same dtype as the input tensor");
-        Ok(())
-    }
-}
+/// (Of `nanquantile`, too, in the name of `quantile`.)
 fn quantile_writes(result: DType, out: DType) -> Result<()> {
-    same_writes("quantile")(result, out)
-}
-fn nanquantile_writes(result: DType, out: DType) -> Result<()> {
-    // (As PyTorch says it.)
-    same_writes("quantile")(result, out)
+    ensure!(result == out, "quantile() out tensor must be same dtype as the input tensor");
+    Ok(())
 }
 
 fn quantile_samples(m: &mut Maker, tensor: bool) -> Vec<Sample> {
@@ -168,7 +171,7 @@ fn quantile_samples(m: &mut Maker, tensor: bool) -> Vec<Sample> {
 /// Quantiles with and without NaN, of a tensor of ranks or of one number.
 macro_rules! quantiles {
     ($( $(#[doc = $doc:expr])* $name:ident $schema:literal $out_schema:literal, $scalar:ident $scalar_schema:literal $scalar_out_schema:literal,
-        $any:ident $scalar_any:ident $writes:ident, $ignore_nan:literal; )*) => { $(
+        $any:ident $scalar_any:ident, $ignore_nan:literal; )*) => { $(
         fn $any(x: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: Option<bool>, interpolation: Option<&str>) -> Result<Tensor> {
             quantile_of(stringify!($name), x, q, dim, keepdim.unwrap_or(false), interpolation, $ignore_nan)
         }
@@ -181,7 +184,7 @@ macro_rules! quantiles {
             Body::Composite(kernel!($any; x, q, dim, keepdim, interpolation));
             samples: |m| quantile_samples(m, true);
             ulp: 8.0;
-            out_rule: OutRule::dtype($writes).row_major();
+            out_rule: OutRule::dtype(quantile_writes).row_major();
             fn $name(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Tensor [self, q, dim, keepdim];
         }
         op! {
@@ -190,7 +193,7 @@ macro_rules! quantiles {
             Body::Composite(kernel!($scalar_any; x, q, dim, keepdim, interpolation));
             samples: |m| quantile_samples(m, false);
             ulp: 8.0;
-            out_rule: OutRule::dtype($writes).row_major();
+            out_rule: OutRule::dtype(quantile_writes).row_major();
         }
     )* };
 }
@@ -201,13 +204,13 @@ quantiles! {
         "quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\", Tensor(a!) out) -> Tensor(a!)",
         quantile_number "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor"
         "quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\", Tensor(a!) out) -> Tensor(a!)",
-        quantile_any quantile_number_any quantile_writes, false;
+        quantile_any quantile_number_any, false;
     /// The `q`-th quantiles of the elements that are not NaN; see `quantile`.
     nanquantile "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor"
         "nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\", Tensor(a!) out) -> Tensor(a!)",
         nanquantile_number "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor"
         "nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\", Tensor(a!) out) -> Tensor(a!)",
-        nanquantile_any nanquantile_number_any nanquantile_writes, true;
+        nanquantile_any nanquantile_number_any, true;
 }
 
 // ---- the most frequent element ------------------------------------------------------------------

@@ -107,6 +107,11 @@ fn where_run(condition: &Tensor, x: Operand<'_>, y: Operand<'_>, outs: &[Tensor]
     choose(condition, x, y, &outs[0])
 }
 
+fn where_writes(result: DType, out: DType) -> Result<()> {
+    ensure!(result == out, "Expected out type to be {} but got {}", result.scalar_type_name(), out.scalar_type_name());
+    Ok(())
+}
+
 op! {
     /// Called on a condition (boolean or bytes): the element of the first operand where it holds, of the second
     /// elsewhere. All three are broadcast, and the operands promoted to their common dtype.
@@ -125,6 +130,7 @@ op! {
         sample![m.mask(&[3]), m.any(&[2, 1]), m.any(&[])],
         sample![m.mask(&[0, 3]), m.any(&[3]), m.any(&[1, 3])],
     ];
+    out_rule: crate::OutRule::dtype(where_writes);
     fn where_(&self, x: impl IntoOperand, y: impl IntoOperand) -> Tensor [self, x.operand(), y.operand()];
     out fn where_out(&self, x: impl IntoOperand, y: impl IntoOperand) [self, x.operand(), y.operand()] in OUT;
 }
@@ -331,9 +337,9 @@ fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 
 /// A weight per element goes through an iterator that casts nothing.
 fn lerp_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
-    match write.input_dtype(2) {
-        Some(_) => crate::op::uncast(write.result, write.out),
-        None => crate::op::castable(write.result, write.out),
+    match write.inputs.get(2) {
+        Some(Value::Tensor(weight)) if weight.dim() > 0 => crate::op::uncast(write.result, write.out),
+        _ => crate::op::castable(write.result, write.out),
     }
 }
 
