@@ -1,7 +1,7 @@
 //! Cholesky factors and what is solved with them.
 
 use super::matrices::{
-    batch, check_alike, check_info, check_matrix, check_precision, check_square, check_square_field,
+    batch, check_alike, check_info, check_matrix, check_square, check_floating, check_kernel,
     column_target, columns, deliver, diagonal_of, field, for_each, identity, row_target, shape, sizes_of,
 };
 use crate::autograd::Geometry;
@@ -17,7 +17,9 @@ fn says_not_definite(info: i32) -> String {
 }
 
 fn cholesky_ex_plan(x: &Tensor, _upper: bool, _check_errors: bool) -> Result<[TensorSpec; 2]> {
-    check_square_field("linalg.cholesky", "A", x)?;
+    check_square("linalg.cholesky", "A", x)?;
+    check_floating("linalg.cholesky", x)?;
+    check_kernel("cholesky_cpu", x)?;
     let (m, n) = shape(x);
     Ok([columns(batch(x), &[m, n], x.dtype(), x.device()), TensorSpec::new(batch(x), DType::I32, x.device())])
 }
@@ -78,7 +80,7 @@ op! {
 }
 
 fn cholesky_named(op: &str, x: &Tensor, upper: bool) -> Result<Tensor> {
-    check_square_field(op, "A", x)?;
+    check_square(op, "A", x)?;
     let (factor, info) = x.cholesky_ex(upper, false)?;
     check_info(op, &info, ErrorKind::LinAlg, says_not_definite)?;
     Ok(factor)
@@ -87,6 +89,8 @@ fn linalg_cholesky_any(x: &Tensor, upper: bool) -> Result<Tensor> {
     cholesky_named("linalg.cholesky", x, upper)
 }
 fn cholesky_any(x: &Tensor, upper: bool) -> Result<Tensor> {
+    check_square("cholesky", "A", x)?;
+    check_kernel("cholesky_cpu", x)?;
     cholesky_named("cholesky", x, upper)
 }
 
@@ -115,7 +119,7 @@ fn cholesky_solve_any(b: &Tensor, factor: &Tensor, upper: bool) -> Result<Tensor
     ensure!(factor.dim() >= 2, "u should have at least 2 dimensions, but has {} dimensions instead", factor.dim());
     check_square("cholesky_solve", "A", factor)?;
     check_alike("cholesky_solve", ("b", b), ("A", factor))?;
-    check_precision("cholesky_solve", b)?;
+    check_kernel("cholesky_solve_cpu", b)?;
     let (lower, turned) = if upper { (factor.mh()?, factor.clone()) } else { (factor.clone(), factor.mh()?) };
     turned.solve_triangular(&lower.solve_triangular(b, false, true, false)?, true, true, false)
 }
@@ -154,7 +158,7 @@ op! {
 fn cholesky_inverse_any(factor: &Tensor, upper: bool) -> Result<Tensor> {
     check_matrix("cholesky_inverse", "A", factor)?;
     check_square("cholesky_inverse", "A", factor)?;
-    check_precision("cholesky_inverse", factor)?;
+    check_kernel("cholesky_inverse_out_cpu", factor)?;
     // The other triangle is not read.
     let lower = if upper { factor.mh()? } else { factor.clone() };
     let n = shape(factor).0;

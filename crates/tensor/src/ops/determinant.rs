@@ -1,7 +1,7 @@
 //! Determinants, from LU factors.
 
 use super::lu::{factorizes_transpose, regular};
-use super::matrices::{batch, check_square_field, column_major, field, for_each, identity, shape, sizes_of};
+use super::matrices::{batch, check_floating, check_square, check_square_field, column_major, field, for_each, identity, shape, sizes_of};
 use crate::autograd::{GradContext, is_grad_enabled};
 use crate::{Body, DType, Op, Result, Scalar, Tensor, backward, sample};
 use flambeau_base::Element;
@@ -15,7 +15,8 @@ fn sign_of(pivots: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// The factors of `a` or of its transpose, which has the same determinant.
 fn factors(op: &str, a: &Tensor) -> Result<(Tensor, Tensor)> {
-    check_square_field(op, "A", a)?;
+    check_square(op, "A", a)?;
+    check_floating(op, a)?;
     let turned = if factorizes_transpose(a) { a.mt()? } else { a.clone() };
     let (packed, pivots, _) = turned.lu_factor_ex(true, false)?;
     Ok((packed, pivots))
@@ -120,6 +121,7 @@ alias! {
 }
 
 fn slogdet_with_factors(a: &Tensor) -> Result<Vec<Tensor>> {
+    check_square_field("linalg.slogdet", "A", a)?;
     let (packed, pivots) = factors("linalg.slogdet", a)?;
     let sign = sign_of(&pivots, a.dtype())?;
     let diagonal = packed.diagonal(0, -2, -1)?;

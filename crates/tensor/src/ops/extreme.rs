@@ -10,8 +10,22 @@ use smallvec::SmallVec;
 
 // ---- extremes -----------------------------------------------------------------------------------
 
+/// Complex numbers are not ordered.
 fn no_complex(op: &str, x: &Tensor) -> Result<()> {
-    if x.dtype().is_complex() { Err(not_for(op, x.dtype())) } else { Ok(()) }
+    let kernel = match op {
+        "amax" => "max_values_cpu",
+        "amin" => "min_values_cpu",
+        "max" => "max_all",
+        "min" => "min_all",
+        _ => op,
+    };
+    if x.dtype().is_complex() { Err(not_for(kernel, x.dtype())) } else { Ok(()) }
+}
+
+/// As [`no_complex`], of operators that give indices.
+fn no_complex_places(op: &str, x: &Tensor) -> Result<()> {
+    ensure!(!x.dtype().is_complex(), "{op}(): does not support complex input");
+    Ok(())
 }
 
 /// An extreme of nothing does not exist.
@@ -147,6 +161,7 @@ op! {
 }
 
 fn with_index_plan(op: &str, x: &Tensor, dim: i64, keepdim: bool) -> Result<[TensorSpec; 2]> {
+    no_complex_places(op, x)?;
     let values = extreme_plan(op, x, &[dim], keepdim)?;
     let indices = values.clone().dtype(DType::I64);
     Ok([values, indices])
@@ -212,7 +227,7 @@ op! {
 }
 
 fn arg_plan(op: &str, x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<TensorSpec> {
-    no_complex(op, x)?;
+    no_complex_places(op, x)?;
     if x.dtype() == DType::Bool {
         return Err(not_for(op, DType::Bool));
     }

@@ -2,7 +2,7 @@
 
 use super::lu::solution_sizes;
 use super::matrices::{
-    batch, check_info, check_precision, check_square_field, column_copy, column_target, columns, deliver, field, for_each,
+    batch, check_info, check_floating, check_kernel, check_square, column_copy, column_target, columns, deliver, field, for_each,
     row_copy, row_target, shape, sizes_of,
 };
 use crate::{Body, DType, ErrorKind, Op, OutRule, Result, Tensor, TensorSpec, ensure, sample};
@@ -14,7 +14,9 @@ fn says_zero(info: i32) -> String {
 }
 
 fn factor_plan(x: &Tensor, _hermitian: bool, _check_errors: bool) -> Result<[TensorSpec; 3]> {
-    check_square_field("torch.linalg.ldl_factor_ex", "self", x)?;
+    check_square("torch.linalg.ldl_factor_ex", "self", x)?;
+    check_floating("torch.linalg.ldl_factor_ex", x)?;
+    check_kernel("ldl_factor_kernel_cpu", x)?;
     let (n, _) = shape(x);
     Ok([
         columns(batch(x), &[n, n], x.dtype(), x.device()),
@@ -76,7 +78,8 @@ op! {
 const SOLVE: &str = "torch.linalg.ldl_solve";
 
 fn solve_plan(factors: &Tensor, pivots: &Tensor, b: &Tensor, _hermitian: bool) -> Result<TensorSpec> {
-    check_precision(SOLVE, factors)?;
+    check_floating(SOLVE, factors)?;
+    check_kernel("ldl_solve_kernel_cpu", factors)?;
     let sizes = solution_sizes(SOLVE, factors, b, true)?;
     ensure!(
         pivots.dtype() == DType::I32 || pivots.dtype() == DType::I64,

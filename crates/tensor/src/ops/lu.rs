@@ -1,7 +1,7 @@
 //! LU factors, and what comes from them: solutions, inverses, determinants.
 
 use super::matrices::{
-    batch, check_alike, check_info, check_matrix, check_precision, check_square, check_square_field, column_copy,
+    batch, check_alike, check_info, check_floating, check_kernel, check_matrix, check_square, check_square_field, column_copy,
     column_major, column_target, columns, deliver, field, for_each, identity, row_copy, row_target, shape, sizes_of,
 };
 use crate::access::elements;
@@ -27,7 +27,7 @@ fn says_zero(info: i32) -> String {
 
 fn lu_factor_ex_plan(x: &Tensor, pivot: bool, _check_errors: bool) -> Result<[TensorSpec; 3]> {
     check_matrix("torch.lu_factor", "A", x)?;
-    check_precision("torch.lu_factor", x)?;
+    check_kernel("lu_cpu", x)?;
     ensure!(pivot, "{NO_PIVOT}");
     let (m, n) = shape(x);
     Ok([
@@ -318,7 +318,8 @@ pub(super) fn solution_sizes(op: &str, a: &Tensor, b: &Tensor, left: bool) -> Re
 }
 
 fn lu_solve_plan(packed: &Tensor, pivots: &Tensor, b: &Tensor, left: bool, _adjoint: bool) -> Result<TensorSpec> {
-    check_precision("torch.linalg.lu_solve", packed)?;
+    check_floating("torch.linalg.lu_solve", packed)?;
+    check_kernel("linalg.lu_solve_cpu", packed)?;
     let sizes = solution_sizes("torch.linalg.lu_solve", packed, b, left)?;
     ensure!(
         pivots.dtype() == DType::I32,
@@ -454,7 +455,8 @@ fn is_vectors(a: &Tensor, b: &Tensor) -> bool {
 type Solved = Vec<Tensor>;
 
 fn solve_ex_any(a: &Tensor, b: &Tensor, left: bool, check_errors: bool) -> Result<Solved> {
-    check_square_field("linalg.solve", "A", a)?;
+    check_square("linalg.solve", "A", a)?;
+    check_floating("linalg.solve", a)?;
     let vectors = is_vectors(a, b);
     ensure!(left || !vectors, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)");
     let columns = if vectors { b.unsqueeze(-1)? } else { b.clone() };

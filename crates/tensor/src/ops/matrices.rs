@@ -24,19 +24,31 @@ pub(super) fn check_matrix(op: &str, name: &str, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Single or double precision.
-pub(super) fn check_precision(op: &str, x: &Tensor) -> Result<()> {
+/// Floating-point or complex numbers, of any precision.
+pub(super) fn check_floating(op: &str, x: &Tensor) -> Result<()> {
     ensure!(
         x.dtype().is_differentiable(),
         "{op}: Expected a floating point or complex tensor as input. Got {}",
         x.dtype().scalar_type_name()
     );
-    ensure!(
-        !matches!(x.dtype(), DType::F16 | DType::BF16),
-        "{op}: Low precision dtypes not supported. Got {}",
-        x.dtype().scalar_type_name()
-    );
     Ok(())
+}
+
+/// Whether numbers are of single or double precision, which the algorithms are for.
+pub(super) fn is_precise(dtype: DType) -> bool {
+    dtype.is_differentiable() && !matches!(dtype, DType::F16 | DType::BF16)
+}
+
+/// Single or double precision, asked for in the operator's name.
+pub(super) fn check_precision(op: &str, x: &Tensor) -> Result<()> {
+    check_floating(op, x)?;
+    ensure!(is_precise(x.dtype()), "{op}: Low precision dtypes not supported. Got {}", x.dtype().scalar_type_name());
+    Ok(())
+}
+
+/// Single or double precision, asked for in the name of PyTorch's kernel.
+pub(super) fn check_kernel(kernel: &str, x: &Tensor) -> Result<()> {
+    if is_precise(x.dtype()) { Ok(()) } else { Err(super::reduce::not_for(kernel, x.dtype())) }
 }
 
 /// Square matrices.

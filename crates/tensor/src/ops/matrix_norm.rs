@@ -1,7 +1,7 @@
 //! Norms of matrices, and what is made of them.
 
 use super::lu::regular;
-use super::matrices::{batch, check_matrix, check_square};
+use super::matrices::{batch, check_matrix, check_precision, check_square};
 use super::reduce::linalg_vector_norm;
 use crate::dims::wrap_dim;
 use crate::{Body, DType, Error, Op, Result, Scalar, Tensor, ensure, sample};
@@ -38,10 +38,8 @@ fn vector_norm(x: &Tensor, order: Scalar, dim: Option<&[i64]>, keepdim: bool, dt
 /// The singular values of the matrices in two dims, with those dims at their end.
 fn singular_values(x: &Tensor, dim: [i64; 2], dtype: Option<DType>) -> Result<Tensor> {
     let x = x.movedim(&dim, &[-2, -1])?;
-    match dtype {
-        Some(d) => x.to_dtype(d)?.svdvals(),
-        None => x.svdvals(),
-    }
+    check_precision("linalg.matrix_norm", &x)?;
+    dtype.map_or(Ok(x.clone()), |d| x.to_dtype(d))?.svdvals()
 }
 
 /// A result with its two dims back as ones.

@@ -2,7 +2,7 @@
 
 use super::lu::{padded, regular};
 use super::matrices::{
-    batch, check_alike, check_matrix, check_precision, column_copy, column_target, columns, deliver, field, for_each,
+    batch, check_alike, check_floating, check_kernel, check_matrix, column_copy, column_target, columns, deliver, field, for_each,
     row_copy, row_target, shape, sizes_of,
 };
 use crate::autograd::GradContext;
@@ -30,7 +30,8 @@ fn mode_of(mode: &str) -> Result<Mode> {
 
 fn qr_plan(x: &Tensor, mode: &str) -> Result<[TensorSpec; 2]> {
     check_matrix("linalg.qr", "A", x)?;
-    check_precision("linalg.qr", x)?;
+    check_floating("linalg.qr", x)?;
+    check_kernel("geqrf_cpu", x)?;
     let mode = mode_of(mode)?;
     let (m, n) = shape(x);
     let k = if mode == Mode::Complete { m } else { m.min(n) };
@@ -137,7 +138,7 @@ op! {
 
 fn geqrf_plan(x: &Tensor) -> Result<[TensorSpec; 2]> {
     check_matrix("geqrf", "input", x)?;
-    check_precision("geqrf", x)?;
+    check_kernel("geqrf_cpu", x)?;
     let (m, n) = shape(x);
     let tau = TensorSpec::like(sizes_of(batch(x), &[m.min(n)]), x);
     Ok([columns(batch(x), &[m, n], x.dtype(), x.device()), tau])
@@ -179,7 +180,7 @@ fn check_tau(op: &str, v: &Tensor, tau: &Tensor) -> Result<()> {
 
 fn product_plan(v: &Tensor, tau: &Tensor) -> Result<TensorSpec> {
     check_matrix(PRODUCT, "input", v)?;
-    check_precision(PRODUCT, v)?;
+    check_kernel("orgqr_cpu", v)?;
     ensure!(tau.dim() >= 1, "{PRODUCT}: tau must have at least 1 dimension.");
     let (m, n) = shape(v);
     ensure!(m >= n, "{PRODUCT}: input.shape[-2] must be greater than or equal to input.shape[-1]");

@@ -2,7 +2,7 @@
 
 use super::lu::regular;
 use super::matrices::{
-    batch, check_info, check_matrix, check_precision, check_square_field, column_copy, column_target, columns, deliver,
+    batch, check_info, check_floating, check_kernel, check_matrix, check_square, column_copy, column_target, columns, deliver,
     diagonal_of, field, for_each, row_target, shape, sizes_of,
 };
 use crate::autograd::GradContext;
@@ -47,7 +47,8 @@ fn check_phase(what: &str, vectors: &str, turn: &Tensor) -> Result<()> {
 
 fn svd_plan(x: &Tensor, full: bool, vectors: bool, driver: Option<&str>) -> Result<[TensorSpec; 3]> {
     check_matrix("linalg.svd", "A", x)?;
-    check_precision("linalg.svd", x)?;
+    check_floating("linalg.svd", x)?;
+    check_kernel("linalg_svd_cpu", x)?;
     ensure!(driver.is_none(), "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.");
     let (m, n) = shape(x);
     let k = m.min(n);
@@ -237,7 +238,8 @@ fn is_upper(uplo: &str) -> Result<bool> {
 }
 
 fn eigh_plan(x: &Tensor, uplo: &str, vectors: bool) -> Result<[TensorSpec; 2]> {
-    check_square_field("linalg.eigh", "A", x)?;
+    check_square("linalg.eigh", "A", x)?;
+    check_kernel("linalg_eigh_cpu", x)?;
     is_upper(uplo)?;
     let (n, _) = shape(x);
     let values = TensorSpec::new(sizes_of(batch(x), &[n]), x.dtype().to_real(), x.device());
@@ -354,7 +356,10 @@ op! {
 // ---- general eigenvalues ------------------------------------------------------------------------
 
 fn eig_plan(x: &Tensor) -> Result<[TensorSpec; 2]> {
-    check_square_field("linalg.eig", "A", x)?;
+    check_square("linalg.eig", "A", x)?;
+    let dtype = x.dtype();
+    ensure!(dtype.is_differentiable(), "Unknown Complex ScalarType for {}", dtype.scalar_type_name());
+    check_kernel("linalg_eig_out_cpu", x)?;
     let (n, _) = shape(x);
     let dtype = x.dtype().to_complex();
     Ok([TensorSpec::new(sizes_of(batch(x), &[n]), dtype, x.device()), columns(batch(x), &[n, n], dtype, x.device())])

@@ -1,7 +1,7 @@
 //! Triangular systems.
 
 use super::lu::solution_sizes;
-use super::matrices::{check_precision, column_copy, column_target, columns, deliver, field, for_each, shape, sizes_of};
+use super::matrices::{check_kernel, column_copy, column_target, columns, deliver, field, for_each, shape, sizes_of};
 use crate::samples::Maker;
 use crate::{Body, Op, OutRule, Result, Tensor, TensorSpec, backward, sample};
 use flambeau_linalg::{Field, Triangle};
@@ -9,7 +9,7 @@ use flambeau_linalg::{Field, Triangle};
 const NAME: &str = "linalg.solve_triangular";
 
 fn solve_plan(a: &Tensor, b: &Tensor, _upper: bool, left: bool, _unit: bool) -> Result<TensorSpec> {
-    check_precision(NAME, a)?;
+    check_kernel("triangular_solve_cpu", a)?;
     let sizes = solution_sizes(NAME, a, b, left)?;
     let n = sizes.len();
     Ok(columns(&sizes[..n - 2], &sizes[n - 2..], b.dtype(), b.device()))
@@ -75,7 +75,7 @@ op! {
 }
 
 fn triangular_solve_any(b: &Tensor, a: &Tensor, upper: bool, transpose: bool, unit: bool) -> Result<(Tensor, Tensor)> {
-    check_precision("triangular_solve", b)?;
+    check_kernel("triangular_solve_cpu", b)?;
     let sizes = solution_sizes("triangular_solve", a, b, true)?;
     let n = shape(a).0;
     let copy = a.expand(&sizes_of(&sizes[..sizes.len() - 2], &[n, n]))?.mt()?.clone_in(crate::MemoryFormat::Contiguous)?.mt()?;

@@ -34,6 +34,22 @@ enum Mode {
     },
 }
 
+impl Mode {
+    /// The name of PyTorch's kernel for images of `n` dims.
+    ///
+    /// `vectors`: whether it takes the one for small images and for those with channels last.
+    fn cpu_name(self, n: usize, vectors: bool) -> &'static str {
+        match (self, n) {
+            (Mode::Nearest | Mode::NearestExact, 2) if vectors => "upsample_nearest2d_channels_last",
+            (Mode::Nearest | Mode::NearestExact, _) => "compute_indices_weights_nearest",
+            (Mode::Linear { .. }, 2) if vectors => "upsample_bilinear2d_channels_last",
+            (Mode::Linear { .. }, _) => "compute_indices_weights_linear",
+            (Mode::Cubic { .. }, _) => "compute_indices_weights_cubic",
+            (Mode::Filtered { .. }, _) => "compute_index_ranges_weights",
+        }
+    }
+}
+
 /// The filters of antialiased resizing, as in Pillow.
 #[derive(Clone, Copy, PartialEq)]
 enum Filter {
@@ -273,15 +289,15 @@ fn resample(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Res
     );
     let dtype = x.dtype();
     let nearest = matches!(mode, Mode::Nearest | Mode::NearestExact);
-    ensure!(
-        dtype.is_floating_point() || dtype == DType::U8,
-        "\"upsample\" not implemented for '{}'",
-        dtype.scalar_type_name()
-    );
+    let bytes = dtype == DType::U8 && (nearest || n == 2);
+    if !(bytes || dtype.is_floating_point()) {
+        let channels_last = x.sizes()[1] > 3 && x.is_contiguous_in(crate::MemoryFormat::ChannelsLast);
+        let vectors = channels_last || size.iter().sum::<i64>() <= 128;
+        return Err(super::reduce::not_for(mode.cpu_name(n, vectors), dtype));
+    }
     check_room(x, size)?;
     let format = x.suggested_memory_format();
     if dtype == DType::U8 && !nearest {
-        ensure!(n == 2, "\"upsample\" not implemented for 'Byte'");
         return resample_bytes(x, size, scales, mode)?.contiguous_in(format);
     }
     if dtype == DType::U8 {
