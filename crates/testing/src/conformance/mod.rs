@@ -269,8 +269,17 @@ fn says_unsupported(op: &Op, dtype: DType, e: &Error) -> bool {
         return false;
     }
     let plain = matches!(dtype, DType::F32 | DType::F64) && !matches!(op.body, Body::Variant(..));
-    let says =
-        ["not implemented", "not supported", "unsupported", "expected", "only", "Only", "must be", "can't be cast"];
+    let says = [
+        "not implemented",
+        "not supported",
+        "unsupported",
+        "expected",
+        "only",
+        "Only",
+        "must be",
+        "can't be cast",
+        "doesn't handle types",
+    ];
     !plain && (e.kind() == ErrorKind::NotImplemented || says.iter().any(|s| e.message().contains(s)))
         || plain && says_wants_other(e)
 }
