@@ -109,6 +109,12 @@ impl Tensor {
         Ok(Self::from_parts(storage, dtype, Dims::from_slice(sizes), Dims::from_slice(strides), storage_offset))
     }
 
+    /// The same elements as no view of anything, with a version and a history of its own.
+    pub(crate) fn on_the_same_storage(&self) -> Tensor {
+        let (sizes, strides) = (dims::copy(&self.0.sizes), dims::copy(&self.0.strides));
+        Self::from_parts(self.storage().clone(), self.dtype(), sizes, strides, self.storage_offset())
+    }
+
     /// A tensor from parts already known to fit.
     #[inline]
     pub(crate) fn from_parts(

@@ -154,12 +154,41 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
         op.bump_versions(args);
     }
     if let Some(recorder) = recorder {
+        if !mutates {
+            separate_results(op, args, &mut outputs);
+        }
         recorder.after(op, args, &mut outputs)?;
     }
     if let Some(tangents) = tangents {
         forward::attach(op, args, &outputs, tangents)?;
     }
     Ok(outputs)
+}
+
+/// Makes results that are views of what the kernel made, and not of an argument, tensors of their own: an in-place write to
+/// such a view would otherwise be recorded for its base, which nobody has and no gradient reaches.
+#[inline]
+fn separate_results(op: &'static Op, args: &[Value<'_>], outputs: &mut Outputs) {
+    let separate = |t: &mut Tensor| {
+        if t.is_view() && !op.is_view() && !args.iter().any(|a| shares_storage(a, t)) {
+            *t = t.on_the_same_storage();
+        }
+    };
+    match outputs {
+        Outputs::One(t) => separate(t),
+        Outputs::Many(all) => all.iter_mut().flatten().for_each(separate),
+        Outputs::None | Outputs::Scalar(_) => {}
+    }
+}
+
+fn shares_storage(argument: &Value<'_>, t: &Tensor) -> bool {
+    let same = |a: &Tensor| a.storage().same(t.storage());
+    match argument {
+        Value::Tensor(a) => same(a),
+        Value::Tensors(all) => all.iter().any(same),
+        Value::OptionalTensors(all) => all.iter().flatten().any(same),
+        _ => false,
+    }
 }
 
 /// That what is written to `out=` has no history.

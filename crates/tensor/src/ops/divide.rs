@@ -139,10 +139,7 @@ splits! {
 
 /// Tensors over the same memory that count as results of their own, not as views.
 fn untracked(views: Vec<Tensor>) -> Vec<Tensor> {
-    let own = |v: Tensor| {
-        Tensor::from_parts(v.storage().clone(), v.dtype(), Dims::from_slice(v.sizes()), Dims::from_slice(v.strides()), v.storage_offset())
-    };
-    views.into_iter().map(own).collect()
+    views.iter().map(Tensor::on_the_same_storage).collect()
 }
 
 fn unsafe_split_with_sizes_any(x: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
