@@ -80,11 +80,8 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
             let term = *call.terms.add(k);
             let b = call.b.add(term.b as usize);
             let right: [S::Vector; V] = std::array::from_fn(|v| S::load(b.add(v * S::LANES)));
-            for (row, sums) in rows.iter().zip(&mut sums) {
-                let left = S::splat(*row.wrapping_add(term.a as usize));
-                for (sum, right) in sums.iter_mut().zip(&right) {
-                    *sum = S::multiply_add(left, *right, *sum);
-                }
+            for (&row, sums) in rows.iter().zip(&mut sums) {
+                S::add_products((row, term.a as usize), &right, sums);
             }
         }
         let last = call.columns - (V - 1) * S::LANES;
@@ -103,6 +100,16 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
             }
         }
     }
+}
+
+/// Bytes of a block of a panel: three quarters of a 48 KiB first-level cache, most of one of 32.
+const PANEL_BYTES: usize = 36 << 10;
+/// Terms of a block at most.
+const BLOCK_TERMS: usize = 288;
+
+/// Terms of a panel of so many columns that are multiplied at a time: they stay in a first-level cache.
+pub(crate) fn block_terms<E>(columns: usize) -> usize {
+    (PANEL_BYTES / (columns * size_of::<E>())).min(BLOCK_TERMS)
 }
 
 /// The number of rows of the next tile when `left` remain: a power of two, at most `S::ROWS`.

@@ -11,7 +11,7 @@
 
 use super::access::{Stage, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, Term};
+use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms};
 use super::planes::{LEAST_CHANNELS, Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use crate::prefetch::prefetch_run;
@@ -25,10 +25,6 @@ const TILE_POSITIONS: usize = 256;
 const PLANE_POSITIONS: [usize; 2] = [392, 800];
 /// Sums kept in working memory: half a second-level cache of `f32`.
 const MOST_SUMS: usize = 1 << 17;
-/// Bytes of a block of a panel: three quarters of a 48 KiB first-level cache.
-const PANEL_BYTES: usize = 36 << 10;
-/// Terms of a block at most.
-const BLOCK_TERMS: usize = 288;
 /// With at most this many tiles, tasks pack the weights they use, panel by panel.
 const FEW_TILES: usize = 2;
 
@@ -501,11 +497,16 @@ impl<E: Number> Task for PackTask<'_, E> {
 }
 
 /// Whether this is the better way for a gather over planes: its sums must be worth storing twice, and its vectors not
-/// too empty.
+/// too empty. Tiles of few rows read every line of a plane more often, which only taps in two dims make up for.
 pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
     let padded = g.result_channels.next_multiple_of(E::lanes());
-    let deep = g.depth() >= g.result_channels && g.depth() >= 64 && 5 * g.result_channels >= 4 * padded;
-    deep && FastPath::ConvPixels.is_on()
+    let deep = if E::rows() == MOST_ROWS {
+        g.depth() >= g.result_channels && g.depth() >= 64
+    } else {
+        let spread = g.axes.iter().filter(|a| a.taps.len() > 1).count() > 1;
+        g.depth() >= 4 * g.result_channels && spread
+    };
+    deep && 5 * g.result_channels >= 4 * padded && FastPath::ConvPixels.is_on()
 }
 
 /// Computes a gather.
@@ -534,8 +535,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     let tiling = Tiling::new(g.batch, &g.axes, target);
     let block = {
         let widest = panels.get(0).1 * panels.lanes;
-        let terms = (PANEL_BYTES / (widest * size_of::<E>())).min(BLOCK_TERMS);
-        let most = (terms / taps.max(1)).max(1);
+        let most = (block_terms::<E>(widest) / taps.max(1)).max(1);
         g.source_channels.div_ceil(g.source_channels.div_ceil(most).max(1)).max(1)
     };
     let all = g.groups * g.source_channels;

@@ -6,7 +6,7 @@
 
 use super::access::{Access, PlaneStage, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, Term, rows_of};
+use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms, rows_of};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use crate::prefetch::prefetch_run;
 use flambeau_base::parallel::parallel_for;
@@ -33,9 +33,7 @@ pub(crate) struct Operands<E> {
 const TILE_POSITIONS: usize = 800;
 /// Positions of a tile of several images, whose sums are kept in working memory.
 const BUFFERED_POSITIONS: usize = 400;
-/// Terms of a block: a panel of 48 `f32` columns then fills three quarters of a 48 KiB first-level cache.
-const BLOCK_TERMS: usize = 192;
-/// Terms of a block when one channel has more taps than `BLOCK_TERMS`.
+/// Terms of a block when one channel has more taps than [`block_terms`].
 const MOST_TERMS: usize = 1024;
 /// Result channels of a task at most.
 const MOST_CHANNELS: usize = 256;
@@ -485,7 +483,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let block = if taps > MOST_TERMS {
         MOST_TERMS
     } else {
-        let most = (BLOCK_TERMS / taps.max(1)).max(1);
+        let most = (block_terms::<E>(3 * E::lanes()) / taps.max(1)).max(1);
         let blocks = g.source_channels.div_ceil(most).max(1);
         g.source_channels.div_ceil(blocks) * taps
     };

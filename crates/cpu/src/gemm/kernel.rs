@@ -284,10 +284,33 @@ unsafe fn axpy<V: LoadFrom<S>, S: Copy>(
     }
 }
 
+/// Adds the products of one vector of every row of `x` with one of every row of `w`.
+#[inline(always)]
+unsafe fn add_dots<V: LoadFrom<S>, S: Copy, const R: usize, const C: usize>(
+    (x, x_row): (*const V::Lane, isize),
+    (w, w_row): (*const S, isize),
+    sums: &mut [[V; C]; R],
+) {
+    // SAFETY: the caller's `x` has R rows and `w` C rows of a vector each.
+    unsafe {
+        let mut xs = [V::splat(V::Lane::ZERO); R];
+        for (r, v) in xs.iter_mut().enumerate() {
+            *v = V::load(x.offset(r as isize * x_row));
+        }
+        for c in 0..C {
+            let v = <V as LoadFrom<S>>::load_from(w.offset(c as isize * w_row));
+            for (sums, x) in sums.iter_mut().zip(&xs) {
+                sums[c] = v.mul_add(*x, sums[c]);
+            }
+        }
+    }
+}
+
+/// The dot products of a block, `U` vectors of every row at a time: with few rows, these hide the latency of multiply-adds.
 // Indices, because `sums`, `x`, `w` and `out` go together.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-unsafe fn dot_block<V: LoadFrom<S>, S: Copy, const R: usize, const C: usize>(
+unsafe fn dot_block<V: LoadFrom<S>, S: Copy, const R: usize, const C: usize, const U: usize>(
     x: *const V::Lane,
     x_row: isize,
     w: *const S,
@@ -300,24 +323,26 @@ unsafe fn dot_block<V: LoadFrom<S>, S: Copy, const R: usize, const C: usize>(
 {
     // SAFETY: the caller's `x` has R rows and `w` C rows of `k` elements; `out` is R by C.
     unsafe {
-        let mut sums = [[V::splat(V::Lane::ZERO); C]; R];
+        let mut sums = [[[V::splat(V::Lane::ZERO); C]; R]; U];
         let mut i = 0;
-        while i + V::LANES <= k {
-            let mut xs = [V::splat(V::Lane::ZERO); R];
-            for (r, v) in xs.iter_mut().enumerate() {
-                *v = V::load(x.offset(r as isize * x_row).add(i));
+        while i + U * V::LANES <= k {
+            for (u, sums) in sums.iter_mut().enumerate() {
+                let at = i + u * V::LANES;
+                add_dots::<V, S, R, C>((x.add(at), x_row), (w.add(at), w_row), sums);
             }
-            for c in 0..C {
-                let v = <V as LoadFrom<S>>::load_from(w.offset(c as isize * w_row).add(i));
-                for r in 0..R {
-                    sums[r][c] = v.mul_add(xs[r], sums[r][c]);
-                }
-            }
+            i += U * V::LANES;
+        }
+        while U > 1 && i + V::LANES <= k {
+            add_dots::<V, S, R, C>((x.add(i), x_row), (w.add(i), w_row), &mut sums[0]);
             i += V::LANES;
         }
         for r in 0..R {
             for c in 0..C {
-                let mut sum = sums[r][c].sum();
+                let mut all = sums[0][r][c];
+                for other in &sums[1..] {
+                    all = all.add(other[r][c]);
+                }
+                let mut sum = all.sum();
                 for i in i..k {
                     let v = <V::Lane as FromElement<S>>::from_element(*w.offset(c as isize * w_row).add(i));
                     sum = v.mul_add(*x.offset(r as isize * x_row).add(i), sum);
@@ -345,14 +370,14 @@ unsafe fn dot<V: LoadFrom<S>, S: Copy>(
     // SAFETY: forwarded contract; each block lies within `rows` by `columns`.
     unsafe {
         match (rows, columns) {
-            (1, 4) => dot_block::<V, S, 1, 4>(x, x_row, w, w_row, k, out, out_row),
-            (2, 4) => dot_block::<V, S, 2, 4>(x, x_row, w, w_row, k, out, out_row),
-            (4, 4) => dot_block::<V, S, 4, 4>(x, x_row, w, w_row, k, out, out_row),
+            (1, 4) => dot_block::<V, S, 1, 4, 2>(x, x_row, w, w_row, k, out, out_row),
+            (2, 4) => dot_block::<V, S, 2, 4, 1>(x, x_row, w, w_row, k, out, out_row),
+            (4, 4) => dot_block::<V, S, 4, 4, 1>(x, x_row, w, w_row, k, out, out_row),
             _ => {
                 for r in 0..rows as isize {
                     for c in 0..columns as isize {
                         let to = out.offset(r * out_row + c);
-                        dot_block::<V, S, 1, 1>(x.offset(r * x_row), 0, w.offset(c * w_row), 0, k, to, 0);
+                        dot_block::<V, S, 1, 1, 4>(x.offset(r * x_row), 0, w.offset(c * w_row), 0, k, to, 0);
                     }
                 }
             }

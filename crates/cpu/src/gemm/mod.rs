@@ -25,7 +25,7 @@ pub use operand::Operand;
 pub(crate) use pack::with_buffer;
 pub(crate) use panels::Panels;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use simd::{PairsX16, StoreAs, Vector};
+pub(crate) use simd::{MASKS, PairsX16, StoreAs, Vector};
 
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;

@@ -296,7 +296,7 @@ mod x86 {
     }
 
     macro_rules! avx2 {
-        ($($name:ident $t:ty, $lanes:literal, $reg:ty, $splat:ident $load:ident $store:ident $add:ident,
+        ($($name:ident $t:ty, $lanes:literal, $reg:ty, $splat:ident $load:ident $partial:ident $store:ident $add:ident,
             |$x:ident, $y:ident| $mul:expr, |$a:ident, $b:ident, $c:ident| $fma:expr;)*) => { $(
             /// A 256-bit vector.
             #[derive(Clone, Copy)]
@@ -317,12 +317,8 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn load_partial(p: *const $t, len: usize) -> Self {
-                    let mut lanes = [<$t>::default(); $lanes];
-                    // SAFETY: the pointer is valid for `len` lanes and the buffer holds a whole vector.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), len);
-                        Self::load(lanes.as_ptr())
-                    }
+                    // SAFETY: the pointer is valid for `len` lanes, and what is masked off is not read.
+                    unsafe { Self($partial(p, len)) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, p: *mut $t) {
@@ -359,16 +355,50 @@ mod x86 {
         )* };
     }
     avx2! {
-        F32x8 f32, 8, __m256, _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_add_ps,
+        F32x8 f32, 8, __m256, _mm256_set1_ps _mm256_loadu_ps first_f32 _mm256_storeu_ps _mm256_add_ps,
             |a, b| _mm256_mul_ps(a, b), |a, b, c| _mm256_fmadd_ps(a, b, c);
-        F64x4 f64, 4, __m256d, _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_add_pd,
+        F64x4 f64, 4, __m256d, _mm256_set1_pd _mm256_loadu_pd first_f64 _mm256_storeu_pd _mm256_add_pd,
             |a, b| _mm256_mul_pd(a, b), |a, b, c| _mm256_fmadd_pd(a, b, c);
-        I16x16 i16, 16, __m256i, _mm256_set1_epi16 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_add_epi16,
+        I16x16 i16, 16, __m256i, _mm256_set1_epi16 _mm256_loadu_si256 first_i16 _mm256_storeu_si256 _mm256_add_epi16,
             |a, b| _mm256_mullo_epi16(a, b), |a, b, c| _mm256_add_epi16(_mm256_mullo_epi16(a, b), c);
-        I32x8 i32, 8, __m256i, _mm256_set1_epi32 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_add_epi32,
+        I32x8 i32, 8, __m256i, _mm256_set1_epi32 _mm256_loadu_si256 first_i32 _mm256_storeu_si256 _mm256_add_epi32,
             |a, b| _mm256_mullo_epi32(a, b), |a, b, c| _mm256_add_epi32(_mm256_mullo_epi32(a, b), c);
-        I64x4 i64, 4, __m256i, _mm256_set1_epi64x _mm256_loadu_si256 _mm256_storeu_si256 _mm256_add_epi64,
+        I64x4 i64, 4, __m256i, _mm256_set1_epi64x _mm256_loadu_si256 first_i64 _mm256_storeu_si256 _mm256_add_epi64,
             |a, b| mul_i64(a, b), |a, b, c| _mm256_add_epi64(mul_i64(a, b), c);
+    }
+
+    /// All-ones in the first `8 - i` places when read from place `i`, for AVX2's masks.
+    pub static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    macro_rules! first_lanes {
+        ($($name:ident $t:ty, $reg:ty, $words:literal, $load:ident;)*) => { $(
+            /// The first `len` lanes, of so many 32-bit words each; the others are zero.
+            #[inline(always)]
+            unsafe fn $name(p: *const $t, len: usize) -> $reg {
+                // SAFETY: the caller's; the mask lies within the table, as `len` is at most the lanes of a vector.
+                unsafe { $load(p, _mm256_loadu_si256(MASKS.as_ptr().add(8 - $words * len).cast())) }
+            }
+        )* };
+    }
+    first_lanes! {
+        first_f32 f32, __m256, 1, _mm256_maskload_ps;
+        first_f64 f64, __m256d, 2, _mm256_maskload_pd;
+        first_i32 i32, __m256i, 1, _mm256_maskload_epi32;
+        first_i64 i64, __m256i, 2, _mm256_maskload_epi64;
+    }
+
+    /// The first `len` lanes of 16 bits, for which there are no masks; the others are zero.
+    #[inline(always)]
+    unsafe fn first_i16(p: *const i16, len: usize) -> __m256i {
+        let mut lanes = [0; 16];
+        // SAFETY: the caller's `len` lanes, and at most a vector of them.
+        unsafe {
+            if len == 16 {
+                return _mm256_loadu_si256(p.cast());
+            }
+            std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), len);
+            _mm256_loadu_si256(lanes.as_ptr().cast())
+        }
     }
 
     /// The low 64 bits of 64-bit products, which AVX2 lacks: the cross products of the halves, then the low ones.

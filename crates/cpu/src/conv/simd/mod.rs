@@ -85,6 +85,22 @@ pub(crate) unsafe trait Simd: Copy + 'static {
     unsafe fn plus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a - b`.
     unsafe fn minus(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Adds the products of the number at a distance from a pointer, which need not itself be valid, with the vectors of
+    /// `right`.
+    #[inline(always)]
+    unsafe fn add_products<const V: usize>(
+        (left, at): (*const Self::Element, usize),
+        right: &[Self::Vector; V],
+        sums: &mut [Self::Vector; V],
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            let left = Self::splat(*left.wrapping_add(at));
+            for (sum, right) in sums.iter_mut().zip(right) {
+                *sum = Self::multiply_add(left, *right, *sum);
+            }
+        }
+    }
     /// Runs `task` compiled for this instruction set.
     unsafe fn enter<T: Task<Element = Self::Element>>(task: &T);
 

@@ -2,7 +2,7 @@
 
 use super::super::pairs::Pair;
 use super::*;
-use crate::gemm::{PairsX16, StoreAs, Vector};
+use crate::gemm::{MASKS, PairsX16, StoreAs, Vector};
 use flambeau_base::bf16;
 use std::arch::x86_64::*;
 
@@ -215,8 +215,63 @@ unsafe impl Simd for Avx512F64 {
     }
 }
 
-/// All-ones in the first `8 - i` places when read from place `i`, for AVX2's masks.
-static MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+/// [`Simd::add_products`] of three vectors. Four rows of them take twelve registers, three more hold the vectors, and one is
+/// left: compilers load the next row's number too early, and move sums about and to memory and back for it.
+macro_rules! products_of_three {
+    ($name:ident, $element:ty, $vector:ty, $broadcast:literal, $fma:literal) => {
+        #[inline]
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn $name(left: *const $element, at: usize, right: [$vector; 3], sums: &mut [$vector; 3]) {
+            let ([b0, b1, b2], [s0, s1, s2]) = (right, sums);
+            // SAFETY: the caller's: the number at `left + at` is readable.
+            unsafe {
+                std::arch::asm!(
+                    $broadcast,
+                    concat!($fma, " {s0}, {x}, {b0}"),
+                    concat!($fma, " {s1}, {x}, {b1}"),
+                    concat!($fma, " {s2}, {x}, {b2}"),
+                    x = out(ymm_reg) _,
+                    left = in(reg) left,
+                    at = in(reg) at,
+                    b0 = in(ymm_reg) b0,
+                    b1 = in(ymm_reg) b1,
+                    b2 = in(ymm_reg) b2,
+                    s0 = inout(ymm_reg) *s0,
+                    s1 = inout(ymm_reg) *s1,
+                    s2 = inout(ymm_reg) *s2,
+                    options(pure, readonly, nostack, preserves_flags)
+                );
+            }
+        }
+    };
+}
+products_of_three!(products_f32, f32, __m256, "vbroadcastss {x}, dword ptr [{left} + 4*{at}]", "vfmadd231ps");
+products_of_three!(products_f64, f64, __m256d, "vbroadcastsd {x}, qword ptr [{left} + 8*{at}]", "vfmadd231pd");
+
+/// The method that uses one.
+macro_rules! add_products {
+    ($products:ident) => {
+        #[inline(always)]
+        unsafe fn add_products<const V: usize>(
+            (left, at): (*const Self::Element, usize),
+            right: &[Self::Vector; V],
+            sums: &mut [Self::Vector; V],
+        ) {
+            // SAFETY: the caller's.
+            unsafe {
+                if let (Ok(&right), Ok(sums)) =
+                    (<&[_; 3]>::try_from(&right[..]), <&mut [_; 3]>::try_from(&mut sums[..]))
+                {
+                    return $products(left, at, right, sums);
+                }
+                let left = Self::splat(*left.wrapping_add(at));
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = Self::multiply_add(left, *right, *sum);
+                }
+            }
+        }
+    };
+}
 
 /// 256-bit vectors of `f32`.
 #[derive(Clone, Copy)]
@@ -236,6 +291,7 @@ unsafe impl Simd for Avx2F32 {
     );
     const ROWS: usize = 4;
     const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 4]);
+    add_products!(products_f32);
     enter!("avx2,fma,bmi1,bmi2");
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m256 {
@@ -292,6 +348,7 @@ unsafe impl Simd for Avx2F64 {
     );
     const ROWS: usize = 4;
     const TILES: &'static [[Tile<f64>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F64, [1, 2, 4]);
+    add_products!(products_f64);
     enter!("avx2,fma,bmi1,bmi2");
     #[inline(always)]
     unsafe fn load_first(p: *const f64, n: usize) -> __m256d {
