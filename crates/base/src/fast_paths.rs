@@ -111,7 +111,7 @@ fast_paths! {
 
     ReduceFewRows "reduce.few_rows": "the result of a few long rows stays in registers",
         else "in accumulators in memory";
-    ReduceShort "reduce.short": "sums and products of many short rows take four at a time, with AVX-512",
+    ReduceShort "reduce.short": "sums and products along rows go four short rows at a time, with vectors chosen by hand",
         else "row by row, or turned into columns";
     ReduceNarrow "reduce.narrow": "extremes and truth of small integers are found in their own bytes",
         else "in 64-bit integers";

@@ -4,9 +4,9 @@
 //! or along a run of elements for a single output, which are dealt to [`RUN`] accumulators that are merged in a tree.
 //! Four elements at a time are joined before they meet an accumulator, so that its latency is paid once for them.
 
-use super::short;
 use super::{Block, long_row};
 #[cfg(target_arch = "x86_64")]
+use super::{runs, short};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
 use flambeau_base::fast_paths::FastPath;
@@ -77,7 +77,7 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     /// # Safety
     /// The block's columns must be runs of valid elements, with a state for each.
     #[inline(always)]
-    unsafe fn fold_runs(_block: &Block, _first: usize, _states: *mut Self::State) -> usize {
+    unsafe fn fold_runs<I: Isa>(_block: &Block, _first: usize, _states: *mut Self::State) -> usize {
         0
     }
 }
@@ -92,9 +92,9 @@ fn shortest_of_many(dense: bool) -> usize {
     }
 }
 
-/// [`Fold::fold_runs`] by [`short`], for each dtype that the operation is there for.
-macro_rules! short_runs {
-    ($($name:ident: $($dtype:ident $op:ty),+;)*) => { $(
+/// [`Fold::fold_runs`] by [`short`] and [`runs`], for each dtype that the operation is there for.
+macro_rules! runs {
+    ($($name:ident: $($dtype:ident $op:ty),+; with AVX2 $($narrow:ident $narrow_op:ty),+;)*) => { $(
         /// Whether there is a way for that dtype, and the way.
         struct $name;
         impl $name {
@@ -106,13 +106,16 @@ macro_rules! short_runs {
             #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
             unsafe fn fold<S>(dtype: DType, block: &Block, first: usize, states: *mut S) -> usize {
                 #[cfg(target_arch = "x86_64")]
-                let suits = level() == Level::Avx512 && size_of::<S>() == size_of::<f64>();
-                #[cfg(target_arch = "x86_64")]
-                if suits && FastPath::ReduceShort.is_on() {
+                if size_of::<S>() == size_of::<f64>() && FastPath::ReduceShort.is_on() {
                     // SAFETY: the machine has that level; the rest is the caller's.
                     unsafe {
-                        match dtype {
-                            $(DType::$dtype => return short::fold_runs::<$op>(block, first, states.cast()),)+
+                        match (level(), dtype) {
+                            $((Level::Avx512, DType::$dtype) => {
+                                return short::fold_runs::<$op>(block, first, states.cast());
+                            })+
+                            $((Level::Avx2, DType::$narrow) => {
+                                return runs::fold_runs::<$narrow_op>(block, first, states.cast());
+                            })+
                             _ => {}
                         }
                     }
@@ -122,10 +125,13 @@ macro_rules! short_runs {
         }
     )* };
 }
-short_runs! {
+runs! {
     SumRuns: F32 short::Sum<f32>, F64 short::Sum<f64>, I64 short::Sum<i64>;
+        with AVX2 F32 short::Sum<f32>, F64 short::Sum<f64>;
     NanSumRuns: F32 short::NanSum<f32>, F64 short::NanSum<f64>;
+        with AVX2 F32 short::NanSum<f32>, F64 short::NanSum<f64>;
     ProductRuns: F32 short::Product<f32>, F64 short::Product<f64>, I64 short::Product<i64>;
+        with AVX2 F32 short::Product<f32>, F64 short::Product<f64>;
 }
 
 /// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`, for extremes `u8` and
@@ -291,9 +297,12 @@ macro_rules! fold {
                     if $runs::is_for($T::DTYPE) { shortest_of_many(dense) } else { long_row(dense) }
                 }
                 #[inline(always)]
-                unsafe fn fold_runs(block: &Block, first: usize, states: *mut Self::State) -> usize {
+                unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut Self::State) -> usize {
+                    if const { I::COMPACT } || !$runs::is_for($T::DTYPE) {
+                        return 0;
+                    }
                     // SAFETY: the caller's.
-                    if $runs::is_for($T::DTYPE) { unsafe { $runs::fold($T::DTYPE, block, first, states) } } else { 0 }
+                    unsafe { $runs::fold($T::DTYPE, block, first, states) }
                 }
             )?
         }

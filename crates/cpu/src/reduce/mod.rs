@@ -15,6 +15,8 @@ mod fold;
 mod moments;
 mod plan;
 #[cfg(target_arch = "x86_64")]
+mod runs;
+#[cfg(target_arch = "x86_64")]
 mod short;
 mod simple;
 #[cfg(test)]

@@ -196,6 +196,19 @@ impl Operation for Product<f32> {
     }
 }
 
+/// Joins the four accumulators of each of four runs, to one of each.
+macro_rules! join_four {
+    ($join:path, $p:expr, $q:expr, $r:expr, $s:expr) => {{
+        // The first and third of a run's four with the second and fourth, and then those.
+        let (p, q, r, s) = ($p, $q, $r, $s);
+        let pq = $join(_mm256_permute2f128_pd::<0x20>(p, q), _mm256_permute2f128_pd::<0x31>(p, q));
+        let rs = $join(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
+        let folded = $join(_mm256_unpacklo_pd(pq, rs), _mm256_unpackhi_pd(pq, rs));
+        _mm256_permute4x64_pd::<0b11_01_10_00>(folded)
+    }};
+}
+pub(super) use join_four;
+
 /// The accumulators of a run of `n` elements, of which four are left; `last` is the mask of its last `SET` elements for those
 /// that are in no whole set.
 ///
@@ -244,11 +257,7 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
         unsafe {
             let (p, q) = (lanes::<O>(x, n, last), lanes::<O>(y, n, last));
             let (r, s) = (lanes::<O>(z, n, last), lanes::<O>(w, n, last));
-            // The first and third of a run's four with the second and fourth, and then those.
-            let pq = O::join_half(_mm256_permute2f128_pd::<0x20>(p, q), _mm256_permute2f128_pd::<0x31>(p, q));
-            let rs = O::join_half(_mm256_permute2f128_pd::<0x20>(r, s), _mm256_permute2f128_pd::<0x31>(r, s));
-            let folded = O::join_half(_mm256_unpacklo_pd(pq, rs), _mm256_unpackhi_pd(pq, rs));
-            let folded = _mm256_permute4x64_pd::<0b11_01_10_00>(folded);
+            let folded = join_four!(O::join_half, p, q, r, s);
             if O::OVERFLOWS && _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(folded, folded), folded) != 0 {
                 break;
             }

@@ -28,7 +28,7 @@ impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
             // SAFETY: columns of the driver's block, and their states.
             unsafe {
                 loop {
-                    j += F::fold_runs(&b, j, states);
+                    j += F::fold_runs::<I>(&b, j, states);
                     if j == b.cols {
                         return;
                     }

@@ -1,0 +1,237 @@
+//! Runs of contiguous elements with AVX2, for which compilers make vectors of `f32` as short as those of the `f64` that
+//! they are added to. The bits are those of `fold_run`.
+
+use super::Block;
+use super::fold::{RUN, SET, Value};
+use super::short::{NanSum, Product, Sum, join_four};
+use std::arch::x86_64::*;
+
+/// An operation on accumulators of eight bytes, whose vectors are written `__m256d` whatever they hold.
+///
+/// # Safety
+/// For all functions: the machine has AVX2.
+pub(super) trait Operation {
+    /// The elements.
+    type In: Value;
+    /// Whether accumulators of finite elements may be infinite, and have to be made another way then.
+    const OVERFLOWS: bool;
+    /// An element that adds nothing.
+    const NEUTRAL: Self::In;
+    /// Accumulators of nothing.
+    unsafe fn nothing() -> __m256d;
+    /// The accumulators of both.
+    unsafe fn join(a: __m256d, b: __m256d) -> __m256d;
+    /// The accumulators of the elements of a set that lie `RUN` apart, for eight lanes from the `at`th on. If this is a `PART`,
+    /// those without a bit in the [`masks`] are not read and count as nothing. What is read must be valid.
+    unsafe fn eight<const PART: bool>(x: *const Self::In, at: usize, masks: *const __m256i) -> [__m256d; 2];
+}
+
+/// Zeros and then ones: the mask of the lanes of 32 bits from `i` on begins at place `8 - i`.
+static MASKS: [i32; 16] = [0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1];
+
+/// The masks of a set's vectors for all but its first `skip` elements.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn masks<T>(skip: usize) -> [__m256i; SET / 4] {
+    let lanes = 32 / size_of::<T>();
+    std::array::from_fn(|i| {
+        let first = skip.saturating_sub(i * lanes).min(lanes) * (8 / lanes);
+        // SAFETY: eight of sixteen places.
+        unsafe { std::ptr::read_unaligned(MASKS.as_ptr().add(8 - first).cast()) }
+    })
+}
+
+/// A vector of `f32`; if this is a `PART`, with `neutral` in place of those without the mask, which are not read.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_ps<const PART: bool>(x: *const f32, mask: *const __m256i, neutral: f32) -> __m256 {
+    // SAFETY: the caller's elements, and the mask of a part.
+    unsafe {
+        if !PART {
+            return _mm256_loadu_ps(x);
+        }
+        let mask = _mm256_loadu_si256(mask);
+        let read = _mm256_maskload_ps(x, mask);
+        if neutral == 0.0 { read } else { _mm256_blendv_ps(_mm256_set1_ps(neutral), read, _mm256_castsi256_ps(mask)) }
+    }
+}
+
+/// The same of `f64`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_pd<const PART: bool>(x: *const f64, mask: *const __m256i, neutral: f64) -> __m256d {
+    // SAFETY: as above.
+    unsafe {
+        if !PART {
+            return _mm256_loadu_pd(x);
+        }
+        let mask = _mm256_loadu_si256(mask);
+        let read = _mm256_maskload_pd(x, mask);
+        if neutral == 0.0 { read } else { _mm256_blendv_pd(_mm256_set1_pd(neutral), read, _mm256_castsi256_pd(mask)) }
+    }
+}
+
+/// The halves of a vector of `f32` in `f64`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn widened(x: __m256) -> [__m256d; 2] {
+    [_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(x))]
+}
+
+/// Operations: their elements, nothing, an element that adds nothing, whether they overflow, the join, and what four vectors
+/// of elements (`f32`: eight lanes, else four) become.
+macro_rules! operations {
+    (@one $load:ident, $lanes:literal, $p:ident, $x:ident, $masks:ident, $at:expr) => {
+        $load::<$p>($x.wrapping_add($at), $masks.wrapping_add($at / $lanes), Self::NEUTRAL)
+    };
+    (@four $load:ident, $lanes:literal, $p:ident, $x:ident, $masks:ident, $at:expr) => {
+        [
+            operations!(@one $load, $lanes, $p, $x, $masks, $at),
+            operations!(@one $load, $lanes, $p, $x, $masks, $at + RUN),
+            operations!(@one $load, $lanes, $p, $x, $masks, $at + 2 * RUN),
+            operations!(@one $load, $lanes, $p, $x, $masks, $at + 3 * RUN),
+        ]
+    };
+    (@eight f32, $p:ident, $x:ident, $at:ident, $masks:ident, $v:ident, $four:expr) => {{
+        let $v = operations!(@four load_ps, 8, $p, $x, $masks, $at);
+        $four
+    }};
+    (@eight f64, $p:ident, $x:ident, $at:ident, $masks:ident, $v:ident, $four:expr) => {
+        [
+            {
+                let $v = operations!(@four load_pd, 4, $p, $x, $masks, $at);
+                $four
+            },
+            {
+                let $v = operations!(@four load_pd, 4, $p, $x, $masks, $at + 4);
+                $four
+            },
+        ]
+    };
+    ($($op:ident<$T:ident>: $neutral:literal, $overflows:literal, $join:ident, |$v:ident| $four:expr;)*) => { $(
+        impl Operation for $op<$T> {
+            type In = $T;
+            const OVERFLOWS: bool = $overflows;
+            const NEUTRAL: $T = $neutral;
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn nothing() -> __m256d {
+                _mm256_set1_pd($neutral)
+            }
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
+                $join(a, b)
+            }
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn eight<const PART: bool>(x: *const $T, at: usize, masks: *const __m256i) -> [__m256d; 2] {
+                // SAFETY: the caller's elements.
+                unsafe { operations!(@eight $T, PART, x, at, masks, $v, $four) }
+            }
+        }
+    )* };
+}
+
+/// A vector without its NaN.
+macro_rules! ordered {
+    ($and:ident, $cmp:ident, $x:expr) => {{
+        let x = $x;
+        $and(x, $cmp::<_CMP_ORD_Q>(x, x))
+    }};
+}
+
+operations! {
+    Sum<f32>: 0.0, true, _mm256_add_pd,
+        |v| widened(_mm256_add_ps(_mm256_add_ps(v[0], v[1]), _mm256_add_ps(v[2], v[3])));
+    Sum<f64>: 0.0, false, _mm256_add_pd,
+        |v| _mm256_add_pd(_mm256_add_pd(v[0], v[1]), _mm256_add_pd(v[2], v[3]));
+    NanSum<f32>: 0.0, true, _mm256_add_pd, |v| widened(_mm256_add_ps(
+        _mm256_add_ps(ordered!(_mm256_and_ps, _mm256_cmp_ps, v[0]), ordered!(_mm256_and_ps, _mm256_cmp_ps, v[1])),
+        _mm256_add_ps(ordered!(_mm256_and_ps, _mm256_cmp_ps, v[2]), ordered!(_mm256_and_ps, _mm256_cmp_ps, v[3])),
+    ));
+    NanSum<f64>: 0.0, false, _mm256_add_pd, |v| _mm256_add_pd(
+        _mm256_add_pd(ordered!(_mm256_and_pd, _mm256_cmp_pd, v[0]), ordered!(_mm256_and_pd, _mm256_cmp_pd, v[1])),
+        _mm256_add_pd(ordered!(_mm256_and_pd, _mm256_cmp_pd, v[2]), ordered!(_mm256_and_pd, _mm256_cmp_pd, v[3])),
+    );
+    Product<f64>: 1.0, false, _mm256_mul_pd,
+        |v| _mm256_mul_pd(_mm256_mul_pd(v[0], v[1]), _mm256_mul_pd(v[2], v[3]));
+    Product<f32>: 1.0, false, _mm256_mul_pd, |v| {
+        let ([a, b], [c, d]) = (widened(v[0]), widened(v[1]));
+        let ([e, f], [g, h]) = (widened(v[2]), widened(v[3]));
+        [
+            _mm256_mul_pd(_mm256_mul_pd(a, c), _mm256_mul_pd(e, g)),
+            _mm256_mul_pd(_mm256_mul_pd(b, d), _mm256_mul_pd(f, h)),
+        ]
+    };
+}
+
+/// The accumulators of a run of `n` elements, of which four are left; `last` are the masks of its last `SET` elements for those
+/// that are in no whole set.
+///
+/// # Safety
+/// As [`fold_runs`].
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -> __m256d {
+    // SAFETY: elements of the run; what is masked off may lie before it.
+    unsafe {
+        let [mut a, mut b, mut c, mut d] = [O::nothing(), O::nothing(), O::nothing(), O::nothing()];
+        let mut at = 0;
+        while at + SET <= n {
+            let x = x.add(at);
+            let ([e, f], [g, h]) = (O::eight::<false>(x, 0, last), O::eight::<false>(x, 8, last));
+            (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
+            at += SET;
+        }
+        if at < n {
+            let x = x.wrapping_add(n).wrapping_sub(SET);
+            let ([e, f], [g, h]) = (O::eight::<true>(x, 0, last), O::eight::<true>(x, 8, last));
+            (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
+        }
+        O::join(O::join(a, c), O::join(b, d))
+    }
+}
+
+/// Folds a block's runs from `first` on into their states, of eight bytes, until some have to be folded another way. Gives how
+/// many it did.
+///
+/// # Safety
+/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *mut f64) -> usize {
+    let last = masks::<O::In>((SET - b.rows % SET) % SET);
+    let last = last.as_ptr();
+    let mut j = first;
+    while j < b.cols {
+        let count = (b.cols - j).min(4);
+        let x = b.data.cast::<O::In>().wrapping_offset(j as isize * b.col_stride);
+        // SAFETY: up to four runs of the block, and their states.
+        unsafe {
+            let p = lanes::<O>(x, b.rows, last);
+            let [q, r, s] = if count == 4 {
+                let (y, z) = (x.wrapping_offset(b.col_stride), x.wrapping_offset(2 * b.col_stride));
+                let w = x.wrapping_offset(3 * b.col_stride);
+                [lanes::<O>(y, b.rows, last), lanes::<O>(z, b.rows, last), lanes::<O>(w, b.rows, last)]
+            } else {
+                [p; 3]
+            };
+            let folded = join_four!(O::join, p, q, r, s);
+            if O::OVERFLOWS {
+                let finite = _mm256_cmp_pd::<_CMP_ORD_Q>(_mm256_sub_pd(folded, folded), folded);
+                if _mm256_movemask_pd(finite) != 0b1111 {
+                    break;
+                }
+            }
+            let to = states.add(j);
+            if count == 4 {
+                _mm256_storeu_pd(to, O::join(_mm256_loadu_pd(to), folded));
+                j += 4;
+            } else {
+                *to = _mm256_cvtsd_f64(O::join(_mm256_set1_pd(*to), folded));
+                j += 1;
+            }
+        }
+    }
+    j - first
+}
