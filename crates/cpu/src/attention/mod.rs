@@ -223,9 +223,10 @@ const ROWS: usize = 128;
 /// Pieces wanted before rows are put into one tile.
 const PIECES: usize = 16;
 
-/// Rows in a tile, by size only: many where there is enough to do otherwise.
-fn tile_rows(problems: usize, queries: usize) -> usize {
-    let mut rows = ROWS;
+/// Rows in a tile, by size only: many where there is enough to do otherwise. In front of a diagonal a tile's last row decides
+/// how many scores all of them compute: there at most an eighth of all are in vain.
+fn tile_rows(problems: usize, queries: usize, causal: bool) -> usize {
+    let mut rows = if causal { (queries / 4).next_power_of_two().clamp(32, ROWS) } else { ROWS };
     while rows > 32 && problems * queries.div_ceil(rows) < PIECES {
         rows /= 2;
     }
@@ -291,7 +292,7 @@ unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: 
     if batch * heads * queries == 0 {
         return;
     }
-    let most_rows = tile_rows(batch * heads, queries);
+    let most_rows = tile_rows(batch * heads, queries, causal);
     let row_blocks = queries.div_ceil(most_rows);
     let logsumexp = Result4 { start: logsumexp, strides: [(heads * queries) as isize, queries as isize, 1, 1] };
     let widened = if T::PLAIN { 0 } else { 1 };

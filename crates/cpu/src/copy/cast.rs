@@ -411,7 +411,8 @@ unsafe fn at_level<C: Conversion, S: Element, D: Element>(
 /// make of the same arithmetic takes twice as long; the rest one by one.
 macro_rules! half_strip {
     ($name:ident, $S:ty, $D:ty, $otherwise:expr) => {
-        unsafe fn $name(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+        #[doc = concat!("`", stringify!($S), "` to `", stringify!($D), "`: a [`CastStrip`].")]
+        pub(crate) unsafe fn $name(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
             let mut done = 0;
             #[cfg(target_arch = "x86_64")]
             if src_stride == size_of::<$S>() as isize && dst_stride == size_of::<$D>() as isize {
@@ -512,18 +513,26 @@ mod x86 {
                 let quiet = _mm256_and_si256(nan, _mm256_set1_epi32(0x40_0000));
                 _mm256_storeu_si256(dst.cast(), _mm256_or_si256(bits, quiet));
             }
+        }
+        loops! { "avx2", 16:
             f32_to_bf16 4 2 |src, dst| {
-                let x = _mm256_loadu_ps(src.cast());
-                let bits = _mm256_castps_si256(x);
-                let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-                let sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
-                let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
-                let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
-                let rounded = _mm256_srli_epi32::<16>(_mm256_blendv_epi8(sum, quiet, nan));
-                // Packing works within halves of the register: the first quarter of each is wanted.
-                let packed = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(rounded, rounded));
-                _mm_storeu_si128(dst.cast(), _mm256_castsi256_si128(packed));
+                let (a, b) = (rounded(_mm256_loadu_ps(src.cast())), rounded(_mm256_loadu_ps(src.cast::<f32>().add(8))));
+                // Packing works within halves of the registers, which leaves the quarters in the order 0, 2, 1, 3.
+                let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(a, b));
+                _mm256_storeu_si256(dst.cast(), packed);
             }
+        }
+
+        /// The upper halves of the numbers, rounded to.
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        fn rounded(x: __m256) -> __m256i {
+            let bits = _mm256_castps_si256(x);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+            let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+            _mm256_srli_epi32::<16>(_mm256_blendv_epi8(sum, quiet, nan))
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod stream;
 pub(crate) mod transpose;
 
 pub use cast::{CastStrip, cast_strip};
+pub(crate) use cast::{bf16_to_f32, f16_to_f32};
 pub use fill::fill_strided;
 pub use join::{Part, join_rows};
 

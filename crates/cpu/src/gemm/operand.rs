@@ -4,11 +4,11 @@ use super::groups::{self, GroupKernels};
 use super::kernel::{KernelLane, Sums, bf16_kernels, f16_kernels};
 use super::multiply::Product;
 use super::pack::{pack, pack_converted};
+use crate::copy::{bf16_to_f32, f16_to_f32};
 use crate::math::{Level, level};
 use flambeau_base::Complex;
 use flambeau_base::dtype::{bf16, f16};
 use flambeau_base::{Element, Scalar};
-use half::slice::HalfFloatSliceExt;
 
 /// An element type of a matrix product whose result is of that type, too.
 pub trait Operand: Entry<Out = Self> + Element {}
@@ -207,7 +207,7 @@ macro_rules! real_operand {
 real_operand! { f32 f64 }
 
 macro_rules! half_operand {
-    ($($t:ty, $kernels:ident, { $($pairs:item)* };)*) => { $(
+    ($($t:ty, $kernels:ident, $to_f32:ident, { $($pairs:item)* };)*) => { $(
         impl Entry for $t {
             type Out = Self;
             type Lane = f32;
@@ -286,16 +286,7 @@ macro_rules! half_operand {
             }
             unsafe fn widen(source: *const $t, stride: isize, len: usize, destination: *mut f32) {
                 // SAFETY: forwarded contract.
-                unsafe {
-                    if stride == 1 {
-                        let to = std::slice::from_raw_parts_mut(destination, len);
-                        std::slice::from_raw_parts(source, len).convert_to_f32_slice(to);
-                    } else {
-                        for i in 0..len {
-                            *destination.add(i) = Element::to_f32(*source.offset(i as isize * stride));
-                        }
-                    }
-                }
+                unsafe { $to_f32(source.cast(), stride * 2, destination.cast(), 4, len) }
             }
             $($pairs)*
             fn axpy(level: Level) -> Option<super::kernel::Axpy<f32, $t>> { Some($kernels(level).axpy) }
@@ -304,8 +295,8 @@ macro_rules! half_operand {
     )* };
 }
 half_operand! {
-    f16, f16_kernels, {};
-    bf16, bf16_kernels, {
+    f16, f16_kernels, f16_to_f32, {};
+    bf16, bf16_kernels, bf16_to_f32, {
         fn group_kernels(level: Level, _: [bool; 2]) -> Option<GroupKernels<bf16>> {
             groups::of_halves(level)
         }

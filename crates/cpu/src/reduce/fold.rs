@@ -9,6 +9,7 @@ use super::{Block, long_row};
 use super::{runs, short};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
+use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Complex, DType, Element, bf16};
 use std::marker::PhantomData;
@@ -505,6 +506,9 @@ pub(super) const RUN: usize = 16;
 /// The elements of a run that are folded at a time.
 pub(super) const SET: usize = 4 * RUN;
 
+/// Bytes of a run between what is folded and what is asked for: the hardware itself asks for no page before it is read.
+pub(super) const AHEAD: usize = 1 << 11;
+
 /// Folds contiguous elements into one accumulator, dealing them to several that stay in registers (Note [Lanes]). Which
 /// element goes where depends on `n` alone.
 ///
@@ -565,6 +569,7 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
     while at < n {
         let folded = (at + SET).saturating_sub(n) as u32;
         let x = x.wrapping_add(at).wrapping_sub(folded as usize);
+        prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<F::In>());
         // SAFETY: elements of the run, or before it where it is short.
         let element = |i: usize| unsafe { *x.add(i) };
         if folded == 0 {

@@ -2,8 +2,9 @@
 //! they are added to. The bits are those of `fold_run`.
 
 use super::Block;
-use super::fold::{RUN, SET, Value};
+use super::fold::{AHEAD, RUN, SET, Value};
 use super::short::{NanSum, Product, Sum, join_four};
+use crate::prefetch::prefetch_run;
 use std::arch::x86_64::*;
 
 /// An operation on accumulators of eight bytes, whose vectors are written `__m256d` whatever they hold.
@@ -180,6 +181,7 @@ unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -
         let mut at = 0;
         while at + SET <= n {
             let x = x.add(at);
+            prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<O::In>());
             let ([e, f], [g, h]) = (O::eight::<false>(x, 0, last), O::eight::<false>(x, 8, last));
             (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
             at += SET;
