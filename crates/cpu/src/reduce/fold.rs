@@ -422,6 +422,15 @@ impl Fold for SumBf16 {
     fn stands(sum: f64) -> bool {
         sum.finite()
     }
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut f64) -> usize {
+        if const { I::COMPACT } || level() != Level::Avx2 || !FastPath::ReduceShort.is_on() {
+            return 0;
+        }
+        // SAFETY: the caller's; the machine has that level.
+        unsafe { runs::fold_runs::<short::Sum<bf16>>(block, first, states) }
+    }
 }
 
 /// How many bytes are not zero.

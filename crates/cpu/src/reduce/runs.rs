@@ -2,9 +2,10 @@
 //! they are added to. The bits are those of `fold_run`.
 
 use super::Block;
-use super::fold::{AHEAD, RUN, SET, Value};
+use super::fold::{AHEAD, RUN, SET};
 use super::short::{NanSum, Product, Sum, join_four};
 use crate::prefetch::prefetch_run;
+use flambeau_base::{Element, bf16};
 use std::arch::x86_64::*;
 
 /// An operation on accumulators of eight bytes, whose vectors are written `__m256d` whatever they hold.
@@ -13,9 +14,11 @@ use std::arch::x86_64::*;
 /// For all functions: the machine has AVX2.
 pub(super) trait Operation {
     /// The elements.
-    type In: Value;
+    type In: Element;
     /// Whether accumulators of finite elements may be infinite, and have to be made another way then.
     const OVERFLOWS: bool;
+    /// Whether elements without a bit in the masks are read too: there are no masks for those of two bytes.
+    const READS_ALL: bool = false;
     /// An element that adds nothing.
     const NEUTRAL: Self::In;
     /// Accumulators of nothing.
@@ -23,7 +26,7 @@ pub(super) trait Operation {
     /// The accumulators of both.
     unsafe fn join(a: __m256d, b: __m256d) -> __m256d;
     /// The accumulators of the elements of a set that lie `RUN` apart, for eight lanes from the `at`th on. If this is a `PART`,
-    /// those without a bit in the [`masks`] are not read and count as nothing. What is read must be valid.
+    /// those without a bit in the [`masks`] count as nothing. What is read must be valid.
     unsafe fn eight<const PART: bool>(x: *const Self::In, at: usize, masks: *const __m256i) -> [__m256d; 2];
 }
 
@@ -34,7 +37,7 @@ static MASKS: [i32; 16] = [0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -
 #[inline]
 #[target_feature(enable = "avx2")]
 fn masks<T>(skip: usize) -> [__m256i; SET / 4] {
-    let lanes = 32 / size_of::<T>();
+    let lanes = if size_of::<T>() == 8 { 4 } else { 8 };
     std::array::from_fn(|i| {
         let first = skip.saturating_sub(i * lanes).min(lanes) * (8 / lanes);
         // SAFETY: eight of sixteen places.
@@ -69,6 +72,17 @@ unsafe fn load_pd<const PART: bool>(x: *const f64, mask: *const __m256i, neutral
         let mask = _mm256_loadu_si256(mask);
         let read = _mm256_maskload_pd(x, mask);
         if neutral == 0.0 { read } else { _mm256_blendv_pd(_mm256_set1_pd(neutral), read, _mm256_castsi256_pd(mask)) }
+    }
+}
+
+/// A vector of `bf16` as `f32`, all of which must be valid; if this is a `PART`, with zeros in place of those without the mask.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_bf16<const PART: bool>(x: *const bf16, mask: *const __m256i) -> __m256 {
+    // SAFETY: as above.
+    unsafe {
+        let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(x.cast())));
+        _mm256_castsi256_ps(if PART { _mm256_and_si256(bits, _mm256_loadu_si256(mask)) } else { bits })
     }
 }
 
@@ -134,6 +148,36 @@ macro_rules! operations {
     )* };
 }
 
+impl Operation for Sum<bf16> {
+    type In = bf16;
+    const OVERFLOWS: bool = true;
+    const READS_ALL: bool = true;
+    const NEUTRAL: bf16 = bf16::ZERO;
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn nothing() -> __m256d {
+        _mm256_setzero_pd()
+    }
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
+        _mm256_add_pd(a, b)
+    }
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn eight<const PART: bool>(x: *const bf16, at: usize, masks: *const __m256i) -> [__m256d; 2] {
+        let load = |at: usize| (x.wrapping_add(at), masks.wrapping_add(at / 8));
+        // SAFETY: the caller's elements.
+        unsafe {
+            let ((a, p), (b, q)) = (load(at), load(at + RUN));
+            let ((c, r), (d, s)) = (load(at + 2 * RUN), load(at + 3 * RUN));
+            let first = _mm256_add_ps(load_bf16::<PART>(a, p), load_bf16::<PART>(b, q));
+            let second = _mm256_add_ps(load_bf16::<PART>(c, r), load_bf16::<PART>(d, s));
+            widened(_mm256_add_ps(first, second))
+        }
+    }
+}
+
 /// A vector without its NaN.
 macro_rules! ordered {
     ($and:ident, $cmp:ident, $x:expr) => {{
@@ -175,7 +219,7 @@ operations! {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -> __m256d {
-    // SAFETY: elements of the run; what is masked off may lie before it.
+    // SAFETY: elements of the run; what is masked off may lie before it where it is not read.
     unsafe {
         let [mut a, mut b, mut c, mut d] = [O::nothing(), O::nothing(), O::nothing(), O::nothing()];
         let mut at = 0;
@@ -202,6 +246,9 @@ unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -
 /// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *mut f64) -> usize {
+    if O::READS_ALL && b.rows < SET {
+        return 0;
+    }
     let last = masks::<O::In>((SET - b.rows % SET) % SET);
     let last = last.as_ptr();
     let mut j = first;

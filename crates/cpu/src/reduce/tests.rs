@@ -520,12 +520,24 @@ fn sums_of_runs_do_not_depend_on_their_number() {
     check::<f64>();
 }
 
+/// [`fold::fold_run`] compiled per level.
+struct Alone<F>(std::marker::PhantomData<F>);
+
+impl<F: fold::Fold<Param = ()>> crate::math::Kernel for Alone<F> {
+    /// The fold, and a run and its length.
+    type Args = (F, *const F::In, usize);
+    type Output = F::State;
+    const HIGHEST: crate::math::Level = F::HIGHEST;
+    #[inline(always)]
+    unsafe fn run<I: crate::math::Isa>((f, x, n): Self::Args) -> F::State {
+        // SAFETY: the caller's run.
+        unsafe { fold::fold_run::<I, F>(f, x, n, 0, ()) }
+    }
+}
+
 #[test]
-fn runs_four_at_a_time_are_as_alone() {
-    fn check<F: fold::Fold<Param = ()>>(f: F)
-    where
-        F::In: Value,
-    {
+fn many_runs_are_as_one() {
+    fn check<F: fold::Fold<Param = ()>>(f: F) {
         const ROWS: usize = 11;
         let is_float = F::In::DTYPE.is_floating_point();
         for (n, gap) in [(1, 0), (24, 0), (25, 3), (33, 0), (63, 0), (64, 0), (65, 1), (130, 2)] {
@@ -546,14 +558,14 @@ fn runs_four_at_a_time_are_as_alone() {
             };
             assert_eq!(size_of::<F::State>(), size_of::<u64>());
             let fold = crate::math::entry::<simple::FoldBlock<F>>(crate::math::level());
+            let fold_one = crate::math::entry::<Alone<F>>(crate::math::level());
             let mut states = [F::IDENTITY; ROWS];
             // SAFETY: runs of the values, and their states; the level is available.
             unsafe { fold((f, block(&mut values, ROWS), states.as_mut_ptr())) };
             for (row, state) in states.iter().enumerate() {
-                let mut alone = F::IDENTITY;
                 // SAFETY: as above; a state is eight bytes.
                 let bits = unsafe {
-                    fold((f, block(&mut values[row * step..], 1), &mut alone));
+                    let alone = f.merge(F::IDENTITY, fold_one((f, values[row * step..].as_ptr(), n)));
                     [(&raw const *state).cast::<u64>().read(), (&raw const alone).cast::<u64>().read()]
                 };
                 let nan = is_float && bits.iter().all(|&bits| f64::from_bits(bits).is_nan());
@@ -561,7 +573,10 @@ fn runs_four_at_a_time_are_as_alone() {
             }
         }
     }
+    check(fold::Sum::<f32>::NEW);
+    check(fold::Sum::<f64>::NEW);
     check(fold::Sum::<i64>::NEW);
+    check(fold::SumBf16);
     check(fold::Product::<f32>::NEW);
     check(fold::Product::<f64>::NEW);
     check(fold::Product::<i64>::NEW);
