@@ -94,12 +94,7 @@ pub(crate) unsafe trait Simd: Copy + 'static {
         sums: &mut [Self::Vector; V],
     ) {
         // SAFETY: the caller's.
-        unsafe {
-            let left = Self::splat(*left.wrapping_add(at));
-            for (sum, right) in sums.iter_mut().zip(right) {
-                *sum = Self::multiply_add(left, *right, *sum);
-            }
-        }
+        unsafe { add_one_by_one::<Self, V>((left, at), right, sums) }
     }
     /// Runs `task` compiled for this instruction set.
     unsafe fn enter<T: Task<Element = Self::Element>>(task: &T);
@@ -249,6 +244,22 @@ pub(crate) unsafe trait Simd: Copy + 'static {
             if i < n {
                 Self::store_first(target.add(i), zero, n - i);
             }
+        }
+    }
+}
+
+/// [`Simd::add_products`] as a compiler orders it.
+#[inline(always)]
+unsafe fn add_one_by_one<S: Simd, const V: usize>(
+    (left, at): (*const S::Element, usize),
+    right: &[S::Vector; V],
+    sums: &mut [S::Vector; V],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let left = S::splat(*left.wrapping_add(at));
+        for (sum, right) in sums.iter_mut().zip(right) {
+            *sum = S::multiply_add(left, *right, *sum);
         }
     }
 }

@@ -264,10 +264,7 @@ macro_rules! add_products {
                 {
                     return $products(left, at, right, sums);
                 }
-                let left = Self::splat(*left.wrapping_add(at));
-                for (sum, right) in sums.iter_mut().zip(right) {
-                    *sum = Self::multiply_add(left, *right, *sum);
-                }
+                add_one_by_one::<Self, V>((left, at), right, sums)
             }
         }
     };
