@@ -224,7 +224,7 @@ impl<T: Float> Kernel for ChannelSums<T> {
     #[inline(always)]
     unsafe fn run<I: Isa>((grad, x, n, mean, invstd): Self::Args) -> [f64; 2] {
         // SAFETY: `n` elements each by the caller's contract.
-        sums(n, |i| unsafe {
+        sums::<I, T, _>(n, |i| unsafe {
             let g = *grad.add(i);
             [g * ((*x.add(i) - mean) * invstd), g]
         })

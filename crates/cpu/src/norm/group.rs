@@ -80,7 +80,7 @@ impl<T: Float> Kernel for ForwardGroup<T> {
     unsafe fn run<I: Isa>((x, out, (channels, spatial), weight, bias, eps): Self::Args) -> (f64, f64) {
         // SAFETY: the caller's contract: `channels * spatial` elements, `channels` parameters.
         unsafe {
-            let (mean, rstd) = moments::<T, true>(x, channels * spatial, eps);
+            let (mean, rstd) = moments::<I, T, true>(x, channels * spatial, eps);
             let m = T::from_f64(mean);
             for c in 0..channels {
                 let (scale, shift) = (T::from_f64(rstd) * *weight.add(c), *bias.add(c));
@@ -142,7 +142,7 @@ impl<T: Float> Kernel for BackwardGroup<T> {
             let (mut sum, mut dot) = (0.0, 0.0);
             for c in 0..channels {
                 let (grad, x) = (grad.add(c * spatial), x.add(c * spatial));
-                let channel = sums(spatial, |i| {
+                let channel = sums::<I, T, _>(spatial, |i| {
                     let g = *grad.add(i);
                     [g * ((*x.add(i) - mean) * rstd), g]
                 });

@@ -107,14 +107,14 @@ pub unsafe fn rms_norm_backward(
 /// # Safety
 /// `x` must be valid for `len` elements.
 #[inline(always)]
-pub(super) unsafe fn moments<T: Float, const CENTRE: bool>(x: *const T, len: usize, eps: f64) -> (f64, f64) {
+pub(super) unsafe fn moments<I: Isa, T: Float, const CENTRE: bool>(x: *const T, len: usize, eps: f64) -> (f64, f64) {
     // Divisions of doubles are a good part of a short row.
     let share = 1.0 / len as f64;
     // SAFETY: `i < len`.
     let at = |i: usize| unsafe { *x.add(i) };
-    let mean = if CENTRE { sums(len, |i| [at(i)])[0] * share } else { 0.0 };
+    let mean = if CENTRE { sums::<I, T, _>(len, |i| [at(i)])[0] * share } else { 0.0 };
     let centre = T::from_f64(mean);
-    let [squares, rest] = sums(len, |i| {
+    let [squares, rest] = sums::<I, T, _>(len, |i| {
         let d = at(i) - centre;
         [d * d, d]
     });
@@ -135,7 +135,7 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRow<T, CENTRE> {
     #[inline(always)]
     unsafe fn run<I: Isa>((x, out, n, weight, bias, eps): Self::Args) -> (f64, f64) {
         // SAFETY: `n` elements by the caller's contract.
-        let (mean, rstd) = unsafe { moments::<T, CENTRE>(x, n, eps) };
+        let (mean, rstd) = unsafe { moments::<I, T, CENTRE>(x, n, eps) };
         let (m, r) = (T::from_f64(mean), T::from_f64(rstd));
         // SAFETY: `n` elements each by the caller's contract.
         unsafe {
@@ -214,7 +214,7 @@ impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
     unsafe fn run<I: Isa>((grad, x, out, weight, n, mean, rstd): Self::Args) {
         // SAFETY: `n` elements each by the caller's contract, in all that follows.
         unsafe {
-            let [sum, dot] = sums(n, |i| {
+            let [sum, dot] = sums::<I, T, _>(n, |i| {
                 let g = *grad.add(i) * *weight.add(i);
                 [g, g * ((*x.add(i) - mean) * rstd)]
             });

@@ -160,6 +160,9 @@ impl SharedOperand {
 /// Accumulators side by side: four AVX-512 vectors of `f32` hide the latency of an addition.
 pub(crate) const LANES: usize = 64;
 
+/// The same for rows that are shorter.
+const SHORT_LANES: usize = 16;
+
 /// Elements summed in `T` before the sum goes on in `f64`.
 pub(crate) const BLOCK: usize = 4096;
 
@@ -199,7 +202,7 @@ pub(crate) fn together<I: Isa, T: Float, const W: usize, const MAX: bool>(lanes:
         };
     }
     #[cfg(target_arch = "x86_64")]
-    if const { matches!(I::LEVEL, Level::Avx512) && matches!(T::DTYPE, DType::F32) } {
+    if const { !matches!(I::LEVEL, Level::Baseline) && matches!(T::DTYPE, DType::F32) } {
         // SAFETY: the caller runs at that level, and the elements are `f32`.
         unsafe {
             let sixteen = (&raw const x16).cast::<[f32; 16]>().read();
@@ -226,13 +229,13 @@ mod x86 {
     macro_rules! trees {
         ($($name:ident $half:ident $quarter:ident $last:ident;)*) => { $(
             /// # Safety
-            /// The machine has AVX-512 (F, DQ).
+            /// The machine has AVX2.
             #[inline]
-            #[target_feature(enable = "avx512f,avx512dq,avx2")]
+            #[target_feature(enable = "avx2")]
             pub(super) unsafe fn $name(x: [f32; 16]) -> f32 {
-                // SAFETY: an array of 16 is a vector.
-                let x: __m512 = unsafe { std::mem::transmute(x) };
-                let eight = $half(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x));
+                // SAFETY: an array of 16 is two vectors.
+                let [low, high]: [__m256; 2] = unsafe { std::mem::transmute(x) };
+                let eight = $half(low, high);
                 let four = $quarter(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
                 let two = $quarter(four, _mm_movehl_ps(four, four));
                 _mm_cvtss_f32($last(two, _mm_movehdup_ps(two)))
@@ -256,58 +259,99 @@ mod x86 {
     }
 }
 
-/// The sum of two sets of lanes.
+/// The sum of lanes.
 #[inline(always)]
-pub(crate) fn total<T: Float>(lanes: &[T; LANES], rest: &[T; LANES]) -> f64 {
-    let mut all = aligned([<T as Number>::ZERO; LANES]);
-    for l in 0..LANES {
-        all[l] = lanes[l] + rest[l];
-    }
-    joined(*all, |a, b| a + b).to_f64()
+pub(crate) fn total<I: Isa, T: Float>(lanes: &[T; LANES]) -> f64 {
+    together::<I, T, LANES, false>(*lanes).to_f64()
 }
 
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // `lanes[k][l]` runs along `l` for several `k`.
-pub(crate) fn sums<T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [T; K]) -> [f64; K] {
+pub(crate) fn sums<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [T; K]) -> [f64; K] {
+    if n < LANES {
+        return block_sums::<I, T, K, SHORT_LANES>(0, n, &term);
+    }
     let mut sums = [0.0; K];
-    let mut i = 0;
-    while i < n {
-        let end = n.min(i + BLOCK);
-        let mut lanes = aligned([[<T as Number>::ZERO; LANES]; K]);
-        while i + LANES <= end {
-            for l in 0..LANES {
-                let terms = term(i + l);
-                for k in 0..K {
-                    lanes[k][l] += terms[k];
-                }
-            }
-            i += LANES;
+    for start in (0..n).step_by(BLOCK) {
+        let block = block_sums::<I, T, K, LANES>(start, n.min(start + BLOCK), &term);
+        for k in 0..K {
+            sums[k] += block[k];
         }
-        let mut rest = aligned([[<T as Number>::ZERO; LANES]; K]);
-        let (first, left) = (end - end.min(LANES), end - i);
-        if left > 0 && end >= LANES {
+    }
+    sums
+}
+
+/// The same over a block, with `N` lanes.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // `lanes[k][l]` runs along `l` for several `k`.
+fn block_sums<I: Isa, T: Float, const K: usize, const N: usize>(
+    start: usize,
+    end: usize,
+    term: &impl Fn(usize) -> [T; K],
+) -> [f64; K] {
+    let mut lanes = aligned([[<T as Number>::ZERO; N]; K]);
+    let (sets, left) = ((end - start) / N, (end - start) % N);
+    // What stays in registers, of which there are 32 or 16.
+    if K == 1 || N < LANES || const { matches!(I::LEVEL, Level::Avx512) } {
+        add_sets::<T, K, N, N>(sets, start, term, &mut lanes);
+    } else {
+        add_sets::<T, K, N, { LANES / 2 }>(sets, start, term, &mut lanes);
+    }
+    if left > 0 {
+        let mut rest = aligned([[<T as Number>::ZERO; N]; K]);
+        if end >= N {
             // A whole set of terms, of which those count that were not added yet.
-            for l in 0..LANES {
+            let (first, skip) = (end - N, (N - left) as u32);
+            for l in 0..N {
                 let terms = term(first + l);
                 for k in 0..K {
-                    rest[k][l] = select(l + left >= LANES, terms[k], <T as Number>::ZERO);
+                    rest[k][l] = select(l as u32 >= skip, terms[k], <T as Number>::ZERO);
                 }
             }
         } else {
             for l in 0..left {
-                let terms = term(i + l);
+                let terms = term(start + l);
                 for k in 0..K {
                     rest[k][l] = terms[k];
                 }
             }
         }
-        i = end;
         for k in 0..K {
-            sums[k] += total(&lanes[k], &rest[k]);
+            for l in 0..N {
+                lanes[k][l] += rest[k][l];
+            }
         }
     }
+    let mut sums = [0.0; K];
+    for k in 0..K {
+        sums[k] = together::<I, T, N, false>(lanes[k]).to_f64();
+    }
     sums
+}
+
+/// Adds `sets` sets of `N` terms from `first` on to lanes, `W` lanes at a time, whose accumulators stay in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // As above.
+fn add_sets<T: Float, const K: usize, const N: usize, const W: usize>(
+    sets: usize,
+    first: usize,
+    term: &impl Fn(usize) -> [T; K],
+    lanes: &mut [[T; N]; K],
+) {
+    for lane in (0..N).step_by(W) {
+        let mut some = aligned([[<T as Number>::ZERO; W]; K]);
+        for set in 0..sets {
+            for l in 0..W {
+                let terms = term(first + set * N + lane + l);
+                for k in 0..K {
+                    some[k][l] += terms[k];
+                }
+            }
+        }
+        for k in 0..K {
+            lanes[k][lane..lane + W].copy_from_slice(&some[k]);
+        }
+    }
 }
 
 /// The largest of `n` elements, negative infinity for none. NaN is passed over.

@@ -67,7 +67,7 @@ impl<T: Float> Kernel for Row<T> {
     unsafe fn run<I: Isa>((grad, v, out, n, (g, norm)): Self::Args) -> f64 {
         // SAFETY: `n` elements each by the caller's contract.
         unsafe {
-            let [product] = sums(n, |i| [*grad.add(i) * *v.add(i)]);
+            let [product] = sums::<I, T, _>(n, |i| [*grad.add(i) * *v.add(i)]);
             let [by_g, factor, through] = factors(product, g, norm);
             let (factor, through) = (T::from_f64(factor), T::from_f64(through));
             for i in 0..n {

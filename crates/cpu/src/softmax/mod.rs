@@ -312,12 +312,12 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 }
             }
             // Those that are not part of the rest are counted below.
-            let skip = if full == 0 { 0 } else { LANES - rest };
+            let skip = if full == 0 { 0 } else { (LANES - rest) as u32 };
             let mut counted = aligned([<T as Number>::ZERO; LANES]);
             for l in 0..LANES {
-                counted[l] = select(l >= skip, last[l], <T as Number>::ZERO);
+                counted[l] = select(l as u32 >= skip, last[l], <T as Number>::ZERO);
             }
-            sum += total(&counted, &[<T as Number>::ZERO; LANES]);
+            sum += total::<I, T>(&counted);
         }
         let mut at = 0;
         while at < full {
@@ -356,7 +356,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 }
                 at += LANES;
             }
-            sum += total(&lanes, &[<T as Number>::ZERO; LANES]);
+            sum += total::<I, T>(&lanes);
         }
         if KEEP && rest > 0 {
             let (to, count) = if full == 0 { (out, n) } else { (out.add(n - LANES), LANES) };
