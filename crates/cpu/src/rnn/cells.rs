@@ -5,7 +5,7 @@ use crate::math::{Float, Isa, Kernel};
 use std::marker::PhantomData;
 
 /// Rows of a tile of products.
-pub(super) const ROWS: usize = 8;
+pub(super) const ROWS: usize = 16;
 
 /// One time's work on a chunk of units: `rows` rows of `columns` numbers. All pointers are at the first row's first unit;
 /// rows of gates are `gates * width` apart, others `width`.

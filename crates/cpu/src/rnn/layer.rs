@@ -19,6 +19,9 @@ const PIECE: usize = 1 << 18;
 /// Bytes of weights that rows going their own way may each read at every time: they leave room in a second-level cache.
 const SMALL_WEIGHTS: usize = 1 << 19;
 
+/// Fewer rows than this wait for weights.
+const FEW_ROWS: usize = 8;
+
 /// A kind of cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cell {
@@ -166,14 +169,14 @@ impl<T: Float + Operand> Layer<'_, T> {
         let work = batch * self.weight.len();
         // Threads meet after every time for weights that are better read once, and for few rows.
         let together = if bytes > 4 * SMALL_WEIGHTS { 1 } else { 8 };
-        if bytes > SMALL_WEIGHTS && work >= together * PIECE || batch < ROWS && work >= 4 * PIECE {
+        if bytes > SMALL_WEIGHTS && work >= together * PIECE || batch < FEW_ROWS && work >= 4 * PIECE {
             let grain = (PIECE * chunks).div_ceil(work.max(1));
             (0..steps).for_each(|step| parallel_for(chunks, grain, &|units| unit(step, 0..batch, units)));
             return;
         }
         // An even number of pieces, none of few rows: kernels of few rows wait for weights.
-        let alone = batch < ROWS || work.saturating_mul(steps) < 2 * PIECE;
-        let pieces = if alone { 1 } else { (batch / ROWS).next_multiple_of(2) };
+        let alone = batch < FEW_ROWS || work.saturating_mul(steps) < 2 * PIECE;
+        let pieces = if alone { 1 } else { (batch / FEW_ROWS).next_multiple_of(2) };
         parallel_for(pieces, 1, &|range| {
             for piece in range {
                 let rows = piece * batch / pieces..(piece + 1) * batch / pieces;
