@@ -171,7 +171,7 @@ fn square_kernel<T: Copy>() -> (usize, Square) {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::square_of_words;
+pub(crate) use x86::{columns_of_words, square_of_words};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -184,31 +184,43 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn square_of_words(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize) {
+        let rows = std::array::from_fn(|i| src.wrapping_offset(i as isize * src_stride).cast());
+        // SAFETY: the caller's square.
+        unsafe {
+            for (i, row) in columns_of_words(rows, 0).into_iter().enumerate() {
+                _mm256_storeu_ps(dst.offset(i as isize * dst_stride).cast(), row);
+            }
+        }
+    }
+
+    /// Eight columns of eight rows of 4-byte elements, from the `at`th on.
+    ///
+    /// # Safety
+    /// They must be valid.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn columns_of_words(rows: [*const u32; 8], at: usize) -> [__m256; 8] {
         // Rows `i` and `i + 4` share a register, so that only moves within halves are left to do.
-        let load = |i: isize, at: isize| {
-            // SAFETY: half a row of the caller's square.
+        let load = |i: usize, at: usize| {
+            // SAFETY: half a row of the caller's.
             unsafe {
-                let low = _mm_loadu_ps(src.offset(i * src_stride + at).cast());
-                let high = _mm_loadu_ps(src.offset((i + 4) * src_stride + at).cast());
+                let low = _mm_loadu_ps(rows[i].add(at).cast());
+                let high = _mm_loadu_ps(rows[i + 4].add(at).cast());
                 _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
             }
         };
+        let mut columns = [_mm256_setzero_ps(); 8];
         for half in 0..2 {
-            let at = half * 16;
+            let at = at + half * 4;
             let (a, b, c, d) = (load(0, at), load(1, at), load(2, at), load(3, at));
             let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
             let (ef, gh) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
-            let rows = [
-                _mm256_shuffle_ps::<0x44>(ab, cd),
-                _mm256_shuffle_ps::<0xee>(ab, cd),
-                _mm256_shuffle_ps::<0x44>(ef, gh),
-                _mm256_shuffle_ps::<0xee>(ef, gh),
-            ];
-            for (i, row) in rows.into_iter().enumerate() {
-                // SAFETY: a row of the caller's square.
-                unsafe { _mm256_storeu_ps(dst.offset((half * 4 + i as isize) * dst_stride).cast(), row) };
-            }
+            columns[half * 4] = _mm256_shuffle_ps::<0x44>(ab, cd);
+            columns[half * 4 + 1] = _mm256_shuffle_ps::<0xee>(ab, cd);
+            columns[half * 4 + 2] = _mm256_shuffle_ps::<0x44>(ef, gh);
+            columns[half * 4 + 3] = _mm256_shuffle_ps::<0xee>(ef, gh);
         }
+        columns
     }
 
     /// Four rows of four 8-byte elements.

@@ -48,8 +48,8 @@ pub type Axpy<L, S> = unsafe fn(*const L, usize, *const S, isize, usize, *mut L)
 /// `out[r, j] = dot(x[r, ..], w[j, ..])` for up to four `r` and four `j`: arguments
 /// `x, x_row, rows, w, w_row, columns, k, out, out_row`.
 pub type Dot<L, S> = unsafe fn(*const L, isize, usize, *const S, isize, usize, usize, *mut L, isize);
-/// Copies `k` rows of the panel's full width: `source, step, k, destination`.
-pub type CopyRows<L> = unsafe fn(*const L, isize, usize, *mut L);
+/// Copies `k` rows of neighbouring panels of full width: `source, step, k, panels, destination`.
+pub type CopyRows<L> = unsafe fn(*const L, isize, usize, usize, *mut L);
 
 /// Finished sums of one block, `rows` by `columns`, times `alpha`.
 pub struct Sums<S> {
@@ -182,14 +182,24 @@ pub(super) unsafe fn multiply<V: Vector, const R: usize, const N: usize, const D
 }
 
 #[inline(always)]
-unsafe fn copy_rows<V: Vector>(mut source: *const V::Lane, step: isize, k: usize, destination: *mut V::Lane) {
+unsafe fn copy_rows<V: Vector>(
+    source: *const V::Lane,
+    step: isize,
+    k: usize,
+    panels: usize,
+    destination: *mut V::Lane,
+) {
+    // Row by row, since the next row often lies in another page.
     for i in 0..k {
-        // SAFETY: the caller's source has `k` rows of two vectors, the destination room for them.
-        unsafe {
-            let to = destination.add(i * 2 * V::LANES);
-            V::load(source).store(to);
-            V::load(source.add(V::LANES)).store(to.add(V::LANES));
-            source = source.wrapping_offset(step);
+        let source = source.wrapping_offset(i as isize * step);
+        for panel in 0..panels {
+            // SAFETY: the caller's source has `k` rows of two vectors for each panel, the destination room for them.
+            unsafe {
+                let from = source.add(panel * 2 * V::LANES);
+                let to = destination.add((panel * k + i) * 2 * V::LANES);
+                V::load(from).store(to);
+                V::load(from.add(V::LANES)).store(to.add(V::LANES));
+            }
         }
     }
 }
@@ -420,9 +430,11 @@ macro_rules! kernels_for {
                 unsafe { super::multiply::<V, R, N, DIRECT>(t, [V::splat(V::Lane::ZERO); N]) }
             }
             $(#[$attribute])*
-            pub unsafe fn copy_rows<V: Vector>(source: *const V::Lane, step: isize, k: usize, to: *mut V::Lane) {
+            pub unsafe fn copy_rows<V: Vector>(
+                source: *const V::Lane, step: isize, k: usize, panels: usize, to: *mut V::Lane,
+            ) {
                 // SAFETY: forwarded contract.
-                unsafe { super::copy_rows::<V>(source, step, k, to) }
+                unsafe { super::copy_rows::<V>(source, step, k, panels, to) }
             }
             $(#[$attribute])*
             pub unsafe fn narrow<V: Vector<Lane = f32> + LoadFrom<S> + StoreAs<S>, S: Copy + Default>(t: &Sums<S>) {

@@ -271,9 +271,14 @@ impl<T: Entry> Product<T> {
         let a_in_place = T::PLAIN && self.n <= 4 * kernels.width() && FastPath::GemmUnpacked.is_on();
         let row_limit = if a_in_place { kernels.direct.len() } else { packed_kernels.len() / T::PARTS };
         let row_panels = self.m.div_ceil(row_limit);
+        // Rows in equal parts, without divisions: the first are longer by one.
+        let (rows, longer) = (self.m / row_panels, self.m % row_panels);
         let rows_of = move |i: usize| match tiles {
             true => i * row_limit..self.m.min((i + 1) * row_limit),
-            false => i * self.m / row_panels..(i + 1) * self.m / row_panels,
+            false => {
+                let start = i * rows + i.min(longer);
+                start..start + rows + (i < longer) as usize
+            }
         };
         let width = kernels.width() / T::PARTS;
         let panels = self.n.div_ceil(width);
@@ -429,7 +434,14 @@ impl<T: Entry> Product<T> {
     ) {
         let width = kernels.width() / T::PARTS;
         let rows = groups.map_or(steps, |g| g.head + g.packed_steps(steps));
-        for (i, panel) in panels.clone().enumerate() {
+        let mut copied = 0;
+        if groups.is_none() && T::PLAIN && self.b_column == 1 {
+            // Panels of full width.
+            copied = (self.n / width).min(panels.end).saturating_sub(panels.start);
+            // SAFETY: the panels are inside B and the buffer.
+            unsafe { (kernels.copy_rows)(b.add(panels.start * width).cast(), self.b_row, steps, copied, packed) };
+        }
+        for (i, panel) in panels.clone().enumerate().skip(copied) {
             let columns = width.min(self.n - panel * width);
             // SAFETY: the panel is inside B and the buffer.
             unsafe {
@@ -437,8 +449,6 @@ impl<T: Entry> Product<T> {
                 let to = packed.add(i * rows * kernels.width());
                 if let Some(groups) = groups {
                     (groups.pack_b)(from, self.b_column, self.b_row, columns, kernels.width(), steps, to);
-                } else if T::PLAIN && self.b_column == 1 && columns == width {
-                    (kernels.copy_rows)(from.cast(), self.b_row, steps, to);
                 } else {
                     T::pack(from, self.b_column, self.b_row, columns, kernels.width(), steps, to, self.conj_b);
                 }

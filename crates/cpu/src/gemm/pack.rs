@@ -3,10 +3,14 @@
 
 use crate::buffer::aligned;
 #[cfg(target_arch = "x86_64")]
-use crate::copy::transpose::square_of_words;
+use crate::copy::transpose::columns_of_words;
 #[cfg(target_arch = "x86_64")]
 use crate::math::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::_mm256_storeu_ps;
 use std::cell::RefCell;
 
 /// A 64-byte aligned buffer, kept for reuse by the thread that made it.
@@ -104,17 +108,13 @@ pub unsafe fn pack<T: Copy>(
         } else {
             let mut w = 0;
             #[cfg(target_arch = "x86_64")]
-            if along == 1 && size_of::<T>() == 4 && level() >= Level::Avx2 {
-                while w + 8 <= width {
-                    transpose_eight(
-                        source.offset(w as isize * across).cast(),
-                        across,
-                        k,
-                        destination.add(w).cast(),
-                        padded,
-                    );
-                    w += 8;
+            if along == 1 && size_of::<T>() == 4 && padded >= 4 && level() >= Level::Avx2 {
+                // From the last on, since parts of fewer than eight lines write over what lies behind them.
+                for first in (0..width).step_by(8).rev() {
+                    let (from, lines) = (source.offset(first as isize * across), (width - first).min(8));
+                    transpose_eight((from.cast(), across), (lines, k), destination.add(first).cast(), padded);
                 }
+                w = width;
             }
             if along == 1 && cfg!(target_arch = "x86_64") && matches!(size_of::<T>(), 4 | 8) {
                 while w + 4 <= width {
@@ -139,24 +139,49 @@ pub unsafe fn pack<T: Copy>(
     }
 }
 
-/// `to[i * padded + w] = from[w * across + i]` for eight `w`.
+/// `to[i * padded + w] = from[w * across + i]` for `w < lines`, of which there are up to eight. What would follow them up to
+/// the eighth is written too, except after the last of `k` steps (two steps are eight values at least).
 ///
 /// # Safety
-/// As for [`pack`]; the machine has AVX2.
+/// As for [`pack`], with `padded` of four at least; the machine has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn transpose_eight(from: *const u32, across: isize, k: usize, to: *mut u32, padded: usize) {
+unsafe fn transpose_eight(
+    (from, across): (*const u32, isize),
+    (lines, k): (usize, usize),
+    to: *mut u32,
+    padded: usize,
+) {
+    let starts: [*const u32; 8] = std::array::from_fn(|w| from.wrapping_offset(w.min(lines - 1) as isize * across));
     let mut i = 0;
-    // SAFETY: indices stay inside eight lines of `k` values.
+    // SAFETY: indices stay inside the lines of `k` values.
     unsafe {
-        while i + 8 <= k {
-            square_of_words(from.add(i).cast(), across * 4, to.add(i * padded).cast(), padded as isize * 4);
+        while k >= 8 && i < k {
+            // The last eight may have been written in part.
+            let first = i.min(k - 8);
+            let rows = columns_of_words(starts, first);
+            for (step, &row) in rows[..7].iter().enumerate() {
+                _mm256_storeu_ps(to.add((first + step) * padded).cast(), row);
+            }
+            let last = to.add((first + 7) * padded);
+            if first + 8 < k {
+                _mm256_storeu_ps(last.cast(), rows[7]);
+            } else {
+                let row: [u32; 8] = std::mem::transmute(rows[7]);
+                std::ptr::copy_nonoverlapping(row.as_ptr(), last, lines);
+            }
+            if i.is_multiple_of(16) {
+                // The panel that follows is usually next: what of it lies in a cache line each.
+                for &start in &starts[..lines] {
+                    prefetch(start.wrapping_offset(lines as isize * across).wrapping_add(i).cast());
+                }
+            }
             i += 8;
         }
         while i < k {
-            for w in 0..8 {
+            for w in 0..lines {
                 // Four bytes of a lane may begin anywhere.
-                *to.add(i * padded + w) = from.offset(w as isize * across).add(i).read_unaligned();
+                *to.add(i * padded + w) = starts[w].add(i).read_unaligned();
             }
             i += 1;
         }

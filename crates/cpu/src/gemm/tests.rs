@@ -379,3 +379,32 @@ fn rounding() {
         }
     }
 }
+
+/// Lines in order and zeros up to the panel's width, whatever the widths, and nothing beyond the panel.
+#[test]
+fn panels_hold_their_lines() {
+    fn check<T: Copy + PartialEq + std::fmt::Debug>(number: impl Fn(usize) -> T) {
+        for width in 1..=20usize {
+            for (padded, k) in
+                [width, width.next_multiple_of(8)].into_iter().flat_map(|p| [1, 3, 8, 13, 16, 37].map(|k| (p, k)))
+            {
+                let lines: Vec<T> = (0..width * (k + 2)).map(|i| number(1 + i)).collect();
+                let mut panel = vec![number(9999); k * padded + 16];
+                // SAFETY: `width` lines of `k` values, `k + 2` apart, and room for the panel.
+                unsafe { super::pack::pack(lines.as_ptr(), (k + 2) as isize, 1, width, padded, k, panel.as_mut_ptr()) };
+                for (i, &got) in panel.iter().enumerate() {
+                    let (step, w) = (i / padded, i % padded);
+                    let want = match (step < k, w < width) {
+                        (true, true) => lines[w * (k + 2) + step],
+                        (true, false) => number(0),
+                        (false, _) => number(9999),
+                    };
+                    assert_eq!(got, want, "element {i} of {width} lines of {k} values, {padded} wide");
+                }
+            }
+        }
+    }
+    check(|i| i as f32);
+    check(|i| i as f64);
+    check(|i| i as u16);
+}
