@@ -108,6 +108,15 @@ def _arguments(values):
     return values
 
 
+def _call(ours, name):
+    """Names our package, and the classes that other packages know by their module's name."""
+    ours.__name__ = ours.Tensor.__module__ = name
+    # (Where it is not imported yet, it takes the package's name.)
+    loader = sys.modules.get(f"{_OURS}.utils.data.dataloader")
+    if loader is not None:
+        loader.DataLoader.__module__ = f"{name}.utils.data.dataloader"
+
+
 def install():
     """From now on `import torch` gives Flambeau.
 
@@ -120,7 +129,7 @@ def install():
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     sys.modules[_THEIRS] = ours
-    ours.__name__ = ours.Tensor.__module__ = _THEIRS
+    _call(ours, _THEIRS)
 
 
 def uninstall():
@@ -129,8 +138,7 @@ def uninstall():
         sys.meta_path.remove(_finder)
     for name in [n for n in sys.modules if n.partition(".")[0] in (_THEIRS, _FUNCTORCH)]:
         del sys.modules[name]
-    ours = sys.modules[_OURS]
-    ours.__name__ = ours.Tensor.__module__ = _OURS
+    _call(sys.modules[_OURS], _OURS)
 
 
 install()

@@ -68,6 +68,17 @@ def test_nothing_stays_behind(standing_in):
     assert not any(isinstance(finder, standing_in.TorchFinder) for finder in sys.meta_path)
 
 
+def test_classes_known_by_their_module(standing_in):
+    import pickle
+
+    from torch.utils.data import DataLoader
+
+    assert DataLoader.__module__ == "torch.utils.data.dataloader"
+    assert pickle.loads(pickle.dumps(DataLoader)) is DataLoader
+    standing_in.uninstall()
+    assert DataLoader.__module__ == "flambeau.utils.data.dataloader"
+
+
 def test_modules_that_are_not_there(standing_in):
     with pytest.raises(ModuleNotFoundError, match="No module named 'torch.nonsense'"):
         import torch.nonsense  # noqa: F401

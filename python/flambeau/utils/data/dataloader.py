@@ -49,6 +49,9 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader(Generic[_T_co]):
     """Iterates over a data set in batches, shuffled or not, with `num_workers` processes."""
 
+    # Other packages know the class by this: see `as_torch`.
+    __module__ = f"{_fl.__name__}.utils.data.dataloader"
+
     dataset: Dataset[_T_co]
     batch_size: int | None
     num_workers: int
