@@ -160,9 +160,6 @@ impl SharedOperand {
 /// Accumulators side by side: four AVX-512 vectors of `f32` hide the latency of an addition.
 pub(crate) const LANES: usize = 64;
 
-/// The same for rows that are shorter.
-const SHORT_LANES: usize = 16;
-
 /// Elements summed in `T` before the sum goes on in `f64`.
 pub(crate) const BLOCK: usize = 4096;
 
@@ -268,12 +265,9 @@ pub(crate) fn total<I: Isa, T: Float>(lanes: &[T; LANES]) -> f64 {
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
 #[inline(always)]
 pub(crate) fn sums<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [T; K]) -> [f64; K] {
-    if n < LANES {
-        return block_sums::<I, T, K, SHORT_LANES>(0, n, &term);
-    }
     let mut sums = [0.0; K];
     for start in (0..n).step_by(BLOCK) {
-        let block = block_sums::<I, T, K, LANES>(start, n.min(start + BLOCK), &term);
+        let block = block_sums::<I, T, K>(start, n.min(start + BLOCK), &term);
         for k in 0..K {
             sums[k] += block[k];
         }
@@ -281,68 +275,65 @@ pub(crate) fn sums<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usi
     sums
 }
 
-/// The same over a block, with `N` lanes.
+/// The same over a block.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // `lanes[k][l]` runs along `l` for several `k`.
-fn block_sums<I: Isa, T: Float, const K: usize, const N: usize>(
-    start: usize,
-    end: usize,
-    term: &impl Fn(usize) -> [T; K],
-) -> [f64; K] {
-    let mut lanes = aligned([[<T as Number>::ZERO; N]; K]);
-    let (sets, left) = ((end - start) / N, (end - start) % N);
-    // What stays in registers, of which there are 32 or 16.
-    if K == 1 || N < LANES || const { matches!(I::LEVEL, Level::Avx512) } {
-        add_sets::<T, K, N, N>(sets, start, term, &mut lanes);
+fn block_sums<I: Isa, T: Float, const K: usize>(start: usize, end: usize, term: &impl Fn(usize) -> [T; K]) -> [f64; K] {
+    let mut lanes = aligned([[<T as Number>::ZERO; LANES]; K]);
+    let (sets, left) = ((end - start) / LANES, (end - start) % LANES);
+    if end < LANES {
+        // A row that is short.
+        for l in 0..left {
+            let terms = term(start + l);
+            for k in 0..K {
+                lanes[k][l] = terms[k];
+            }
+        }
     } else {
-        add_sets::<T, K, N, { LANES / 2 }>(sets, start, term, &mut lanes);
-    }
-    if left > 0 {
-        let mut rest = aligned([[<T as Number>::ZERO; N]; K]);
-        if end >= N {
+        // What stays in registers, of which there are 32 or 16.
+        if K == 1 || const { matches!(I::LEVEL, Level::Avx512) } {
+            add_sets::<T, K, LANES>(sets, start, term, &mut lanes);
+        } else {
+            add_sets::<T, K, { LANES / 2 }>(sets, start, term, &mut lanes);
+        }
+        if left > 0 {
             // A whole set of terms, of which those count that were not added yet.
-            let (first, skip) = (end - N, (N - left) as u32);
-            for l in 0..N {
+            let mut rest = aligned([[<T as Number>::ZERO; LANES]; K]);
+            let (first, skip) = (end - LANES, (LANES - left) as u32);
+            for l in 0..LANES {
                 let terms = term(first + l);
                 for k in 0..K {
                     rest[k][l] = select(l as u32 >= skip, terms[k], <T as Number>::ZERO);
                 }
             }
-        } else {
-            for l in 0..left {
-                let terms = term(start + l);
-                for k in 0..K {
-                    rest[k][l] = terms[k];
+            for k in 0..K {
+                for l in 0..LANES {
+                    lanes[k][l] += rest[k][l];
                 }
-            }
-        }
-        for k in 0..K {
-            for l in 0..N {
-                lanes[k][l] += rest[k][l];
             }
         }
     }
     let mut sums = [0.0; K];
     for k in 0..K {
-        sums[k] = together::<I, T, N, false>(lanes[k]).to_f64();
+        sums[k] = together::<I, T, LANES, false>(lanes[k]).to_f64();
     }
     sums
 }
 
-/// Adds `sets` sets of `N` terms from `first` on to lanes, `W` lanes at a time, whose accumulators stay in registers.
+/// Adds `sets` sets of [`LANES`] terms from `first` on to lanes, `W` lanes at a time, whose accumulators stay in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // As above.
-fn add_sets<T: Float, const K: usize, const N: usize, const W: usize>(
+fn add_sets<T: Float, const K: usize, const W: usize>(
     sets: usize,
     first: usize,
     term: &impl Fn(usize) -> [T; K],
-    lanes: &mut [[T; N]; K],
+    lanes: &mut [[T; LANES]; K],
 ) {
-    for lane in (0..N).step_by(W) {
+    for lane in (0..LANES).step_by(W) {
         let mut some = aligned([[<T as Number>::ZERO; W]; K]);
         for set in 0..sets {
             for l in 0..W {
-                let terms = term(first + set * N + lane + l);
+                let terms = term(first + set * LANES + lane + l);
                 for k in 0..K {
                     some[k][l] += terms[k];
                 }
