@@ -20,6 +20,13 @@ def _get_tracing_state():
     return None
 
 
+def _is_tracing():
+    """Does `torch.jit.trace` record what is called?"""
+    from .jit import is_tracing
+
+    return is_tracing()
+
+
 def _are_functorch_transforms_active():
     """Does a function transform run now?"""
     from .func._batched import levels

@@ -314,6 +314,9 @@ def __dir__(self):
     return sorted(n for n in names if not n[0].isdigit())
 
 
+del __dir__  # Under this name it would answer for the module.
+
+
 @_overridable_method
 def __array__(self, dtype=None):
     array = self.numpy()

@@ -32,3 +32,17 @@ def test_assert_async():
     torch._assert_async(torch.tensor(1))
     with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got zero"):
         torch._assert_async(torch.tensor(0))
+
+
+def test_tracing_is_seen():
+    seen = []
+    torch.jit.trace(lambda x: seen.append(core._is_tracing()) or x + 1, torch.ones(2))
+    assert seen[0] is True and core._is_tracing() is False
+
+
+def test_modules_list_their_names():
+    import importlib
+
+    for name in "_tensor _C nn.modules.conv distributions.normal".split():
+        assert dir(importlib.import_module("flambeau." + name))
+    assert "grad" in dir(torch.ones(1)) and "grad" in dir(torch.Tensor)

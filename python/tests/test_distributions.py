@@ -225,3 +225,26 @@ def test_cache_keeps_the_input():
     assert t.inv(t(x)) is x and t.with_cache(1) is t
     parts = D.ComposeTransform([D.AffineTransform(0.0, 2.0), D.TanhTransform()], cache_size=1)
     assert parts.inv(parts(x)) is x and parts.inv.inv is parts
+
+
+def test_helpers_that_other_packages_import():
+    from flambeau.distributions import lowrank_multivariate_normal as low
+    from flambeau.distributions.gamma import _standard_gamma, broadcast_all
+    from flambeau.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv, _precision_to_scale_tril
+    from flambeau.distributions.von_mises import _log_modified_bessel_fn
+
+    fl.manual_seed(0)
+    w, d, x = fl.randn(5, 2, dtype=fl.float64), fl.rand(5, dtype=fl.float64) + 0.5, fl.randn(3, 5, dtype=fl.float64)
+    whole = w @ w.mT + d.diag()
+    tril = low._batch_capacitance_tril(w, d)
+    fl.testing.assert_close(low._batch_lowrank_logdet(w, d, tril), whole.logdet())
+    distance = (x @ whole.inverse() * x).sum(-1)
+    fl.testing.assert_close(low._batch_lowrank_mahalanobis(w, d, x, tril), distance)
+    factor = _precision_to_scale_tril(whole.inverse())
+    fl.testing.assert_close(factor @ factor.mT, whole)
+    fl.testing.assert_close(_batch_mahalanobis(factor, x), distance)
+    fl.testing.assert_close(_batch_mv(whole, x), x @ whole)
+    fl.testing.assert_close(_log_modified_bessel_fn(x.abs()), fl.special.i0(x.abs()).log(), rtol=1e-6, atol=1e-6)
+    assert _standard_gamma(d).shape == d.shape and len(broadcast_all(d, 1.0)) == 2
+    with pytest.raises(ImportError, match="cannot import name 'nonsense'"):
+        from flambeau.distributions.normal import nonsense  # noqa: F401

@@ -179,3 +179,14 @@ def test_what_cannot_be_there_says_so():
     with pytest.raises(RuntimeError, match="Ninja is required|Error building extension 'x'"):
         cpp_extension.load("x", [])
     assert cpp_extension.CUDA_HOME is None
+
+
+def test_ranges_for_profilers_decorate_and_enclose():
+    from flambeau.cuda import nvtx
+
+    @nvtx.range("work {}", 1)
+    def work(x):
+        return x + 1
+
+    with nvtx.range("outer"):
+        assert work(1) == work(1) == 2

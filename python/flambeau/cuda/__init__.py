@@ -190,6 +190,11 @@ def _submodule(name, **contents):
     globals()[name] = _sys.modules[module.__name__] = module
 
 
+def _range(msg, *args, **kwargs):
+    """Marks what runs within, or a function that it decorates; nothing collects the marks."""
+    yield
+
+
 _scope = globals()
 _submodule("memory", **{k: v for k, v in _scope.items() if "memory" in k or k in ("empty_cache", "mem_get_info")})
 _submodule("random", **{k: _scope[k] for k in ("manual_seed", "manual_seed_all", "seed", "seed_all", "initial_seed",
@@ -197,7 +202,7 @@ _submodule("random", **{k: _scope[k] for k in ("manual_seed", "manual_seed_all",
 _submodule("streams", Stream=_scope["Stream"], Event=_scope["Event"], ExternalStream=_scope["ExternalStream"])
 _submodule("graphs", CUDAGraph=_scope["CUDAGraph"], graph=_scope["graph"], graph_pool_handle=_needs_device,
            make_graphed_callables=_needs_device, is_current_stream_capturing=is_current_stream_capturing)  # fmt: skip
-_submodule("nvtx", range_push=_nothing, range_pop=_nothing, mark=_nothing, range=lambda *a, **k: _contextlib.nullcontext(),
+_submodule("nvtx", range_push=_nothing, range_pop=_nothing, mark=_nothing, range=_contextlib.contextmanager(_range),
            range_start=_nothing, range_end=_nothing)  # fmt: skip
 _submodule("profiler", start=_needs_device, stop=_needs_device, init=_needs_device)
 _submodule("nccl", is_available=lambda tensors=None: False, version=_needs_device)

@@ -2,6 +2,8 @@
 import sys as _sys
 import types as _types
 
+import flambeau as _fl
+
 from . import constraints, kl, transforms
 from .constraint_registry import biject_to, transform_to
 from .continuous import (
@@ -69,10 +71,24 @@ _MODULES = {
     "wishart": (Wishart,),
 }
 
+
+
+def _imported(name):
+    """What PyTorch's module of a distribution has besides: helpers, and what it imports from the others."""
+    from . import continuous, multivariate, utils
+
+    if name == "_standard_gamma":
+        return _fl._standard_gamma
+    for module in () if name.startswith("__") else (utils, multivariate, continuous, transforms, _sys.modules[__name__]):
+        if name in vars(module):
+            return vars(module)[name]
+    raise AttributeError(f"module of a distribution has no attribute {name!r}")
+
+
 for _name, _classes in _MODULES.items():
     _module = _types.ModuleType(f"{__name__}.{_name}", _classes[0].__doc__)
     _module.__all__ = [c.__name__ for c in _classes]
-    _module.Distribution, _module.constraints = Distribution, constraints
+    _module.Distribution, _module.constraints, _module.__getattr__ = Distribution, constraints, _imported
     for _class in _classes:
         setattr(_module, _class.__name__, _class)
         _class.__module__ = _module.__name__

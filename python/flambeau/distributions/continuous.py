@@ -385,7 +385,7 @@ def _polynomial(x, coefficients):
     return total
 
 
-def _log_bessel_i(x, order):
+def _log_modified_bessel_fn(x, order=0):
     """The logarithm of the modified Bessel function of the first kind, of order 0 or 1, for positive x."""
     near, far = _BESSEL[order]
     t = x / 3.75
@@ -400,7 +400,7 @@ class VonMises(Distribution, params={"loc": real, "concentration": positive}):
     support = real
     mean = mode = moment(lambda loc: loc)
     log_prob = checked(lambda x, loc, concentration: (
-        concentration * (x - loc).cos() - _LOG_2PI - _log_bessel_i(concentration, 0)
+        concentration * (x - loc).cos() - _LOG_2PI - _log_modified_bessel_fn(concentration, 0)
     ))  # fmt: skip
 
     def __init__(self, loc, concentration, validate_args=None):
@@ -409,7 +409,7 @@ class VonMises(Distribution, params={"loc": real, "concentration": positive}):
     @lazy_property
     def variance(self):
         """The circular variance."""
-        log_i0, log_i1 = (_log_bessel_i(self.concentration, order) for order in range(2))
+        log_i0, log_i1 = (_log_modified_bessel_fn(self.concentration, order) for order in range(2))
         return 1 - (log_i1 - log_i0).exp()
 
     @property

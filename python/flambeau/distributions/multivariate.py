@@ -225,7 +225,7 @@ class _Woodbury:
         self.tril = fl.linalg.cholesky(small + _identity(small))
 
     def half_log_det(self):
-        return _half_log_det(self.tril) + 0.5 * self.d.log().sum(-1)
+        return 0.5 * _batch_lowrank_logdet(self.w, self.d, self.tril)
 
     def squared_distance(self, x):
         """x^T C^-1 x"""
@@ -234,6 +234,21 @@ class _Woodbury:
     def subtracted(self):
         """A with C^-1 = D^-1 - A^T A"""
         return _solve_lower(self.tril, self.over_d)
+
+
+def _batch_capacitance_tril(w, d):
+    """The Cholesky factor of I + W^T D^-1 W."""
+    return _Woodbury(w, d).tril
+
+
+def _batch_lowrank_logdet(w, d, capacitance_tril):
+    """log det(W W^T + D), given that factor."""
+    return 2 * _half_log_det(capacitance_tril) + d.log().sum(-1)
+
+
+def _batch_lowrank_mahalanobis(w, d, x, capacitance_tril):
+    """x^T (W W^T + D)^-1 x, given that factor."""
+    return (x.square() / d).sum(-1) - _batch_mahalanobis(capacitance_tril, _batch_mv(w.mT / d[..., None, :], x))
 
 
 class LowRankMultivariateNormal(

@@ -236,6 +236,11 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     return tensor
 
 
+# What other packages import from here; all of these leave gradients out.
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_
+
+
 def _make_deprecate(fn):
     """The function under its old name, without the underscore."""
     new, old = fn.__name__, fn.__name__.rstrip("_")

@@ -5,7 +5,7 @@ from ..parameter import UninitializedParameter
 from ._build import keep, listed, make, within_fan_in
 from .lazy import LazyModuleMixin
 from .module import Module
-from .utils import _ntuple, _reverse_repeat_tuple
+from .utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple  # noqa: F401
 
 __all__ = [
     "Conv1d",
