@@ -271,3 +271,17 @@ def test_numbers_convert():
     assert torch.tensor([1, 2.5]).dtype == torch.float32 and torch.tensor([1, 2j]).dtype == torch.complex64
     assert torch.tensor(np.float32(1)).dtype == torch.float32 and torch.tensor([True]).dtype == torch.bool
     assert sys.getsizeof(x) > 0 and format(torch.tensor(1.5), ".2f") == "1.50"
+
+
+def test_tensors_of_one_integer_in_lists():
+    one = torch.tensor([5], dtype=torch.int32)
+    x = torch.rand(1, 3, 8, 8)
+    for size in ([one, one], (one[0], 5), [np.int64(5), np.int32(5)]):
+        assert torch.nn.functional.interpolate(x, size=size, mode="bilinear").shape == (1, 3, 5, 5)
+    assert torch.nn.functional.pad(x, [one, 1, 0, one]).shape == (1, 3, 13, 14)
+    assert torch.zeros(one, 2).shape == torch.zeros([one, 2]).shape == (5, 2) and torch.zeros(one).shape == (5,)
+    assert torch.zeros(torch.tensor(3), one).shape == (3, 5)
+    with pytest.raises(TypeError, match="pos 2 with error \"type must be tuple of ints,but got Tensor\""):
+        torch.zeros([2, torch.tensor([1, 2])])
+    with pytest.raises(TypeError, match="expected size to be one of int"):
+        torch.nn.functional.interpolate(x, size=[one.double(), one])

@@ -31,7 +31,18 @@ pub fn is_int(py: Python<'_>, object: *mut PyObject) -> bool {
     }
 }
 
-/// The integer that [`is_int`] saw.
+/// Whether it may stand in a list of integers: as [`is_int`], or any tensor of one integer.
+#[inline]
+pub fn is_int_in_list(py: Python<'_>, object: *mut PyObject) -> bool {
+    if !is_tensor(object) {
+        return is_int(py, object);
+    }
+    // SAFETY: checked to be a live tensor.
+    let t = unsafe { peek(object) };
+    t.numel() == 1 && t.dtype().is_integral(false)
+}
+
+/// The integer that [`is_int`] or [`is_int_in_list`] saw.
 #[inline]
 pub fn int_of(py: Python<'_>, object: *mut PyObject) -> Option<i64> {
     // SAFETY: a live object.
@@ -78,7 +89,8 @@ pub fn check(py: Python<'_>, p: &Parameter, object: *mut PyObject) -> Option<u32
             }
             // As PyTorch does, only the first integer decides; the others are looked at when they are read.
             Some(items) if p.ty.base == Base::Int && !p.ty.optional_elements => match items.0.first() {
-                Some(first) => check_one(py, p, *first),
+                Some(&first) if is_tensor(first) => is_int_in_list(py, first).then_some(cost::TENSOR_TO_NUMBER),
+                Some(&first) => check_one(py, p, first),
                 None => Some(0),
             },
             Some(items) => {
@@ -230,7 +242,7 @@ fn convert_list(py: Python<'_>, p: &Parameter, object: *mut PyObject, length: Op
     let numbers = || items.iter().map(|o| number_of(py, *o));
     Ok(match p.ty.base {
         Base::Int => {
-            let ints = items.iter().map(|o| int_of(py, *o).filter(|_| is_int(py, *o)));
+            let ints = items.iter().map(|o| int_of(py, *o).filter(|_| is_int_in_list(py, *o)));
             Converted::Ints(ints.collect::<Option<Dims>>().ok_or_else(overflow)?)
         }
         Base::Tensor if p.ty.optional_elements => {

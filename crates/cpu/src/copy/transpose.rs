@@ -171,7 +171,7 @@ fn square_kernel<T: Copy>() -> (usize, Square) {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{columns_of_words, square_of_words};
+pub(crate) use x86::columns_of_words;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {

@@ -179,9 +179,9 @@ unsafe fn transpose_eight(
             i += 8;
         }
         while i < k {
-            for w in 0..lines {
+            for (w, start) in starts[..lines].iter().enumerate() {
                 // Four bytes of a lane may begin anywhere.
-                *to.add(i * padded + w) = starts[w].add(i).read_unaligned();
+                *to.add(i * padded + w) = start.add(i).read_unaligned();
             }
             i += 1;
         }

@@ -1,6 +1,7 @@
 """Images: resizing, sampling, padding, patches."""
 import math
 import warnings
+from numbers import Integral
 
 from ... import _C
 from ..._names import overridable
@@ -19,6 +20,11 @@ _UPSAMPLE = {(3, "linear"): "upsample_linear1d", (4, "bilinear"): "upsample_bili
              (4, "bicubic"): "upsample_bicubic2d", (5, "trilinear"): "upsample_trilinear3d"}
 
 
+def _is_integer(n):
+    """Is it one of Python's or NumPy's integers, or a tensor of integers?"""
+    return not n.is_floating_point() if isinstance(n, _C.Tensor) else isinstance(n, Integral)
+
+
 def _sizes_and_scales(input, size, scale_factor, recompute):
     """The output size, or the factors: whichever is to be handed to the operator."""
     dim = input.dim() - 2
@@ -35,7 +41,7 @@ def _sizes_and_scales(input, size, scale_factor, recompute):
                     f"of {spatial} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format "
                     "and output size in (o1, o2, ...,oK) format."
                 )
-            if not all(isinstance(n, (int, _C.SymInt)) if hasattr(_C, "SymInt") else isinstance(n, int) for n in size):
+            if not all(map(_is_integer, size)):
                 raise TypeError(
                     "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
                     f"with types {[type(n) for n in size]}"
