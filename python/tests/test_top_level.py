@@ -50,6 +50,9 @@ def test_default_device():
         assert torch.get_default_device() == torch.device("meta")
     torch.set_default_device("meta")
     assert torch.empty(3).device.type == "meta"
+    # (It takes no device in PyTorch, where nothing else is asked for.)
+    mean = torch.zeros(3, device="cpu")
+    assert torch.normal(mean, 1.0).device == torch.normal(mean=mean, std=mean + 1).device == torch.device("cpu")
     with torch.device("cpu"):
         assert torch.empty(3).device.type == "cpu"
     torch.set_default_device(None)

@@ -7,7 +7,7 @@ from ..overrides import TorchFunctionMode
 # Functions that make tensors and take `device=`.
 _CONSTRUCTORS = (
     "empty empty_permuted empty_strided empty_quantized ones arange bartlett_window blackman_window eye fft_fftfreq "
-    "fft_rfftfreq full hamming_window hann_window kaiser_window linspace logspace nested_tensor normal rand randn "
+    "fft_rfftfreq full hamming_window hann_window kaiser_window linspace logspace nested_tensor rand randn "
     "randint randperm range sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
     "sparse_bsr_tensor sparse_bsc_tensor tril_indices triu_indices zeros asarray tensor as_tensor scalar_tensor"
 ).split()
@@ -20,7 +20,7 @@ def _takes_device(function):
         import flambeau as fl
 
         found = {getattr(_C, name, None) for name in _CONSTRUCTORS}
-        found.update(getattr(fl, name, None) for name in ("asarray", "normal"))
+        found.add(getattr(fl, "asarray", None))
         _constructors = frozenset(found - {None})
     return function in _constructors
 
