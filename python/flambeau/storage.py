@@ -207,6 +207,15 @@ for _name, _dtype in {"bool": "bool", "byte": "uint8", "char": "int8", "short": 
     setattr(TypedStorage, _name, _cast)
 
 
+def _load_from_bytes(data):
+    """The storage in PyTorch's own pickles of tensors (by `pickle` itself): a file of its older format."""
+    import io
+
+    from .serialization import load
+
+    return load(io.BytesIO(data), weights_only=False)
+
+
 def _rebuild_storage(data, dtype):
     """A storage with the given bytes."""
     made = TypedStorage(len(data) // dtype.itemsize, dtype=dtype, _internal=True)

@@ -79,6 +79,25 @@ def test_classes_known_by_their_module(standing_in):
     assert DataLoader.__module__ == "flambeau.utils.data.dataloader"
 
 
+# `pickle.dumps([base[:3], base[3:]])` of `base = torch.arange(10.)` by PyTorch 2.13, compressed.
+PLAIN_PICKLE = (
+    "eNrtkbtOwzAUhp1LWymlVcXGhsQSlogGRNUJilCXiFtZslRWSEwTFOLacSoVqVKWSoCyYTYGRh6DR2FlZ0Fi4PQyMLCwc+Tflo8/HR//zvXHDx"
+    "XNoy/NYkVQ7ocWzkQUp7JYxZxcZFEcYEGSlHI8suUDYLUFlsLiDYgsGjimXoAvOb3GF2NBUqAONhSEcvXeiL+eup/rVy+na1auHr1rME8YMt0G"
+    "3DnkVFCfxnhEeBrRhCkAuDU4iSMhYoJJEkRewtRb14CkGA8JTqMbkjJtwnTTLUEyDSkXrOSorga7KBGs7OiuPqtBkwGrOHqWwZ2mW5nBi5YZ8u"
+    "dPMLrQuDhfJA2muHVg2ju23W42d1vbrba9xRZ1/WHGNMc4Fkw/g2p9hn5jFc8y0M/I92DahwHKQc+gV9AbCHUQanTkVPakgxxtKh1lKu+KKvgR"
+    "E1+AHfAF1RMeEE6Cw8gX4OpmTwrgQ80My/8O/8VhzaksHQ7rSxeJ9Q1puNVy"
+)
+
+
+def test_plain_pickles_of_pytorch(standing_in):
+    import base64
+    import pickle
+    import zlib
+
+    first, rest = pickle.loads(zlib.decompress(base64.b64decode(PLAIN_PICKLE)))
+    assert first.tolist() == [0, 1, 2] and rest.tolist() == [3, 4, 5, 6, 7, 8, 9]
+
+
 def test_modules_that_are_not_there(standing_in):
     with pytest.raises(ModuleNotFoundError, match="No module named 'torch.nonsense'"):
         import torch.nonsense  # noqa: F401

@@ -190,3 +190,10 @@ def test_ranges_for_profilers_decorate_and_enclose():
 
     with nvtx.range("outer"):
         assert work(1) == work(1) == 2
+
+
+def test_no_device_is_in_use():
+    from flambeau import cuda
+
+    assert cuda._initialized is False and not cuda.is_initialized() and not cuda._is_in_bad_fork()
+    cuda._lazy_call(print, seed=True)

@@ -37,8 +37,20 @@ def _needs_device(*args, **kwargs):
     raise AssertionError(_MESSAGE)
 
 
+# Whether a device is in use: what checkpointing asks before it keeps the state of its generator.
+_initialized = False
+
+
 def _lazy_init():
     raise AssertionError(_MESSAGE)
+
+
+def _lazy_call(callable, **kwargs):
+    """What is to be done once a device is used, which never happens."""
+
+
+def _is_in_bad_fork():
+    return False
 
 
 def is_available():
@@ -46,7 +58,7 @@ def is_available():
 
 
 def is_initialized():
-    return False
+    return _initialized
 
 
 def is_bf16_supported(including_emulation=True):
