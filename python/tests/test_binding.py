@@ -285,3 +285,12 @@ def test_tensors_of_one_integer_in_lists():
         torch.zeros([2, torch.tensor([1, 2])])
     with pytest.raises(TypeError, match="expected size to be one of int"):
         torch.nn.functional.interpolate(x, size=[one.double(), one])
+
+
+@pytest.mark.filterwarnings("ignore:This overload of")
+def test_old_orders_take_numbers_in_tensors():
+    x, y, two = torch.ones(3), torch.full((3,), 2.0), torch.tensor(2.0)
+    assert x.add(two, y).tolist() == x.clone().add_(two, y).tolist() == torch.add(x, two, y).tolist() == [5, 5, 5]
+    assert x.addcmul(two, y, y).tolist() == [9, 9, 9] and x.sub(-two, y).tolist() == [5, 5, 5]
+    with pytest.raises(TypeError):
+        x.add(y, y)

@@ -197,3 +197,9 @@ def test_no_device_is_in_use():
 
     assert cuda._initialized is False and not cuda.is_initialized() and not cuda._is_in_bad_fork()
     cuda._lazy_call(print, seed=True)
+
+
+def test_types_that_lists_of_tensors_hold():
+    from flambeau.utils._foreach_utils import _foreach_supported_types
+
+    assert _foreach_supported_types == [flambeau.Tensor, nn.Parameter]

@@ -3,7 +3,7 @@
 
 use crate::convert::{check, is_int_in_list};
 use crate::number::type_name;
-use crate::object::is_tensor;
+use crate::object::{is_tensor, peek};
 use crate::parse::{Call, Items, Overload, Parsed, parse, text};
 use flambeau::OwnedValue;
 use flambeau::schema::{Base, Type};
@@ -226,17 +226,22 @@ pub fn parse_old_order(
     let method = !call.this.is_null();
     for order in old_orders(name) {
         let order: SmallVec<[&str; 5]> = order.iter().copied().filter(|o| !(method && *o == "s")).collect();
-        let fits = |(at, o): (&&str, &*mut PyObject)| matches!(*at, "s" | "t") == is_tensor(*o);
+        let fits = |(at, &o): (&&str, &*mut PyObject)| match (*at, is_tensor(o)) {
+            ("s" | "t", tensor) => tensor,
+            (_, false) => true,
+            // SAFETY: checked to be a live tensor.
+            (_, true) => unsafe { peek(o) }.dim() == 0,
+        };
         if order.len() != call.args.len() || !order.iter().zip(call.args).all(fits) {
             continue;
         }
         let mut named = call.named.clone();
         let mut args: SmallVec<[*mut PyObject; 5]> = SmallVec::new();
         let names: SmallVec<[Bound<'_, PyString>; 5]> = order.iter().map(|n| PyString::intern(call.py, n)).collect();
-        for (name, &object) in names.iter().zip(call.args) {
-            match is_tensor(object) {
-                true => args.push(object),
-                false => named.push((name.as_ptr(), object)),
+        for ((at, name), &object) in order.iter().zip(&names).zip(call.args) {
+            match *at {
+                "s" | "t" => args.push(object),
+                _ => named.push((name.as_ptr(), object)),
             }
         }
         let shown = |s: &str| match s {

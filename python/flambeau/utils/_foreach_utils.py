@@ -1,7 +1,11 @@
 """Lists of tensors grouped for operators that take lists."""
 from .. import _C
+from ..nn.parameter import Parameter
 
 __all__ = []
+
+# What operators on lists take as tensors.
+_foreach_supported_types = [_C.Tensor, Parameter]
 
 
 def _get_foreach_kernels_supported_devices():
