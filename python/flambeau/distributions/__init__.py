@@ -72,7 +72,6 @@ _MODULES = {
 }
 
 
-
 def _imported(name):
     """What PyTorch's module of a distribution has besides: helpers, and what it imports from the others."""
     from . import continuous, multivariate, utils

@@ -218,14 +218,16 @@ class MultivariateNormal(
 class _Woodbury:
     """Solving with C = W W^T + diag(d) by way of the small matrix I + W^T D^-1 W."""
 
-    def __init__(self, w, d):
-        self.w, self.d = w, d
+    def __init__(self, w, d, tril=None):
+        self.d = d
         self.over_d = w.mT / d[..., None, :]  # W^T D^-1
-        small = self.over_d @ w
-        self.tril = fl.linalg.cholesky(small + _identity(small))
+        if tril is None:
+            small = self.over_d @ w
+            tril = fl.linalg.cholesky(small + _identity(small))
+        self.tril = tril
 
     def half_log_det(self):
-        return 0.5 * _batch_lowrank_logdet(self.w, self.d, self.tril)
+        return _half_log_det(self.tril) + 0.5 * self.d.log().sum(-1)
 
     def squared_distance(self, x):
         """x^T C^-1 x"""
@@ -243,12 +245,12 @@ def _batch_capacitance_tril(w, d):
 
 def _batch_lowrank_logdet(w, d, capacitance_tril):
     """log det(W W^T + D), given that factor."""
-    return 2 * _half_log_det(capacitance_tril) + d.log().sum(-1)
+    return 2 * _Woodbury(w, d, capacitance_tril).half_log_det()
 
 
 def _batch_lowrank_mahalanobis(w, d, x, capacitance_tril):
     """x^T (W W^T + D)^-1 x, given that factor."""
-    return (x.square() / d).sum(-1) - _batch_mahalanobis(capacitance_tril, _batch_mv(w.mT / d[..., None, :], x))
+    return _Woodbury(w, d, capacitance_tril).squared_distance(x)
 
 
 class LowRankMultivariateNormal(
