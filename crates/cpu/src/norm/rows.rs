@@ -164,7 +164,7 @@ pub(crate) const LANES: usize = 64;
 pub(crate) const BLOCK: usize = 4096;
 
 // Note [Lanes]: accumulators must stay in registers, which the compiler manages only for an array that is indexed by
-// loops with constant bounds: what is left of a row goes through an array of its own, and both are joined in a third. The
+// loops with constant bounds: what is left of a row goes through an array of its own, and both are joined afterwards. The
 // array starts from a constant, since 64 stores of one value are more uses of it than alias analysis looks at. And 64
 // elements are too many for a loop to be unrolled before it is vectorised, which leaves vectors of two.
 
