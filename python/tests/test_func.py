@@ -140,3 +140,46 @@ def _recurrence(a, b):
     for i in range(len(a)):
         y = a[i] * y + b[i]
     return y
+
+
+# What a sample may be asked for, in every spelling; samples that are numbers have a dimension only in name.
+OF_NUMBERS = [
+    "t.softmax(0)", "t.log_softmax(-1)", "t.cumsum(0)", "t.cummax(0)", "t.sort(0)", "t.argsort(0)", "t.topk(1, 0)",
+    "t.kthvalue(1)", "t.max(0, True)", "t.sum(-1, keepdim=True)", "t.logsumexp((0,), True)", "t.all(dim=())",
+    "t.count_nonzero(dim=())", "t.amax((), True)", "t.transpose(0, 0)", "t.movedim(0, 0)", "t.flip(0)", "t.permute(())",
+    "t.expand(())", "t.broadcast_to(())", "t.max(fl.tensor(1.0))", "t.std(0, False, True)",
+]  # fmt: skip
+OF_MATRICES = [
+    "t.flip(0, 1)", "t.flip((0, 1))", "fl.flip(t, dims=[0])", "t.std(False)", "t.var(True)", "t.var(unbiased=False)",
+    "t.sum(axis=0)", "t.sum(axis=(0, 1), keepdims=True)", "t.softmax(axis=0)", "t.mean(())", "t.sum(None, True)",
+    "t.amax((), True)", "t.prod(dtype=fl.float64)", "t.max(M)", "fl.max(t, other=M)", "t.any(0, True)",
+    "fl.cat([t, t], axis=1)", "t.unfold(dimension=0, size=2, step=1)", "t.swapaxes(axis0=0, axis1=1)",
+    "t.argmax(None, True)", "fl.linalg.vector_norm(t, dim=0)", "t.permute(dims=(1, 0))", "t.expand(size=(2, 2, 3))",
+]  # fmt: skip
+M = fl.tensor([[0.1, -2.0, 0.3], [5.0, 0.2, -0.6]])
+
+
+def _leaves(result):
+    return [result] if isinstance(result, fl.Tensor) else list(result)
+
+
+@pytest.mark.parametrize("text", OF_NUMBERS)
+def test_vmap_over_numbers(text):
+    batch = fl.tensor([0.5, -1.0, 2.0, 0.0])
+    _as_in_a_loop(text, batch)
+
+
+@pytest.mark.parametrize("text", OF_MATRICES)
+def test_vmap_takes_dimensions_in_every_spelling(text):
+    batch = fl.arange(24.0).reshape(4, 2, 3).sin()
+    _as_in_a_loop(text, batch)
+    _as_in_a_loop(text, batch.permute(1, 2, 0).contiguous(), 2)
+
+
+def _as_in_a_loop(text, batch, dim=0):
+    f = lambda t: eval(text, {"t": t, "fl": fl, "M": M})  # noqa: E731
+    got = _leaves(vmap(f, in_dims=dim)(batch))
+    want = [fl.stack(column) for column in zip(*(_leaves(f(t)) for t in batch.unbind(dim)))]
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == b.dtype
+        fl.testing.assert_close(a, b, equal_nan=True)

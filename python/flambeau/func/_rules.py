@@ -203,43 +203,54 @@ def _wrap_all(result, number):
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
+# NumPy's names of two parameters, and keywords that mean the same to a batch.
+_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+_OF_NO_DIM = frozenset(
+    "keepdim dtype correction unbiased stable descending largest sorted k index start length size sizes step split_size "
+    "split_size_or_sections chunks sections indices indices_or_sections tensor_indices_or_sections".split()
+)
+
+
 def _dims(where, keys=("dim",), whole=None, grows=0, default=None):
     """A rule for operators whose positional arguments `where` (and keywords) are dimensions; `whole` says what is done
     when none is given: 'all' dimensions, or 'flat' in one."""
 
     def run(level, func, args, kwargs):
         x = args[0] if args else kwargs.get("input")
-        others = [a for a in tree_flatten((args[1:], kwargs))[0] if is_batched(a, level.number)]
-        if not args or others or not is_batched(x, level.number):
+        others = [a for a in tree_flatten((args[1:], kwargs))[0] if isinstance(a, _C.Tensor)]
+        kwargs = {_OTHER_NAMES.get(k, k): v for k, v in kwargs.items()}
+        places = [i for i in where if i < len(args)]
+        dims = [args[i] for i in places] + [kwargs[k] for k in keys if k in kwargs]
+        scalar = args and is_batched(x, level.number) and x._value.dim() == 1
+        if (
+            not args
+            or others
+            or not is_batched(x, level.number)
+            or any(d is None or isinstance(d, bool) or d == () or d == [] for d in dims)
+            or (whole == "flat" and not dims and kwargs)
+            or (scalar and whole is None and not grows)
+            or any(k not in keys and k not in _OF_NO_DIM for k in kwargs)
+        ):
             return _loop(level, func, args, kwargs)
-        value = x._value
-        rank = value.dim() - 1
-        scalar = rank == 0
-        if scalar and whole is not None:
-            value = value.unsqueeze(1)
-        args, kwargs = [value, *args[1:]], dict(kwargs)
-        given = False
-        for i in where:
-            if i < len(args) and args[i] is not None and not (args[i] == [] or args[i] == ()):
-                args[i] = _shift(args[i], rank + grows)
-                given = True
+        value = x._value.unsqueeze(1) if scalar and whole is not None else x._value
+        rank = x._value.dim() - 1
+        args = [value, *args[1:]]
+        for i in places:
+            args[i] = _shift(args[i], rank + grows)
         for key in keys:
-            if kwargs.get(key) is not None:
+            if key in kwargs:
                 kwargs[key] = _shift(kwargs[key], rank + grows)
-                given = True
-        if not given and default is not None:
+        if not dims and default is not None:
             kwargs["dim"] = _shift(default, rank)
-        if not given and whole == "all":
+        if not dims and whole == "all":
             kwargs["dim"] = tuple(range(1, value.dim()))
-            del args[1:2]
-        elif not given and whole == "flat":
-            args[0] = value.flatten(1)
-            result = func(args[0], 1)
+        elif not dims and whole == "flat":
+            result = func(value.flatten(1), 1)
             return wrap(result if isinstance(result, _C.Tensor) else result[0], level.number)
-        elif scalar and whole is not None:
-            result = func(*args, **kwargs)
-            return _wrap_all(result, level.number)
-        return _wrap_all(func(*args, **kwargs), level.number)
+        result = func(*args, **kwargs)
+        if scalar and whole is not None:  # a number stays one, whatever was to be kept
+            result = result.reshape(-1) if isinstance(result, _C.Tensor) else type(result)([r.reshape(-1) for r in result])
+        return _wrap_all(result, level.number)
 
     return run
 
@@ -248,6 +259,8 @@ def _pairs(where, keys):
     """Operators with two named dimensions that have defaults: those must be made explicit."""
 
     def run(level, func, args, kwargs):
+        if not args:
+            return _loop(level, func, args, kwargs)
         x = args[0]
         rank = x._value.dim() - 1
         kwargs = dict(kwargs)
@@ -267,6 +280,13 @@ for _name in "sum mean nansum nanmean amax amin logsumexp var std var_mean std_m
     RULES[_name] = _dims((1,), whole="all")
 for _name in "max min prod any all argmax argmin median nanmedian".split():
     RULES[_name] = _dims((1,), whole="flat")
+_reduced = {_name: RULES[_name] for _name in ("max", "min")}
+for _name in _reduced:
+    RULES[_name] = lambda level, func, args, kwargs: (
+        _elementwise(level, func, args, kwargs)
+        if isinstance(args[1] if len(args) > 1 else kwargs.get("other"), _C.Tensor)
+        else _reduced[func.__name__](level, func, args, kwargs)
+    )  # fmt: skip
 for _name in "softmax log_softmax cumsum cumprod logcumsumexp argsort cummax cummin glu unflatten".split():
     RULES[_name] = _dims((1,))
 RULES["unbind"] = _dims((1,), default=0)
@@ -278,9 +298,9 @@ RULES["sort"] = lambda level, func, args, kwargs: (
     _dims((1,))(level, func, args, kwargs) if len(args) < 2 or not isinstance(args[1], bool)
     else _loop(level, func, args, kwargs)
 )  # fmt: skip
-for _name in "select narrow flip unfold movedim moveaxis transpose swapaxes swapdims".split():
+for _name in "select narrow unfold movedim moveaxis transpose swapaxes swapdims".split():
     RULES[_name] = _dims((1, 2) if _name in ("movedim", "moveaxis", "transpose", "swapaxes", "swapdims") else (1,),
-                         ("dim", "dim0", "dim1", "source", "destination"))  # fmt: skip
+                         ("dim", "dim0", "dim1", "axis0", "axis1", "dimension", "source", "destination"))  # fmt: skip
 RULES["unsqueeze"] = _dims((1,), grows=1)
 for _name in "diagonal diag_embed".split():
     RULES[_name] = _pairs(2, (("dim1", 0 if _name == "diagonal" else -2), ("dim2", 1 if _name == "diagonal" else -1)))
@@ -293,7 +313,9 @@ for _name in "tril triu linalg_inv inverse linalg_cholesky cholesky linalg_det d
              "linalg_matrix_exp linalg_pinv pinverse linalg_cholesky_ex linalg_inv_ex linalg_matrix_power".split():  # fmt: skip
     RULES[_name] = lambda level, func, args, kwargs: (
         _wrap_all(func(args[0]._value, *args[1:], **kwargs), level.number)
-        if args and is_batched(args[0], level.number) and not any(is_batched(a, level.number) for a in args[1:])
+        if args and is_batched(args[0], level.number) and not any(
+            is_batched(a, level.number) for a in (*args[1:], *kwargs.values())
+        )
         else _loop(level, func, args, kwargs)
     )  # fmt: skip
 
@@ -326,7 +348,10 @@ def _reshape(level, func, args, kwargs):
 @rule("expand expand_as")
 def _expand(level, func, args, kwargs):
     x = args[0]
-    shape = tuple(args[1].shape) if func.__name__ == "expand_as" else _numbers(args[1:]) or tuple(kwargs["size"])
+    if func.__name__ == "expand_as":
+        shape = tuple((args[1] if len(args) > 1 else kwargs["other"]).shape)
+    else:
+        shape = _numbers(args[1:]) if len(args) > 1 else tuple(kwargs.get("size", ()))
     if not is_batched(x, level.number):
         return x.expand(shape)
     value = x._value
@@ -341,9 +366,20 @@ def _broadcast_to(level, func, args, kwargs):
 
 @rule("permute")
 def _permute(level, func, args, kwargs):
-    dims = _numbers(args[1:]) or tuple(kwargs["dims"])
+    dims = _numbers(args[1:]) if len(args) > 1 else tuple(kwargs.get("dims", ()))
     rank = args[0]._value.dim() - 1
     return wrap(args[0]._value.permute(0, *(_shift(d, rank) for d in dims)), level.number)
+
+
+@rule("flip")
+def _flip(level, func, args, kwargs):
+    dims = _numbers(args[1:]) if len(args) > 1 else kwargs.get("dims")
+    if not args or dims is None:
+        return _loop(level, func, args, kwargs)
+    value = args[0]._value
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    dims = _shift(dims, value.dim() - 1)
+    return wrap(value.flip(dims if value.dim() > 1 else ()), level.number)
 
 
 @rule("t adjoint")
@@ -404,7 +440,7 @@ def _all_batched(level, tensors):
 @rule("cat concat concatenate stack")
 def _cat(level, func, args, kwargs):
     values = _all_batched(level, args[0] if args else kwargs["tensors"])
-    dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     ranks = [v.dim() - 1 for v in values]
     rank = max(ranks) + (func.__name__ == "stack")
     return wrap(func(values, _shift(dim, rank)), level.number)
