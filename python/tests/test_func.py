@@ -176,6 +176,15 @@ def test_vmap_takes_dimensions_in_every_spelling(text):
     _as_in_a_loop(text, batch.permute(1, 2, 0).contiguous(), 2)
 
 
+@pytest.mark.parametrize("text", [
+    "fl.where(M > 0, t.sum(), M)", "fl.where(t.sum() > 0, M, t)", "fl.where(M > 0, t.sum().double(), M)",
+    "fl.where(t.sum() > 0, M[0], M[:, :1])", "M.masked_fill(M > 0, t.sum())", "t.masked_fill(M > 0, t.sum())",
+    "M.to(t.double())", "M.double().type_as(t)", "t.sum().double() * M * (M > 0)",
+])  # fmt: skip
+def test_vmap_of_numbers_that_meet_masks(text):
+    _as_in_a_loop(text, fl.arange(24.0).reshape(4, 2, 3).sin())
+
+
 def _as_in_a_loop(text, batch, dim=0):
     f = lambda t: eval(text, {"t": t, "fl": fl, "M": M})  # noqa: E731
     got = _leaves(vmap(f, in_dims=dim)(batch))

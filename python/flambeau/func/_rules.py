@@ -3,6 +3,8 @@
 Every rule is `rule(level, func, args, kwargs)`; batched arguments of that level hold the batch in dimension 0 of their
 value. Arguments of lower levels are ordinary tensors here: calling an operator on them dispatches again.
 """
+import functools
+
 from .. import _C
 from ..utils._pytree import tree_flatten
 from ._batched import BatchedTensor, is_batched, levels, loop, plain, split, top_level, wrap
@@ -113,38 +115,41 @@ __ior__ __ixor__
 """
 
 
-def _align(level, args):
-    """Arguments as values with the batch in front and equal ranks behind it; also the number of ranks."""
+def _align(level, args, masks=()):
+    """Arguments as values with the batch in front and equal ranks behind it. Those at `masks` have no say in the dtype."""
     number = level.number
     pairs = _values(args, number)
     ranks = [
         (v.dim() - 1 if b else v.dim()) if isinstance(v, _C.Tensor) else -1 for v, b in pairs
     ]
     rank = max(ranks)
-    dtypes = {v.dtype for (v, _) in pairs if isinstance(v, _C.Tensor)}
+    strong = [v.dtype for i, ((v, _), r) in enumerate(zip(pairs, ranks)) if r > 0 and i not in masks]
     aligned = []
-    for (value, batched), r in zip(pairs, ranks):
+    for i, ((value, batched), r) in enumerate(zip(pairs, ranks)):
         if batched:
-            if r == 0 and rank > 0 and len(dtypes) > 1:
-                value = _keep_weak(value, pairs, ranks)
+            if r == 0 and strong and i not in masks:
+                value = _keep_weak(value, strong)
             if r < rank:
                 value = value.reshape((value.shape[0],) + (1,) * (rank - r) + tuple(value.shape[1:]))
         aligned.append(value)
     return aligned
 
 
-def _keep_weak(value, pairs, ranks):
-    """A number of each sample must not raise the dtype of the tensors it meets."""
-    strong = [v for (v, _), r in zip(pairs, ranks) if r > 0]
+def _keep_weak(value, strong):
+    """A number of each sample must not raise the dtypes of the tensors it meets."""
     kind = lambda d: 3 if d.is_complex else 2 if d.is_floating_point else 1 if d != _C.bool else 0  # noqa: E731
-    if kind(value.dtype) > max(kind(v.dtype) for v in strong):
+    if kind(value.dtype) > max(map(kind, strong)):
         return value
-    return value.to(strong[0].dtype)
+    return value.to(functools.reduce(_C.promote_types, strong))
+
+
+_MASKS = {"where": (0,), "masked_fill": (1,)}
 
 
 def _elementwise(level, func, args, kwargs):
     keys = list(kwargs)
-    aligned = _align(level, list(args) + [kwargs[k] for k in keys])
+    masks = _MASKS.get(func.__name__, ()) if not kwargs else ()
+    aligned = _align(level, list(args) + [kwargs[k] for k in keys], masks)
     n = len(args)
     return wrap(func(*aligned[:n], **dict(zip(keys, aligned[n:]))), level.number)
 
@@ -173,6 +178,24 @@ for _name in _ELEMENTWISE.split():
     RULES[_name] = _elementwise
 for _name in _IN_PLACE.split():
     RULES[_name] = _in_place
+
+
+@rule("masked_fill")
+def _masked_fill(level, func, args, kwargs):
+    if len(args) == 3 and is_batched(args[2], level.number):  # a value for each sample
+        x, mask, value = args
+        return _C.where(mask, value.to(x.dtype), x)
+    return _elementwise(level, func, args, kwargs)
+
+
+@rule("to type_as")
+def _to(level, func, args, kwargs):
+    """Of another tensor only the dtype and the device are looked at."""
+    plain = [split(a, level.number)[0] for a in args[1:]]
+    kwargs = {k: split(v, level.number)[0] for k, v in kwargs.items()}
+    if not is_batched(args[0], level.number):
+        return func(args[0], *plain, **kwargs)
+    return wrap(func(args[0]._value, *plain, **kwargs), level.number)
 
 
 # Operators on one tensor with dimensions among their arguments: the dimensions move past the batch.
