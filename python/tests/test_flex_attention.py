@@ -103,3 +103,25 @@ def test_the_tracers_marks():
     with dynamo.config.patch(suppress_errors=True):
         assert dynamo.config.suppress_errors
     assert not dynamo.config.suppress_errors and issubclass(dynamo.exc.Unsupported, RuntimeError)
+
+
+@pytest.mark.parametrize("name", ["causal_upper_left", "causal_lower_right"])
+def test_causal_biases_stand_for_masks(name):
+    from flambeau.nn.attention import bias
+
+    query, key, value = inputs(length=5)
+    query = query[:, :, :3].requires_grad_()
+    causal = getattr(bias, name)(3, 5)
+    mask = torch.ones(3, 5, dtype=torch.bool).tril(2 if name == "causal_lower_right" else 0)
+    got, want = attention(query, key, value, causal, scale=0.5), attention(query, key, value, mask, scale=0.5)
+    torch.testing.assert_close(got, want)
+    for a, b in zip(torch.autograd.grad(got.sum(), query), torch.autograd.grad(want.sum(), query)):
+        torch.testing.assert_close(a, b)
+    assert repr(causal) == repr(mask)
+    assert isinstance(causal.variant, bias.CausalVariant) and (causal.seq_len_q, causal.seq_len_kv) == (3, 5)
+    with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
+        attention(query, key, value, attn_mask=causal, is_causal=True)
+    with pytest.raises(AssertionError, match=f"{name} only supports 2D tensors"):
+        getattr(bias, name)(3)
+    with pytest.warns(UserWarning, match="will produce NaNs"):
+        bias.causal_lower_right(5, 3)

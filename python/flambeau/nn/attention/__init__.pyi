@@ -5,7 +5,7 @@ from enum import IntEnum
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-from . import flex_attention as flex_attention
+from . import bias as bias, flex_attention as flex_attention
 class SDPBackend(IntEnum):
     ERROR = -1
     MATH = 0
