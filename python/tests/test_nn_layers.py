@@ -65,3 +65,13 @@ def test_attention_inputs_may_share_tensors():
     for query, key, value in ((x, x, x), (x, y, y), (x, y, x)):
         copies = (query.clone(), key.clone(), value.clone())
         assert fl.allclose(attention(query, key, value)[0], attention(*copies)[0], atol=1e-6)
+
+
+def test_batch_norm_refuses_a_bad_eps():
+    x = fl.ones(2, 3)
+    for eps in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"batch_norm eps must be positive during training, but got {eps}"):
+            nn.BatchNorm1d(3, eps=eps)(x)
+    with pytest.raises(ValueError, match="batch_norm eps must be non-negative, but got -1.0"):
+        nn.BatchNorm1d(3, eps=-1.0).eval()(x)
+    assert nn.BatchNorm1d(3, eps=0.0).eval()(x).equal(x)

@@ -53,6 +53,10 @@ def batch_norm(
     """Normalize each channel over the batch, or by running statistics when not training."""
     if training:
         _verify_batch_size(input.size())
+    if training and eps <= 0.0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0.0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return _C.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
 
 
