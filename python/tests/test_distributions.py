@@ -127,6 +127,11 @@ def test_invalid_arguments():
     assert D.Normal(0.0, -1.0, validate_args=False).scale == -1
 
 
+def test_bad_degrees_of_freedom_are_an_error_of_the_chi_squared_part():
+    with pytest.raises(ValueError, match=r"df \(Tensor of shape \(\)\) of distribution Chi2\(\) to satisfy"):
+        D.StudentT(-1)
+
+
 def test_copies_and_module_names():
     d = pickle.loads(pickle.dumps(D.Normal(0.0, 1.0)))
     assert repr(d) == "Normal(loc: 0.0, scale: 1.0)"

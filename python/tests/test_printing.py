@@ -33,3 +33,19 @@ def test_format_of_one_number():
     assert f"{torch.tensor(2.5):.3f}" == "2.500"
     with pytest.raises(TypeError, match="unsupported format string passed to Tensor.__format__"):
         format(torch.ones(2), ".3f")
+
+
+def test_masked_tensors_and_batches():
+    from flambeau.masked import masked_tensor
+
+    def shown(values, mask):
+        return repr(masked_tensor(torch.tensor(values), torch.tensor(mask)))
+
+    assert shown(2.0, True) == "MaskedTensor(  2.0000, True)" and shown(2.0, False) == "MaskedTensor(--, False)"
+    assert shown([1, 200], [True, False]) == "MaskedTensor(\n  [1,       --]\n)"
+    assert shown([123456.75, 1.0], [True, False]) == "MaskedTensor(\n  [123456.7500,          --]\n)"
+    rows = "    [\n      [  1.0000,       --]\n    ]"
+    assert shown([[[1.0, 2.0]]] * 2, [[[True, False]]] * 2) == f"MaskedTensor(\n  [\n{rows},\n{rows}\n  ]\n)"
+    texts = []
+    torch.vmap(lambda x: texts.append(repr(x)) or x)(torch.ones(2))
+    assert texts == ["BatchedTensor(lvl=1, bdim=0, value=\n    tensor([1., 1.])\n)"]

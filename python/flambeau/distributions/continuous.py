@@ -111,6 +111,8 @@ class StudentT(_LocScale, params={"df": positive, **_LOC_SCALE}):
     mean = moment(lambda loc, df: loc.masked_fill(df <= 1, math.nan))
 
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
+        df, loc, scale = broadcast_all(df, loc, scale)
+        Chi2(df)  # whose parameter it is: a bad one is its error
         self._begin(validate_args, df=df, loc=loc, scale=scale)
 
     @moment

@@ -1,5 +1,6 @@
 """Batched tensors: what the function under `vmap` sees, one sample's shape with the whole batch inside."""
 import contextlib
+import textwrap
 
 from .. import _C
 from ..autograd import function as _function
@@ -27,7 +28,7 @@ class BatchedTensor(_C.Tensor):
         return dispatch(func, args, kwargs or {})
 
     def __repr__(self):
-        return f"BatchedTensor(lvl={self._level}, bdim=0, value=\n{self._value!r}\n)"
+        return f"BatchedTensor(lvl={self._level}, bdim=0, value=\n{textwrap.indent(repr(self._value), '    ')}\n)"
 
     def __reduce_ex__(self, protocol):
         raise RuntimeError("a tensor inside vmap cannot be pickled")

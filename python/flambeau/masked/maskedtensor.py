@@ -59,14 +59,21 @@ class MaskedTensor:
         return len(self._data)
 
     def __repr__(self):
-        shown = [v if m else "--" for v, m in zip(self._data.flatten().tolist(), self._mask.flatten().tolist())]
-        shown = [f"{v:8.4f}" if isinstance(v, float) else f"{v!s:>8}" for v in shown]
+        values, mask = self._data.flatten().tolist(), self._mask.flatten().tolist()
+        shown = [("%8.4f" % v if isinstance(v, float) else str(v)) if m else None for v, m in zip(values, mask)]
         if self._data.dim() == 0:
-            return f"MaskedTensor({shown[0].strip()}, {bool(self._mask)})"
-        width = self._data.shape[-1] or 1
-        rows = ["[" + ", ".join(shown[i : i + width]) + "]" for i in range(0, len(shown), width)]
-        body = rows[0] if len(rows) == 1 and self._data.dim() == 1 else "[\n    " + ",\n    ".join(rows) + "\n  ]"
-        return f"MaskedTensor(\n  {body}\n)"
+            return f"MaskedTensor({shown[0] or '--'}, {mask[0]})"
+        width = max([8, *(len(text) for text in shown if text)])
+        return f"MaskedTensor(\n{_rows([text or '--'.rjust(width) for text in shown], self._data.shape, '  ')}\n)"
+
+
+def _rows(shown, sizes, indent):
+    """Elements in brackets, one line for each row of the last dimension."""
+    if len(sizes) == 1:
+        return f"{indent}[{', '.join(shown)}]"
+    each = len(shown) // sizes[0] if sizes[0] else 0
+    parts = [_rows(shown[i * each : (i + 1) * each], sizes[1:], indent + "  ") for i in range(sizes[0])]
+    return f"{indent}[\n" + ",\n".join(parts) + f"\n{indent}]"
 
 
 def _apply(func, name, args, kwargs):
