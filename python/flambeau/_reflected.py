@@ -90,7 +90,39 @@ def install(cls):
     Assigning them would replace the type's own slots, by which `2 - x` is three times as fast; so they go into the
     type's dictionary itself, which the proxy refers to.
     """
-    (namespace,) = gc.get_referents(cls.__dict__)
+    namespace = _namespace(cls)
     for name, function in list(globals().items()):
         if name.startswith("__r") and callable(function):
+            if name in namespace:
+                _OF_SLOTS[name] = namespace[name]
             namespace[name] = function
+    cls.__init_subclass__ = classmethod(functools.partial(_keep_slots, cls))
+
+
+_OF_SLOTS = {}  # what of the type's own the functions replaced
+
+
+def _namespace(cls):
+    (namespace,) = gc.get_referents(cls.__dict__)
+    return namespace
+
+
+def _keep_slots(base, cls, **kwargs):
+    """Gives a subclass the type's slots back.
+
+    A new class that finds a function under `__rsub__` gets a slot that looks it up, and takes its turn before the left
+    operand's: `x / parameter` would be the product with a reciprocal. A class with such a method of its own keeps that;
+    one that is asked about functions is asked about `add`, as by PyTorch, also where the number stands in front.
+    """
+    super(base, cls).__init_subclass__(**kwargs)
+    of_class, of_base = (getattr(c.__torch_function__, "__func__", c.__torch_function__) for c in (cls, base))
+    plain = of_class is of_base or of_class is _C._disabled_torch_function_impl
+    inherited = [n for n in _OF_SLOTS if next(c for c in cls.__mro__ if n in c.__dict__) is base]
+    if not plain:
+        inherited = [n for n in inherited if n not in ("__radd__", "__rmul__")]
+    for name in inherited:
+        type.__setattr__(cls, name, _OF_SLOTS[name])
+    namespace = _namespace(cls)
+    for name in inherited:
+        del namespace[name]
+    type.__setattr__(cls, "__module__", cls.__module__)  # what was looked up meanwhile is forgotten

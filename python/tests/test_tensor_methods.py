@@ -44,6 +44,34 @@ def test_unrelated_subclasses_are_refused():
         torch.ones(2).as_subclass(Tagged) + torch.ones(2).as_subclass(Other)
 
 
+def test_the_left_operand_comes_first():
+    """A subclass on the right is no reason for its reflected method: `x / parameter` is a quotient, not a product."""
+    x, p = torch.rand(100) + 0.1, torch.nn.Parameter(torch.rand(100) + 0.1)
+    assert (x / p).equal(x / p.detach())
+    names = [type(r.grad_fn).__name__ for r in (x / p, x - p, x % p, x**p)]
+    assert names == ["DivBackward0", "SubBackward0", "RemainderBackward1", "PowBackward1"]
+    tagged = x.as_subclass(Tagged)
+    assert type(x / tagged) is Tagged and (x / tagged).as_subclass(torch.Tensor).equal(x / x)
+    assert Tagged.__rsub__ is torch.Tensor.__rsub__ and "__rsub__" not in vars(Tagged)
+    torch.testing.assert_close(3 - p, torch.full((100,), 3.0) - p)
+
+    class Mine(torch.Tensor):
+        def __init_subclass__(cls, mark=None, **kwargs):
+            super().__init_subclass__(**kwargs)
+            cls.mark = mark
+
+        def __rsub__(self, other):
+            return "mine"
+
+    class Marked(Mine, mark=3):
+        pass
+
+    for kind in (Mine, Marked):
+        assert x - x.as_subclass(kind) == "mine" and 3 - x.as_subclass(kind) == "mine"
+        assert type(x.as_subclass(kind) - x) is kind
+    assert Marked.mark == 3
+
+
 def test_deepcopy_keeps_shared_memory():
     base = torch.arange(6.0)
     copied, view = copy.deepcopy([base, base[2:4]])
