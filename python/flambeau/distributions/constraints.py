@@ -229,13 +229,20 @@ class _Multinomial(_UpTo):
 # matrices
 
 
+def _everywhere(flags):
+    """Whether flags are all set: inside vmap, those of every sample, which no sample may ask about."""
+    while getattr(flags, "_flambeau_batched", False):
+        flags = flags._value
+    return bool(flags.all())
+
+
 def _in_turn(*tests):
     """Holds where every test does; a test is made only if the ones before hold everywhere (it may fail otherwise)."""
 
     def holds(x):
         for test in tests:
             flags = test(x)
-            if not bool(flags.all()):
+            if not _everywhere(flags):
                 break
         return flags
 

@@ -368,7 +368,7 @@ class ContinuousBernoulli(_ProbsOrLogits, ExponentialFamily, params=_BINARY, kep
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
         if probs is not None:
             (probs,) = broadcast_all(probs)
-            if validate_args and not bool(unit_interval.check(probs).all()):
+            if validate_args and not constraints._everywhere(unit_interval.check(probs)):
                 raise ValueError("The parameter probs has invalid values")
             probs = clamp_probs(probs)
         self._lims = lims

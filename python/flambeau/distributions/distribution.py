@@ -87,7 +87,7 @@ class Distribution:
             if derived or constraints.is_dependent(constraint):
                 continue
             value = getattr(self, name)
-            if not bool(constraint.check(value).all()):
+            if not constraints._everywhere(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {_told(name, value)} of distribution {self!r} to satisfy the constraint "
                     f"{constraint!r}, but found invalid values:\n{value}"
@@ -225,7 +225,7 @@ class Distribution:
             return _missing_declaration(self, "support", purpose, 3)
         if region is None:
             raise AssertionError("support is None")
-        if not bool(region.check(value).all()):
+        if not constraints._everywhere(region.check(value)):
             raise ValueError(
                 f"Expected {_told('value argument', value)} to be within the support ({region!r}) of the distribution "
                 f"{self!r}, but found invalid values:\n{value}"
