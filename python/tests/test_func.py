@@ -185,6 +185,35 @@ def test_vmap_of_numbers_that_meet_masks(text):
     _as_in_a_loop(text, fl.arange(24.0).reshape(4, 2, 3).sin())
 
 
+@pytest.mark.parametrize("text", [
+    "fl.normal(t, t.abs())", "fl.normal(t, 2.0)", "fl.normal(2.7, t.abs())", "fl.normal(mean=2.7, std=t.abs())",
+    "fl.bernoulli(t.abs())", "fl.poisson(t.abs())", "fl.binomial((9 * t.abs()).round(), t.abs())",
+    "fl.multinomial(t.abs(), 2)", "fl.multinomial(t.abs(), 5, replacement=True)",
+])  # fmt: skip
+def test_vmap_draws_for_the_whole_batch_at_once(text):
+    batch = fl.arange(24.0).reshape(4, 2, 3).sin()
+    f = lambda t: eval(text, {"t": t, "fl": fl})  # noqa: E731
+    fl.manual_seed(0)
+    got = vmap(f, randomness="different")(batch)
+    fl.manual_seed(0)
+    rows = batch.flatten(0, 1) if "multinomial" in text else batch
+    assert got.equal(f(rows).unflatten(0, batch.shape[:2]) if "multinomial" in text else f(rows))
+
+
+@pytest.mark.parametrize("text", [
+    "D.Normal(t, 1.0).log_prob(t)", "D.Categorical(t.abs()).log_prob(fl.tensor(1))", "D.Gamma(t.abs(), 1.0).entropy()",
+    "D.MultivariateNormal(t, fl.eye(3)).log_prob(t + 1)", "D.Dirichlet(t.abs()).log_prob(fl.full((3,), 1 / 3))",
+])  # fmt: skip
+def test_vmap_over_parameters_of_distributions(text):
+    import flambeau.distributions as D
+
+    batch = fl.arange(1.0, 13.0).reshape(4, 3).sin()
+    f = lambda t: eval(text, {"t": t, "fl": fl, "D": D})  # noqa: E731
+    fl.testing.assert_close(vmap(f)(batch), fl.stack([f(t) for t in batch]))
+    with pytest.raises(ValueError, match="Expected parameter scale .* to satisfy the constraint"):
+        vmap(lambda t: D.Normal(0.0, t).mean)(batch)
+
+
 def _as_in_a_loop(text, batch, dim=0):
     f = lambda t: eval(text, {"t": t, "fl": fl, "M": M})  # noqa: E731
     got = _leaves(vmap(f, in_dims=dim)(batch))

@@ -727,6 +727,14 @@ def _random(level, func, args, kwargs):
             func(args[0]._value, *args[1:], **kwargs)
             return args[0]
         return _wrap_all(func(args[0]._value, *args[1:], **kwargs), level.number)
+    elif name in ("normal", "bernoulli", "poisson", "binomial") and any(
+        is_batched(a, level.number) for a in (*args, *kwargs.values())
+    ):
+        return _elementwise(level, func, args, kwargs)
+    elif name == "multinomial" and is_batched(args[0], level.number):
+        value = args[0]._value  # rows, of one draw
+        drawn = func(value.flatten(0, -2), *args[1:], **kwargs)
+        return wrap(drawn.reshape(*value.shape[:-1], drawn.shape[-1]), level.number)
     else:
         run = func
     if in_place:

@@ -95,9 +95,10 @@ class _Randomness(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         name = getattr(func, "__name__", "")
-        if name in _RANDOM and levels and not (args and isinstance(args[0], _C.Tensor)):
-            return random_factory(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if name in _RANDOM and levels and not any(isinstance(a, _C.Tensor) for a in (*args, *kwargs.values())):
+            return random_factory(func, args, kwargs)
+        return func(*args, **kwargs)
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
