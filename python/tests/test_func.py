@@ -154,7 +154,7 @@ OF_MATRICES = [
     "t.sum(axis=0)", "t.sum(axis=(0, 1), keepdims=True)", "t.softmax(axis=0)", "t.mean(())", "t.sum(None, True)",
     "t.amax((), True)", "t.prod(dtype=fl.float64)", "t.max(M)", "fl.max(t, other=M)", "t.any(0, True)",
     "fl.cat([t, t], axis=1)", "t.unfold(dimension=0, size=2, step=1)", "t.swapaxes(axis0=0, axis1=1)",
-    "t.argmax(None, True)", "fl.linalg.vector_norm(t, dim=0)", "t.permute(dims=(1, 0))", "t.expand(size=(2, 2, 3))",
+    "t.argmax(None, True)", "fl.cat([t, fl.zeros(0)], dim=1)", "fl.linalg.vector_norm(t, dim=0)", "t.permute(dims=(1, 0))", "t.expand(size=(2, 2, 3))",
 ]  # fmt: skip
 M = fl.tensor([[0.1, -2.0, 0.3], [5.0, 0.2, -0.6]])
 
@@ -183,6 +183,15 @@ def test_vmap_takes_dimensions_in_every_spelling(text):
 ])  # fmt: skip
 def test_vmap_of_numbers_that_meet_masks(text):
     _as_in_a_loop(text, fl.arange(24.0).reshape(4, 2, 3).sin())
+
+
+def test_vmap_of_memory():
+    batch = fl.arange(24.0).reshape(4, 6)
+    for given in ({}, {"storage_offset": 1}):
+        got = vmap(lambda t: t.as_strided((2, 2), (2, 1), **given))(batch)
+        assert got.equal(batch[:, given.get("storage_offset", 0) :][:, [[0, 1], [2, 3]]])
+    images = fl.arange(48.0).reshape(2, 1, 2, 3, 4)
+    assert vmap(lambda t: t.contiguous(memory_format=fl.channels_last) * 2)(images).equal(images * 2)
 
 
 @pytest.mark.parametrize("text", [

@@ -147,6 +147,8 @@ _MASKS = {"where": (0,), "masked_fill": (1,)}
 
 
 def _elementwise(level, func, args, kwargs):
+    if any(v in (_C.channels_last, _C.channels_last_3d) for v in kwargs.values() if isinstance(v, _C.memory_format)):
+        return _loop(level, func, args, kwargs)  # an order of a sample's dimensions
     keys = list(kwargs)
     masks = _MASKS.get(func.__name__, ()) if not kwargs else ()
     aligned = _align(level, list(args) + [kwargs[k] for k in keys], masks)
@@ -387,6 +389,20 @@ def _broadcast_to(level, func, args, kwargs):
     return args[0].expand(tuple(args[1] if len(args) > 1 else kwargs["size"]))
 
 
+@rule("as_strided as_strided_copy")
+def _as_strided(level, func, args, kwargs):
+    """A sample's places in memory count from where the first sample begins."""
+    x, rest = args[0], list(args[1:])
+    given = kwargs.get("storage_offset", rest[2] if len(rest) > 2 else None)
+    if given is None or not is_batched(x, level.number):
+        return _loop(level, func, args, kwargs)
+    kwargs = {k: v for k, v in kwargs.items() if k != "storage_offset"}
+    rows = x._value.unbind(0)
+    moved = [given + row.storage_offset() - rows[0].storage_offset() for row in rows]
+    parts = [func(row, *rest[:2], storage_offset=at, **kwargs) for row, at in zip(rows, moved)]
+    return wrap(_C.stack(parts), level.number)
+
+
 @rule("permute")
 def _permute(level, func, args, kwargs):
     dims = _numbers(args[1:]) if len(args) > 1 else tuple(kwargs.get("dims", ()))
@@ -463,6 +479,8 @@ def _all_batched(level, tensors):
 @rule("cat concat concatenate stack")
 def _cat(level, func, args, kwargs):
     values = _all_batched(level, args[0] if args else kwargs["tensors"])
+    if func.__name__ != "stack":  # one of size [0] joins with everything
+        values = [v for v in values if v.shape[1:] != (0,)] or values
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     ranks = [v.dim() - 1 for v in values]
     rank = max(ranks) + (func.__name__ == "stack")
