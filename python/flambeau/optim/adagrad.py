@@ -6,7 +6,7 @@ from flambeau import _C
 
 from .optimizer import PerParameter, check, check_lr_tensor, new_step
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(PerParameter):
@@ -15,6 +15,8 @@ class Adagrad(PerParameter):
     _sparse_message = None
     _complex_decay_first = True
     _rule = "adagrad"
+    _fused_name = "adagrad"
+    _group_lists = ("sum", "step")
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, fused=None)
 
     def __init__(self, params, lr=1e-2, lr_decay: float = 0, weight_decay: float = 0,
@@ -40,19 +42,26 @@ class Adagrad(PerParameter):
         return {"step": new_step(), "sum": _fl.full_like(p, complex(start, start) if p.is_complex() else start,
                                                          memory_format=_fl.preserve_format)}
 
+    def _init_group(self, group, params, grads, *lists):
+        has_complex = super()._init_group(group, params, grads, *lists)
+        return any(grad.is_sparse for grad in grads), has_complex
+
     def share_memory(self) -> None:
         """Put the accumulated sums into shared memory."""
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
 
-    def _state_names(self, group):
+    @classmethod
+    def _state_names(cls, group):
         return ("sum",)
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         return group["weight_decay"], group["eps"], -(group["lr"] / (1 + (step - 1) * group["lr_decay"]))
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         lr, lr_decay, decay, eps = group["lr"], group["lr_decay"], group["weight_decay"], group["eps"]
 
         def update(p, grad, state):
@@ -67,22 +76,39 @@ class Adagrad(PerParameter):
                 grad = grad.coalesce()
                 where, values = grad._indices(), grad._values()
 
-                def rows(v):
-                    return _fl.sparse_coo_tensor(where, v, grad.size(), check_invariants=False)
-
-                total.add_(rows(values.pow(2)))
+                total.add_(_make_sparse(grad, where, values.pow(2)))
                 std = total.sparse_mask(grad)._values().sqrt_().add_(eps)
-                p.add_(rows(values / std), alpha=-size)
+                p.add_(_make_sparse(grad, where, values / std), alpha=-size)
             else:
                 total.addcmul_(grad, grad, value=1)
                 p.addcdiv_(grad, total.sqrt().add(eps), value=-size)
 
         return update
 
-    def _fused(self, group, params, grads, states):
+    @classmethod
+    def _fused(cls, group, params, grads, states, options):
         if any(g.is_sparse for g in grads):
             raise RuntimeError("`fused` does not support sparse grad")
         steps = [s["step"] for s in states]
         _C._foreach_add_(steps, 1)
-        options = self._kernel_options(group, "lr", "lr_decay", "weight_decay", "eps", "maximize")
-        _C._fused_adagrad_(params, grads, [s["sum"] for s in states], steps, **options)
+        names = "lr", "lr_decay", "weight_decay", "eps", "maximize"
+        _C._fused_adagrad_(params, grads, [s["sum"] for s in states], steps, **{name: group[name] for name in names},
+                           **options)
+
+
+def _make_sparse(grad, grad_indices, values):
+    """A sparse tensor of the gradient's size, with `values` at its indices."""
+    return _fl.sparse_coo_tensor(grad_indices, values, grad.size(), check_invariants=False)
+
+
+def adagrad(params: list, grads: list, state_sums: list, state_steps: list, fused: bool | None = None, grad_scale=None,
+            found_inf=None, has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False,
+            has_complex: bool = False, *, lr: float, weight_decay: float, lr_decay: float, eps: float,
+            maximize: bool) -> None:
+    """One update of lists of tensors in place."""
+    if fused and (has_sparse_grad or has_complex):
+        raise RuntimeError("`fused` does not support sparse grad or complex param")
+    options = dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
+                   differentiable=differentiable, fused=fused)
+    Adagrad._update_lists(options, params, grads, grad_scale, found_inf, not fused and not foreach, sum=state_sums,
+                          step=state_steps)

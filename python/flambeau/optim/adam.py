@@ -4,10 +4,10 @@ from __future__ import annotations
 import flambeau as _fl
 from flambeau import _C
 
-from .optimizer import (PerParameter, check, check_betas, check_lr_tensor, is_tensor, new_step,
+from .optimizer import (PerParameter, _to_scalar, check, check_betas, check_lr_tensor, is_tensor, new_step,
                         scalar_dtype, shrinking, zeros_like)
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(PerParameter):
@@ -16,6 +16,8 @@ class Adam(PerParameter):
     _sparse_message = "Adam does not support sparse gradients, please consider SparseAdam instead"
     _complex_decay_first = True
     _rule = "adam"
+    _fused_name = "Adam"
+    _group_lists = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
     _group_defaults = dict(amsgrad=False, maximize=False, foreach=None, capturable=False, differentiable=False,
                            decoupled_weight_decay=False, fused=None)
 
@@ -57,20 +59,31 @@ class Adam(PerParameter):
         params, grads, states = super()._gather(group)
         if group["differentiable"] and any(s["step"].requires_grad for s in states):
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
-        if group["foreach"] and is_tensor(group["lr"]) and not group["capturable"]:
-            raise RuntimeError("lr as a Tensor is not supported for capturable=False and foreach=True")
         return params, grads, states
 
-    def _state_names(self, group):
+    @classmethod
+    def _update(cls, group, params, grads, states, scaling=None, together=True):
+        if group["foreach"] and not group["capturable"] and not group["fused"]:
+            if is_tensor(group["lr"]):
+                raise RuntimeError("lr as a Tensor is not supported for capturable=False and foreach=True")
+            for i, beta in enumerate(group["betas"], 1):
+                check(not is_tensor(beta), f"beta{i} as a Tensor is not supported for capturable=False and foreach=True")
+        super()._update(group, params, grads, states, scaling, together)
+
+    @classmethod
+    def _state_names(cls, group):
         return ("exp_avg", "exp_avg_sq") + ("max_exp_avg_sq",) * bool(group["amsgrad"])
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         lr, (beta1, beta2) = group["lr"], group["betas"]
         decay = shrinking(lr, group["weight_decay"], group["decoupled_weight_decay"])
         return (*decay, 1 - beta1, beta2, 1 - beta2, (1 - beta2**step) ** 0.5, group["eps"], -(lr / (1 - beta1**step)))
 
-    def _updater(self, group):
-        lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
+    @classmethod
+    def _updater(cls, group):
+        lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
+        beta1, beta2 = map(_to_scalar, group["betas"])
         decoupled, amsgrad, traced = group["decoupled_weight_decay"], group["amsgrad"], group["differentiable"]
 
         def update(p, grad, state):
@@ -111,14 +124,28 @@ class Adam(PerParameter):
 
         return update
 
-    def _fused(self, group, params, grads, states):
+    @classmethod
+    def _fused(cls, group, params, grads, states, options):
         beta1, beta2 = (b.item() if is_tensor(b) else b for b in group["betas"])
         steps = [s["step"] for s in states]
         _C._foreach_add_(steps, 1)
         kernel = _C._fused_adamw_ if group["decoupled_weight_decay"] else _C._fused_adam_
-        options = self._kernel_options(group, "lr", "weight_decay", "eps", "amsgrad", "maximize")
-        averages = self._state_names(group)
+        averages = cls._state_names(group)
         tensors = [[s[name] for s in states] for name in averages] + [[]] * (3 - len(averages))
-        kernel(params, grads, *tensors, steps, beta1=beta1, beta2=beta2, **options)
+        kernel(params, grads, *tensors, steps, beta1=beta1, beta2=beta2,
+               **{name: group[name] for name in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}, **options)
         if options["found_inf"] is not None:
             _C._foreach_sub_(steps, [options["found_inf"]] * len(steps))
+
+
+def adam(params: list, grads: list, exp_avgs: list, exp_avg_sqs: list, max_exp_avg_sqs: list, state_steps: list,
+         foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+         fused: bool | None = None, grad_scale=None, found_inf=None, has_complex: bool = False,
+         decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1, beta2, lr, weight_decay: float, eps: float,
+         maximize: bool) -> None:
+    """One update of lists of tensors in place; `max_exp_avg_sqs` may be empty without `amsgrad`."""
+    options = dict(lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
+                   foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused,
+                   decoupled_weight_decay=decoupled_weight_decay)
+    Adam._update_lists(options, params, grads, grad_scale, found_inf, exp_avg=exp_avgs, exp_avg_sq=exp_avg_sqs,
+                       max_exp_avg_sq=max_exp_avg_sqs, step=state_steps)

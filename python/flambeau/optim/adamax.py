@@ -5,7 +5,7 @@ import flambeau as _fl
 
 from .optimizer import PerParameter, check, check_betas, check_lr_tensor, decayed, new_step, zeros_like
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(PerParameter):
@@ -13,6 +13,7 @@ class Adamax(PerParameter):
 
     _complex_decay_first = True
     _rule = "adamax"
+    _group_lists = ("exp_avg", "exp_inf", "step")
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -29,14 +30,17 @@ class Adamax(PerParameter):
     def _init_state(self, p, grad, group):
         return {"step": new_step(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
-    def _state_names(self, group):
+    @classmethod
+    def _state_names(cls, group):
         return "exp_avg", "exp_inf"
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         lr, (beta1, beta2) = group["lr"], group["betas"]
         return group["weight_decay"], 1 - beta1, beta2, group["eps"], -(lr / (1 - beta1**step))
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
         traced = group["differentiable"]
 
@@ -53,3 +57,12 @@ class Adamax(PerParameter):
             p.addcdiv_(avg, top, value=-(lr / (1 - beta1 ** step.item())))
 
         return update
+
+
+def adamax(params: list, grads: list, exp_avgs: list, exp_infs: list, state_steps: list, foreach: bool | None = None,
+           maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
+           eps: float, beta1: float, beta2: float, lr: float, weight_decay: float) -> None:
+    """One update of lists of tensors in place."""
+    options = dict(lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
+                   differentiable=differentiable, capturable=capturable)
+    Adamax._update_lists(options, params, grads, exp_avg=exp_avgs, exp_inf=exp_infs, step=state_steps)

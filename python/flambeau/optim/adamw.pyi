@@ -1,5 +1,6 @@
 # Made by scripts/stubs.
 from builtins import bool as _bool, float as _float
+from typing import Any
 from .._C import Tensor
 from .adam import Adam
 from .optimizer import ParamsT
@@ -8,3 +9,4 @@ from .optimizer import ParamsT
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 class AdamW(Adam):
     def __init__(self, params: ParamsT, lr: _float | Tensor = 0.001, betas: tuple[_float | Tensor, _float | Tensor] = ..., eps: _float = 1e-08, weight_decay: _float = 0.01, amsgrad: _bool = False, *, maximize: _bool = False, foreach: _bool | None = None, capturable: _bool = False, differentiable: _bool = False, fused: _bool | None = None) -> None: ...
+def adamw(params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_avg_sqs: list[Any], max_exp_avg_sqs: list[Any], state_steps: list[Any], foreach: _bool | None = None, capturable: _bool = False, differentiable: _bool = False, fused: _bool | None = None, grad_scale: Any = None, found_inf: Any = None, has_complex: _bool = False, *, amsgrad: _bool, beta1: Any, beta2: Any, lr: Any, weight_decay: _float, eps: _float, maximize: _bool) -> None: ...

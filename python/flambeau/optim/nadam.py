@@ -6,14 +6,15 @@ import flambeau as _fl
 from .optimizer import (PerParameter, add_square, check, check_betas, check_lr_tensor, decayed, new_step,
                         scalar_dtype, shrinking, zeros_like)
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(PerParameter):
     """Adam with Nesterov momentum on a decaying schedule."""
 
     _rule, _by_step = "nadam", False
-    _capturable_what = "params, mu_products and state_steps"
+    _capturable_what = "params, mu_products and state_steps", "params, mu_products, and state_steps"
+    _group_lists = ("exp_avg", "exp_avg_sq", "mu_product", "step")
     _group_defaults = dict(maximize=False, foreach=None, capturable=False, differentiable=False,
                            decoupled_weight_decay=False)
 
@@ -42,7 +43,8 @@ class NAdam(PerParameter):
         return {"step": new_step(), "mu_product": new_step(1.0), "exp_avg": zeros_like(p),
                 "exp_avg_sq": zeros_like(p)}
 
-    def _state_names(self, group):
+    @classmethod
+    def _state_names(cls, group):
         return "exp_avg", "exp_avg_sq"
 
     @staticmethod
@@ -55,13 +57,15 @@ class NAdam(PerParameter):
         total = product if group["differentiable"] else product.item()
         return -lr * (1.0 - now) / (1.0 - total), -lr * following / (1.0 - total * following)
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         beta1, beta2 = group["betas"]
         decay = shrinking(group["lr"], group["weight_decay"], group["decoupled_weight_decay"])
         averages = 1 - beta1, beta2, 1 - beta2, 1 - beta2**step, group["eps"]
-        return (*decay, *averages, *self._sizes(group, step, state))
+        return (*decay, *averages, *cls._sizes(group, step, state))
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
         decoupled, traced = group["decoupled_weight_decay"], group["differentiable"]
 
@@ -73,10 +77,22 @@ class NAdam(PerParameter):
             avg.lerp_(grad, 1 - beta1)
             add_square(sq, grad, beta2)
             scale = sq.div(1 - beta2**n).sqrt().add(eps)
-            for part, size in zip((grad, avg), self._sizes(group, n, state)):
+            for part, size in zip((grad, avg), cls._sizes(group, n, state)):
                 if traced:
                     p.addcdiv_(part * size, scale)
                 else:
                     p.addcdiv_(part, scale, value=size)
 
         return update
+
+
+def nadam(params: list, grads: list, exp_avgs: list, exp_avg_sqs: list, mu_products: list, state_steps: list,
+          decoupled_weight_decay: bool = False, foreach: bool | None = None, capturable: bool = False,
+          differentiable: bool = False, has_complex: bool = False, maximize: bool = False, *, beta1: float,
+          beta2: float, lr: float, weight_decay: float, momentum_decay: float, eps: float) -> None:
+    """One update of lists of tensors in place."""
+    options = dict(lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+                   decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach,
+                   capturable=capturable, differentiable=differentiable)
+    NAdam._update_lists(options, params, grads, exp_avg=exp_avgs, exp_avg_sq=exp_avg_sqs, mu_product=mu_products,
+                        step=state_steps)

@@ -11,6 +11,9 @@ from typing import Any, Union
 
 import flambeau as _fl
 from flambeau import _C
+from flambeau.utils._foreach_utils import (Indices, TensorListList, _foreach_supported_types,
+                                           _get_foreach_kernels_supported_devices,
+                                           _get_fused_kernels_supported_devices, _group_tensors_by_device_and_dtype)
 from flambeau.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]
@@ -21,24 +24,41 @@ params_t = ParamsT
 _global_optimizer_pre_hooks: dict[int, Callable] = OrderedDict()
 _global_optimizer_post_hooks: dict[int, Callable] = OrderedDict()
 
-# Devices on which the kernels over all parameters at once exist, and those that can be captured into a graph.
-FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
-CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+StateDict = dict[str, Any]
+DeviceDict = dict[Union[_fl.device, None], _fl.Tensor]
+DeviceDtypeDict = dict[Union[tuple[_fl.device, _fl.dtype], None], _fl.Tensor]
+GlobalOptimizerPreHook = Callable[["Optimizer", Args, Kwargs], Union[tuple[Args, Kwargs], None]]
+GlobalOptimizerPostHook = Callable[["Optimizer", Args, Kwargs], None]
 
-
-def _get_fused_kernels_supported_devices() -> list[str]:
-    """Kinds of devices with kernels that update all parameters at once."""
-    return list(FUSED_DEVICES)
-
-
-def _get_foreach_kernels_supported_devices() -> list[str]:
-    """Kinds of devices on which operators over lists are the default."""
-    return ["cuda", "xpu", "mtia", "privateuseone"]
+# What the documentation of an optimiser says about arguments that many have.
+_params_doc = """params (iterable): the tensors to optimise, as they are, as pairs of a name and a tensor, or as dicts
+            that define groups of parameters; either all have a name or none"""
+_foreach_doc = """foreach (bool, optional): whether to update by operators over lists; here without effect on the result
+            or the speed, as lists are used wherever they can be (default: None)"""
+_fused_doc = """fused (bool, optional): whether to update all parameters of floating point in one kernel
+            (default: None)"""
+_capturable_doc = """capturable (bool, optional): whether a step can be recorded into a device's graph; no device here
+            can (default: False)"""
+_differentiable_doc = """differentiable (bool, optional): whether gradients are recorded through the step
+            (default: False)"""
+_maximize_doc = """maximize (bool, optional): go up the objective's slope instead of down (default: False)"""
 
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     """Kinds of devices whose steps can be recorded."""
-    return [kind for kind in CAPTURABLE_DEVICES if supports_xla or kind != "xla"]
+    return ["cuda", "xpu", "hpu", _C._get_privateuse1_backend_name()] + ["xla"] * supports_xla
+
+
+def _device_dtype_check_for_fused(p, cuda_unsupported: bool = False) -> None:
+    """RuntimeError unless a fused kernel can update `p`."""
+    kinds = _get_fused_kernels_supported_devices()
+    if cuda_unsupported:
+        kinds.remove("cuda")
+    if not (p.is_floating_point() and p.device.type in kinds):
+        raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported "
+                           f"devices: {kinds} but {p.dtype} and {p.device.type}")
 
 
 def _default_to_fused_or_foreach(params: list, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
@@ -49,7 +69,7 @@ def _default_to_fused_or_foreach(params: list, differentiable: bool, use_fused: 
     def all_on(kinds: list[str], floating: bool) -> bool:
         return all(p is None or p.device.type in kinds and (p.is_floating_point() or not floating) for p in params)
 
-    fused = use_fused and all_on(FUSED_DEVICES, True)
+    fused = use_fused and all_on(_get_fused_kernels_supported_devices(), True)
     return fused, not fused and all_on(_get_foreach_kernels_supported_devices(), False)
 
 
@@ -62,6 +82,11 @@ def _use_grad_for_differentiable(step):
             return step(self, *args, **kwargs)
 
     return run
+
+
+def _disable_dynamo_if_unsupported(single_tensor_fn=None):
+    """Decorates a functional optimiser; nothing is compiled here, so it stays as it is."""
+    return lambda function: function
 
 
 class _RequiredParameter:
@@ -110,6 +135,24 @@ def value_of(x: Any) -> Any:
 
 
 _get_value, _get_scalar_dtype = value_of, scalar_dtype
+
+
+def _stack_if_compiling(x: Any) -> Any:
+    """The list itself: a compiler would see a stacked tensor."""
+    return x
+
+
+def _to_scalar(x: Any) -> Any:
+    """A tensor without its dims of size 1; a number as it is."""
+    return x.squeeze() if is_tensor(x) else x
+
+
+def _view_as_real(params: list, *state_and_grads: list) -> None:
+    """Replace complex parameters, and what the other lists have in their places, by real views, in the lists."""
+    for i, p in enumerate(params):
+        if p.is_complex():
+            for values in (params, *state_and_grads):
+                values[i] = _fl.view_as_real(values[i])
 
 
 def new_step(value: float = 0.0):
@@ -215,6 +258,16 @@ class Optimizer:
 
     def _optimizer_step_code(self) -> None:
         """Runs after each step, before the post hooks; for profilers to override."""
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Nothing to look at: no device here records its work."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices: bool = False):
+        """``{(device, dtype): (the lists' entries there, their positions)}``, by the entries of the first list."""
+        return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
 
     @staticmethod
     def profile_hook_step(func: Callable) -> Callable:
@@ -462,13 +515,21 @@ class PerParameter(Optimizer):
     _sparse_message: str | None = "{} does not support sparse gradients"
     _complex_as_real = True  # the rule sees complex tensors as real ones with one more dimension,
     _complex_decay_first = False  # and the penalty is added before that
-    _capturable_what = "params and state_steps"
+    # One parameter after the other, and by operators over lists.
+    _capturable_what = ("params and state_steps",) * 2
+    _capturable_on_xla = True, False
+    _scaling_message = "Expected grad_scale and found_inf to be None"
+    _steps_message = "API has changed, `state_steps` argument must contain a list of singleton tensors"
+    _fused_name: str | None = None  # the name in the error about `fused` with `differentiable`
+    _group_lists: tuple[str, ...] = ()  # the state entries that PyTorch collects in lists, in its order
+    _lists_have_gaps = False  # with None where a parameter has no such entry; else these are left out
 
     def _init_state(self, p, grad, group) -> dict[str, Any]:
         """The state of a parameter before its first step."""
         raise NotImplementedError
 
-    def _updater(self, group: dict[str, Any]) -> Callable[[Any, Any, dict], None]:
+    @classmethod
+    def _updater(cls, group: dict[str, Any]) -> Callable[[Any, Any, dict], None]:
         """A function ``update(param, grad, state)`` with the group's hyperparameters."""
         raise NotImplementedError
 
@@ -477,41 +538,40 @@ class PerParameter(Optimizer):
     _rule: str | None = None
     _by_step = True
 
-    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+    @classmethod
+    def _state_names(cls, group: dict[str, Any]) -> tuple[str, ...]:
         """The state tensors that the rule's kernel updates, in its order."""
         raise NotImplementedError
 
-    def _numbers(self, group: dict[str, Any], step: float, state: dict[str, Any]) -> tuple[float, ...]:
+    @classmethod
+    def _numbers(cls, group: dict[str, Any], step: float, state: dict[str, Any]) -> tuple[float, ...]:
         """What the rule's kernel is given for a parameter at its `step`; see `flambeau_cpu::fused::Rule`."""
         raise NotImplementedError
 
-    def _update_together(self, group, params, grads, states) -> bool:
+    @classmethod
+    def _update_together(cls, group, params, grads, states) -> bool:
         """Update all parameters in one kernel, if there is one for them: same numbers as one by one, much sooner."""
-        if self._rule is None or group.get("differentiable") or group.get("capturable"):
+        if cls._rule is None or group.get("differentiable") or group.get("capturable"):
             return False
         if any(_has_tensor(option) for name, option in group.items() if name != "params"):
             return False
-        tensors = [state[name] for name in self._state_names(group) for state in states]
+        tensors = [state[name] for name in cls._state_names(group) for state in states]
         if not _C._are_alike(params, grads, tensors):
             return False
         steps = [state["step"] for state in states]
         _C._foreach_add_(steps, 1)
         counts = [step.item() for step in steps]
-        if self._by_step and counts.count(counts[0]) == len(counts):
-            numbers = self._numbers(group, counts[0], states[0])
+        if cls._by_step and counts.count(counts[0]) == len(counts):
+            numbers = cls._numbers(group, counts[0], states[0])
         else:
-            numbers = tuple(chain.from_iterable(self._numbers(group, n, state) for n, state in zip(counts, states)))
-        _C._optimizer_update_(params, grads, tensors, self._rule, numbers, group.get("maximize", False))
+            numbers = tuple(chain.from_iterable(cls._numbers(group, n, state) for n, state in zip(counts, states)))
+        _C._optimizer_update_(params, grads, tensors, cls._rule, numbers, group.get("maximize", False))
         return True
 
-    def _fused(self, group, params, grads, states) -> None:
-        """One kernel call over all parameters, for groups with ``fused=True``."""
+    @classmethod
+    def _fused(cls, group, params, grads, states, options: dict[str, Any]) -> None:
+        """One kernel call over all parameters, for groups with ``fused=True``; `options` are those of scaling."""
         raise NotImplementedError
-
-    def _kernel_options(self, group, *names: str) -> dict[str, Any]:
-        """Keyword arguments for a fused kernel: of the group's entries, and what gradient scaling left here."""
-        scaling = {name: getattr(self, name, None) for name in ("grad_scale", "found_inf")}
-        return {**{name: group[name] for name in names}, **scaling}
 
     _step_supports_amp_scaling = property(lambda self: bool(self.defaults.get("fused")))
 
@@ -523,13 +583,6 @@ class PerParameter(Optimizer):
             raise RuntimeError("`fused` does not support `differentiable`")
         if self.defaults.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-    @staticmethod
-    def _check_fusable(params) -> None:
-        for p in params:
-            if not (p.is_floating_point() and p.device.type in FUSED_DEVICES):
-                raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported "
-                                   f"devices: {FUSED_DEVICES} but {p.dtype} and {p.device.type}")
 
     def _gather(self, group) -> tuple[list, list, list]:
         """Parameters with a gradient, their gradients and states (made at first sight)."""
@@ -554,39 +607,99 @@ class PerParameter(Optimizer):
         if closure is not None:
             with _fl.enable_grad():
                 loss = closure()
+        scaling = None
+        if "grad_scale" in self.__dict__ or "found_inf" in self.__dict__:  # a scaler of gradients left them here
+            scaling = {name: getattr(self, name, None) for name in ("grad_scale", "found_inf")}
         with _fl.set_grad_enabled(self.defaults.get("differentiable", False)):
             for group in self.param_groups:
                 params, grads, states = self._gather(group)
                 if not params:
                     continue
-                if group.get("capturable"):
-                    self._check_capturable(params)
                 if group.get("fused"):
-                    self._check_fusable(params)
-                    self._fused(group, params, grads, states)
-                    continue
-                if self._update_together(group, params, grads, states):
-                    continue
-                update = self._updater(group)
-                maximize = group.get("maximize", False)
-                for p, grad, state in zip(params, grads, states):
-                    if maximize:
-                        grad = -grad
-                    if self._complex_as_real and p.is_complex():
-                        if self._complex_decay_first and group["weight_decay"] != 0 and not (
-                                group.get("decoupled_weight_decay") or grad.is_sparse):
-                            grad = grad.add(p, alpha=group["weight_decay"])
-                            update_complex = self._updater({**group, "weight_decay": 0})
-                        else:
-                            update_complex = update
-                        real = {k: _fl.view_as_real(v) if is_tensor(v) and v.is_complex() else v
-                                for k, v in state.items()}
-                        update_complex(_fl.view_as_real(p), _fl.view_as_real(grad), real)
-                    else:
-                        update(p, grad, state)
+                    for p in params:
+                        _device_dtype_check_for_fused(p)
+                self._update(group, params, grads, states, scaling)
         return loss
 
-    def _check_capturable(self, params) -> None:
-        if not all(p.device.type in CAPTURABLE_DEVICES for p in params):
-            raise AssertionError(f"If capturable=True, {self._capturable_what} must be on supported devices: "
-                                 f"{CAPTURABLE_DEVICES}.")
+    def _init_group(self, group, params: list, grads: list, *lists: list):
+        """Append the parameters with a gradient, their gradients and states to lists; whether one is complex."""
+        rows = self._gather(group)
+        params.extend(rows[0])
+        grads.extend(rows[1])
+        for name, into in zip(self._group_lists, lists):
+            into.extend(state.get(name) for state in rows[2] if self._lists_have_gaps or name in state)
+        return any(p.is_complex() for p in rows[0])
+
+    @classmethod
+    def _update(cls, group, params, grads, states, scaling: dict[str, Any] | None = None, together: bool = True) -> None:
+        """One update of parameters by their gradients and states: what `step` and the functional form share.
+
+        `scaling` holds `grad_scale` and `found_inf` for a fused kernel. Without `together`, gradients may have to be
+        recorded, and the rule's operators run one by one.
+        """
+        if group.get("fused"):
+            if cls._fused_name is not None and group["differentiable"]:
+                raise RuntimeError(f"{cls._fused_name} with fused=True does not support differentiable=True")
+            cls._fused(group, params, grads, states, scaling or {"grad_scale": None, "found_inf": None})
+            return
+        if scaling is not None and not scaling["grad_scale"] is scaling["found_inf"] is None:
+            raise AssertionError(cls._scaling_message)
+        if group.get("foreach") and group.get("differentiable"):
+            raise AssertionError("_foreach ops don't support autograd")
+        if group.get("capturable"):
+            cls._check_capturable(params, bool(group.get("foreach")))
+        if together and cls._update_together(group, params, grads, states):
+            return
+        if is_tensor(group.get("lr")):
+            group = {**group, "lr": _to_scalar(group["lr"])}
+        update = cls._updater(group)
+        maximize = group.get("maximize", False)
+        for p, grad, state in zip(params, grads, states):
+            if maximize:
+                grad = -grad
+            if cls._complex_as_real and p.is_complex():
+                if cls._complex_decay_first and group["weight_decay"] != 0 and not (
+                        group.get("decoupled_weight_decay") or grad.is_sparse):
+                    grad = grad.add(p, alpha=group["weight_decay"])
+                    update_complex = cls._updater({**group, "weight_decay": 0})
+                else:
+                    update_complex = update
+                real = {k: _fl.view_as_real(v) if is_tensor(v) and v.is_complex() else v for k, v in state.items()}
+                update_complex(_fl.view_as_real(p), _fl.view_as_real(grad), real)
+            else:
+                update(p, grad, state)
+
+    @classmethod
+    def _update_lists(cls, group, params, grads, grad_scale=None, found_inf=None, strict: bool = False,
+                      **lists: list) -> None:
+        """The functional form: one update with the states in lists by name, of which those for an option may be empty.
+
+        IndexError if a list is too short (ValueError where lists have to be `strict`, of one length).
+        """
+        if cls._steps_message and not all(map(is_tensor, lists.get("step", ()))):
+            raise RuntimeError(cls._steps_message)
+        used = {name: values for name, values in lists.items() if len(values) or name in cls._needed_lists(group)}
+        if strict:
+            list(zip(params, grads, *used.values(), strict=True))
+        elif any(len(values) < len(params) for values in (grads, *used.values())):
+            raise IndexError("list index out of range")
+        if not params:
+            return
+        states = [dict(zip(used, row)) for row in zip(*used.values())] if used else [{} for _ in params]
+        scaling = {"grad_scale": grad_scale, "found_inf": found_inf}
+        cls._update(group, params, grads, states, scaling, together=not _fl.is_grad_enabled())
+        for name, values in used.items():
+            for i, state in enumerate(states):
+                if values[i] is None:  # the rule may have made it now
+                    values[i] = state[name]
+
+    @classmethod
+    def _needed_lists(cls, group) -> set[str]:
+        """The lists that the functional form cannot do without."""
+        return {"step", *cls._state_names(group)}
+
+    @classmethod
+    def _check_capturable(cls, params, foreach: bool) -> None:
+        kinds = _get_capturable_supported_devices(cls._capturable_on_xla[foreach])
+        if not all(p.device.type in kinds for p in params):
+            raise AssertionError(f"If capturable=True, {cls._capturable_what[foreach]} must be on supported devices: {kinds}.")

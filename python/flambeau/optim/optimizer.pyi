@@ -8,8 +8,12 @@ from ..utils.hooks import RemovableHandle
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 _T = TypeVar("_T")
-CAPTURABLE_DEVICES: Any
-FUSED_DEVICES: Any
+Args: Any
+DeviceDict: Any
+DeviceDtypeDict: Any
+GlobalOptimizerPostHook: Any
+GlobalOptimizerPreHook: Any
+Kwargs: Any
 class Optimizer:
     defaults: dict[str, Any]
     state: dict[Any, Any]
@@ -39,6 +43,7 @@ class PerParameter(Optimizer):
     def step(self, closure: None = None) -> None: ...
     @overload
     def step(self, closure: Callable[[], _T]) -> _T: ...
+StateDict: Any
 def add_square(average: Any, value: Any, keep: _float) -> None: ...
 def check(condition: _bool, message: str) -> None: ...
 def check_betas(betas: tuple[_float | Tensor, _float | Tensor]) -> None: ...

@@ -4,13 +4,14 @@ from __future__ import annotations
 from .optimizer import (PerParameter, add_square, check, check_betas, check_lr_tensor, decayed, new_step,
                         shrinking, zeros_like)
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(PerParameter):
     """Adam whose adaptive part waits until its variance is tractable."""
 
     _rule = "radam"
+    _group_lists = ("exp_avg", "exp_avg_sq", "step")
     _group_defaults = dict(maximize=False, foreach=None, capturable=False, differentiable=False,
                            decoupled_weight_decay=False)
 
@@ -29,7 +30,8 @@ class RAdam(PerParameter):
     def _init_state(self, p, grad, group):
         return {"step": new_step(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def _state_names(self, group):
+    @classmethod
+    def _state_names(cls, group):
         return "exp_avg", "exp_avg_sq"
 
     @staticmethod
@@ -41,13 +43,15 @@ class RAdam(PerParameter):
             return ((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)) ** 0.5
         return 0.0
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         lr, (beta1, beta2) = group["lr"], group["betas"]
         decay = shrinking(lr, group["weight_decay"], group["decoupled_weight_decay"])
         return (*decay, 1 - beta1, beta2, 1 - beta2, 1 - beta1**step, lr, group["eps"], (1 - beta2**step) ** 0.5,
-                self._rectification(beta2, step))
+                cls._rectification(beta2, step))
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
         decoupled = group["decoupled_weight_decay"]
 
@@ -59,9 +63,19 @@ class RAdam(PerParameter):
             avg.lerp_(grad, 1 - beta1)
             add_square(sq, grad, beta2)
             change = avg / (1 - beta1**n) * lr
-            known = self._rectification(beta2, n)
+            known = cls._rectification(beta2, n)
             if known:
                 change = change * ((1 - beta2**n) ** 0.5 / sq.sqrt().add(eps)) * known
             p.add_(change, alpha=-1.0)
 
         return update
+
+
+def radam(params: list, grads: list, exp_avgs: list, exp_avg_sqs: list, state_steps: list,
+          decoupled_weight_decay: bool = False, foreach: bool | None = None, differentiable: bool = False,
+          capturable: bool = False, has_complex: bool = False, maximize: bool = False, *, beta1: float, beta2: float,
+          lr: float, weight_decay: float, eps: float) -> None:
+    """One update of lists of tensors in place."""
+    options = dict(lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach,
+                   capturable=capturable, decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable)
+    RAdam._update_lists(options, params, grads, exp_avg=exp_avgs, exp_avg_sq=exp_avg_sqs, step=state_steps)

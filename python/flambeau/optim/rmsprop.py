@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .optimizer import PerParameter, check, check_lr_tensor, decayed, new_step, zeros_like
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(PerParameter):
@@ -11,6 +11,8 @@ class RMSprop(PerParameter):
 
     _complex_decay_first = True
     _rule = "rmsprop"
+    _capturable_on_xla = True, True
+    _group_lists = ("square_avg", "momentum_buffer", "grad_avg", "step")
     _group_defaults = dict(momentum=0, centered=False, foreach=None, maximize=False, differentiable=False,
                            capturable=False)
 
@@ -35,14 +37,17 @@ class RMSprop(PerParameter):
             state["grad_avg"] = zeros_like(p)
         return state
 
-    def _state_names(self, group):
+    @classmethod
+    def _state_names(cls, group):
         return ("square_avg",) + ("grad_avg",) * bool(group["centered"]) + ("momentum_buffer",) * (group["momentum"] > 0)
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         alpha, centered = group["alpha"], float(bool(group["centered"]))
         return group["weight_decay"], alpha, 1 - alpha, centered, group["eps"], group["momentum"], -group["lr"]
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         lr, alpha, eps, decay = group["lr"], group["alpha"], group["eps"], group["weight_decay"]
         momentum, centered, traced = group["momentum"], group["centered"], group["differentiable"]
 
@@ -66,3 +71,14 @@ class RMSprop(PerParameter):
                 p.addcdiv_(grad, avg, value=-lr)
 
         return update
+
+
+def rmsprop(params: list, grads: list, square_avgs: list, grad_avgs: list, momentum_buffer_list: list,
+            state_steps: list, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+            capturable: bool = False, has_complex: bool = False, *, lr: float, alpha: float, eps: float,
+            weight_decay: float, momentum: float, centered: bool) -> None:
+    """One update of lists of tensors in place; what `centered` and `momentum` need may be empty without them."""
+    options = dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay,
+                   capturable=capturable, foreach=foreach, maximize=maximize, differentiable=differentiable)
+    RMSprop._update_lists(options, params, grads, square_avg=square_avgs, grad_avg=grad_avgs,
+                          momentum_buffer=momentum_buffer_list, step=state_steps)

@@ -5,13 +5,15 @@ import flambeau as _fl
 
 from .optimizer import PerParameter, check, check_lr_tensor, new_step, zeros_like
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(PerParameter):
     """Resilient backpropagation: a step size per weight from the signs of its gradients."""
 
     _rule = "rprop"
+    _capturable_on_xla = True, True
+    _group_lists = ("prev", "step_size", "step")
     _group_defaults = dict(foreach=None, maximize=False, differentiable=False, capturable=False)
 
     def __init__(self, params, lr=1e-2, etas: tuple[float, float] = (0.5, 1.2),
@@ -28,13 +30,16 @@ class Rprop(PerParameter):
         return {"step": new_step(), "prev": zeros_like(p),
                 "step_size": _fl.full_like(grad, complex(lr, lr) if p.dtype.is_complex else lr)}
 
-    def _state_names(self, group):
+    @classmethod
+    def _state_names(cls, group):
         return "prev", "step_size"
 
-    def _numbers(self, group, step, state):
+    @classmethod
+    def _numbers(cls, group, step, state):
         return (*group["etas"], *group["step_sizes"])
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         (down, up), (smallest, largest) = group["etas"], group["step_sizes"]
         traced = group["differentiable"]
 
@@ -50,3 +55,12 @@ class Rprop(PerParameter):
             prev.copy_(grad)
 
         return update
+
+
+def rprop(params: list, grads: list, prevs: list, step_sizes: list, state_steps: list, foreach: bool | None = None,
+          capturable: bool = False, maximize: bool = False, differentiable: bool = False, has_complex: bool = False, *,
+          step_size_min: float, step_size_max: float, etaminus: float, etaplus: float) -> None:
+    """One update of lists of tensors in place."""
+    options = dict(etas=(etaminus, etaplus), step_sizes=(step_size_min, step_size_max), foreach=foreach,
+                   maximize=maximize, differentiable=differentiable, capturable=capturable)
+    Rprop._update_lists(options, params, grads, prev=prevs, step_size=step_sizes, step=state_steps)

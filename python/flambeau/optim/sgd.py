@@ -6,7 +6,7 @@ from flambeau import _C
 
 from .optimizer import PerParameter, check, check_lr_tensor, is_tensor
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(PerParameter):
@@ -39,7 +39,20 @@ class SGD(PerParameter):
                 for p in group["params"] if p.grad is not None]
         return tuple(map(list, zip(*rows))) if rows else ([], [], [])
 
-    def _update_together(self, group, params, grads, states):
+    def _init_group(self, group, params, grads, momentum_buffer_list):
+        rows = self._gather(group)
+        params.extend(rows[0])
+        grads.extend(rows[1])
+        if group["momentum"] != 0:
+            momentum_buffer_list.extend(state.get("momentum_buffer") for state in rows[2])
+        return any(grad.is_sparse for grad in rows[1])
+
+    @classmethod
+    def _needed_lists(cls, group):
+        return {"momentum_buffer"} if group["momentum"] != 0 else set()
+
+    @classmethod
+    def _update_together(cls, group, params, grads, states):
         momentum = group["momentum"]
         if group["differentiable"] or is_tensor(group["lr"]) or is_tensor(group["weight_decay"]):
             return False
@@ -50,7 +63,7 @@ class SGD(PerParameter):
                    -group["lr"]]
         old = [i for i, buffer in enumerate(buffers) if buffer is not None]
         if len(old) == len(buffers):
-            _C._optimizer_update_(params, grads, buffers, self._rule, numbers, group["maximize"])
+            _C._optimizer_update_(params, grads, buffers, cls._rule, numbers, group["maximize"])
             return True
         new = [i for i, buffer in enumerate(buffers) if buffer is None]
         for i in new:
@@ -59,10 +72,11 @@ class SGD(PerParameter):
             if part:
                 numbers[4] = fresh
                 lists = ([values[i] for i in part] for values in (params, grads, buffers))
-                _C._optimizer_update_(*lists, self._rule, numbers, group["maximize"])
+                _C._optimizer_update_(*lists, cls._rule, numbers, group["maximize"])
         return True
 
-    def _updater(self, group):
+    @classmethod
+    def _updater(cls, group):
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
         keep, nesterov = 1 - group["dampening"], group["nesterov"]
         traced = group["differentiable"]
@@ -87,7 +101,8 @@ class SGD(PerParameter):
 
         return update
 
-    def _fused(self, group, params, grads, states):
+    @classmethod
+    def _fused(cls, group, params, grads, states, options):
         momentum = group["momentum"]
         buffers, first = [], False
         if momentum != 0:
@@ -96,5 +111,14 @@ class SGD(PerParameter):
                 if s.get("momentum_buffer") is None:
                     s["momentum_buffer"] = _fl.empty_like(p) if first else _fl.zeros_like(p)
             buffers = [s["momentum_buffer"] for s in states]
-        options = self._kernel_options(group, "lr", "weight_decay", "momentum", "dampening", "nesterov", "maximize")
-        _C._fused_sgd_(params, grads, buffers, is_first_step=first, **options)
+        names = "lr", "weight_decay", "momentum", "dampening", "nesterov", "maximize"
+        _C._fused_sgd_(params, grads, buffers, is_first_step=first, **{name: group[name] for name in names}, **options)
+
+
+def sgd(params: list, d_p_list: list, momentum_buffer_list: list, has_sparse_grad: bool = False,
+        foreach: bool | None = None, fused: bool | None = None, grad_scale=None, found_inf=None, *, weight_decay: float,
+        momentum: float, lr: float, dampening: float, nesterov: bool, maximize: bool) -> None:
+    """One update of lists of tensors in place; where `momentum_buffer_list` has None, the new buffer is put there."""
+    options = dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
+                   maximize=maximize, fused=fused and not foreach, differentiable=_fl.is_grad_enabled())
+    SGD._update_lists(options, params, d_p_list, grad_scale, found_inf, momentum_buffer=momentum_buffer_list)

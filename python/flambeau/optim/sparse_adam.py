@@ -15,6 +15,7 @@ class SparseAdam(PerParameter):
 
     _sparse_message = None
     _tensor_step = False
+    _steps_message = None
     _complex_as_real = False
     _group_defaults = dict(maximize=False)
 
@@ -37,16 +38,23 @@ class SparseAdam(PerParameter):
     def _gather(self, group):
         if any(p.grad is not None and not p.grad.is_sparse for p in group["params"]):
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
-        return super()._gather(group)
+        params, grads, states = super()._gather(group)
+        for state in states:
+            state["step"] += 1
+        return params, grads, states
 
     def _init_state(self, p, grad, group):
         return {"step": 0, "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def _updater(self, group):
+    @classmethod
+    def _needed_lists(cls, group):
+        return {"exp_avg", "exp_avg_sq", "step"}
+
+    @classmethod
+    def _updater(cls, group):
         lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
 
         def update(p, grad, state):
-            state["step"] += 1
             n = state["step"]
             grad = grad.coalesce()
             where, values, size = grad._indices(), grad._values(), grad.size()

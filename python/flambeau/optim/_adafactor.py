@@ -5,12 +5,16 @@ import flambeau as _fl
 
 from .optimizer import PerParameter, check, check_lr_tensor, new_step, value_of, zeros_like
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "adafactor"]
 
 
 class Adafactor(PerParameter):
     """Adaptive steps with the second moment of a matrix factored into a row and a column."""
 
+    _scaling_message = "Grad scaling should occur outside of optimizer.step()"
+    _steps_message = "`state_steps` argument must contain a list of singleton tensors"
+    _lists_have_gaps = True
+    _group_lists = ("row_var", "col_var", "variance", "step")
     _group_defaults = dict(foreach=None)
     _complex_as_real = False
 
@@ -42,7 +46,12 @@ class Adafactor(PerParameter):
             state["variance"] = zeros_like(grad)
         return state
 
-    def _updater(self, group):
+    @classmethod
+    def _needed_lists(cls, group):
+        return set(cls._group_lists)
+
+    @classmethod
+    def _updater(cls, group):
         lr, beta2_decay, (eps1, eps2), d, decay = (
             group[k] for k in ("lr", "beta2_decay", "eps", "d", "weight_decay"))
 
@@ -76,3 +85,13 @@ def _factored(state, grad, share: float, tiny: float):
         state[name].lerp_(mean, share)
     rows = state["row_var"]
     return (rows @ state["col_var"]).div_(rows.mean(dim=-2, keepdim=True).clamp_(min=tiny))
+
+
+def adafactor(params: list, grads: list, row_vars: list, col_vars: list, variances: list, state_steps: list,
+              foreach: bool | None = None, grad_scale=None, found_inf=None, has_complex: bool = False, *, d: float, lr,
+              beta2_decay: float, weight_decay: float, eps1: float | None, eps2: float, maximize: bool) -> None:
+    """One update of lists of tensors in place: `row_vars` and `col_vars` are for matrices, `variances` for vectors."""
+    options = dict(lr=lr, beta2_decay=beta2_decay, eps=(eps1, eps2), d=d, weight_decay=weight_decay, foreach=foreach,
+                   maximize=maximize)
+    Adafactor._update_lists(options, params, grads, grad_scale, found_inf, row_var=row_vars, col_var=col_vars,
+                            variance=variances, step=state_steps)

@@ -40,6 +40,7 @@ def adjusted_rate(lr: float, how: str | None, shape) -> float:
 class Muon(PerParameter):
     """Momentum whose updates are orthogonalised; for 2-d parameters of hidden layers."""
 
+    _group_lists = ("momentum_buffer",)
     _complex_as_real = False
 
     def __init__(self, params, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
@@ -67,7 +68,12 @@ class Muon(PerParameter):
     def _init_state(self, p, grad, group):
         return {"momentum_buffer": zeros_like(grad)}
 
-    def _updater(self, group):
+    @classmethod
+    def _needed_lists(cls, group):
+        return set(cls._group_lists)
+
+    @classmethod
+    def _updater(cls, group):
         lr, decay, momentum, nesterov = (group[k] for k in ("lr", "weight_decay", "momentum", "nesterov"))
 
         def update(p, grad, state):
@@ -81,3 +87,15 @@ class Muon(PerParameter):
             p.add_(change, alpha=-adjusted_rate(lr, group["adjust_lr_fn"], p.shape))
 
         return update
+
+
+def muon(params: list, grads: list, muon_momentum_bufs: list, *, foreach: bool | None = None, lr: float,
+         weight_decay: float, momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float],
+         ns_steps: int, eps: float, adjust_lr_fn: str | None, has_complex: bool) -> None:
+    """One update of lists of matrices in place."""
+    if foreach:
+        raise RuntimeError("Foreach is not supported for Muon yet")
+    check(not has_complex, "Complex parameters are not supported")
+    options = dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
+                   ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn)
+    Muon._update_lists(options, params, grads, momentum_buffer=muon_momentum_bufs)
