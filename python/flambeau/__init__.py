@@ -2,7 +2,7 @@
 import sys as _sys
 from math import e, inf, nan, pi
 
-from . import _C, _size
+from . import _C, _generator, _size
 from ._torch_names import CONSTANTS as _CONSTANTS
 from ._torch_names import FUNCTIONS as _FUNCTIONS
 

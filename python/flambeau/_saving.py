@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import pickle
 import sys
+import types
 from collections import OrderedDict
 from typing import Any
 
@@ -260,7 +261,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         else:
             pickle._Pickler.save_type(self, obj)  # type: ignore[attr-defined]
 
-    dispatch = {**pickle._Pickler.dispatch, _Name: _save_name, type: _save_type}  # type: ignore[attr-defined]
+    dispatch = {**pickle._Pickler.dispatch, _Name: _save_name, type: _save_type,
+                types.FunctionType: save_global}  # type: ignore[attr-defined]
 
 
 def _untyped(storage):

@@ -1,6 +1,7 @@
 """Files: recorded ones, round trips, and what bad ones get."""
 import base64
 import collections
+import copy
 import io
 import json
 import os
@@ -191,3 +192,44 @@ def test_checksums_are_those_of_zip_files(n):
         assert archive.read("archive/data/0") == bytes(i % 256 for i in range(n))
     file.seek(0)
     assert fl.equal(s.load(file), fl.arange(n).to(fl.uint8))
+
+
+def test_generators_are_saved_and_copied():
+    generator = fl.Generator().manual_seed(7)
+    fl.rand(3, generator=generator)
+    file = io.BytesIO(dumped({"generator": generator}))
+    made = [copy.deepcopy(generator), copy.copy(generator), pickle.loads(pickle.dumps(generator)), generator.clone_state(),
+            s.load(file, weights_only=False)["generator"]]
+    expected = fl.rand(3, generator=generator)
+    for other in made:
+        assert type(other) is fl.Generator and other.initial_seed() == 7
+        assert fl.equal(fl.rand(3, generator=other), expected)
+    shared = copy.deepcopy([generator, generator])
+    assert shared[0] is shared[1] is not generator
+    # Only who allows it reads one from a file of weights; the name in the file is PyTorch's.
+    with pytest.raises(pickle.UnpicklingError, match="torch._C.Generator"):
+        s.load(file)
+    file.seek(0)
+    with s.safe_globals([fl.Generator]):
+        assert s.load(file)["generator"].initial_seed() == 7
+    kind, arguments, state = generator.__reduce__()
+    assert (kind, arguments, state[:2]) == (fl.Generator, (fl.device("cpu"),), (7, None))
+    generator.__setstate__((5, None, fl.Generator().manual_seed(9).get_state()))
+    assert generator.initial_seed() == 9
+
+
+def test_what_generators_of_this_device_have_not():
+    generator = fl.Generator()
+    for call in (generator.get_offset, lambda: generator.set_offset(1)):
+        with pytest.raises(RuntimeError, match="CPU Generator does not use offset"):
+            call()
+    for call in (generator.graphsafe_get_state, lambda: generator.graphsafe_set_state(generator)):
+        with pytest.raises(NotImplementedError, match="is not supported in this Generator"):
+            call()
+
+
+def test_functions_are_saved_under_pytorchs_names():
+    data = dumped({"init": fl.nn.init.xavier_uniform_})
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert b"torch.nn.init\nxavier_uniform_" in archive.read("archive/data.pkl")
+    assert s.load(io.BytesIO(data), weights_only=False)["init"] is fl.nn.init.xavier_uniform_

@@ -70,7 +70,7 @@ def core():
             functions += lines(name, operator(name, schemas()[name], False))
         elif callable(value) and not isinstance(value, (_C.dtype, _C.device)):
             functions += PLAIN.function(name, value)
-        elif type(value).__module__ == "flambeau" and hasattr(_C, type(value).__name__):
+        elif type(value).__module__ in ("flambeau", "flambeau._C") and hasattr(_C, type(value).__name__):
             constants.append(f"{name}: {type(value).__name__}")
         elif type(value).__name__ != "module":
             constants.append(f"{name}: Any")
