@@ -8,10 +8,10 @@ from . import (
     compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as distributions,
     export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub,
     jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
-    multiprocessing as multiprocessing, nn as nn, onnx as onnx, optim as optim, overrides as overrides,
-    profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization,
-    signal as signal, sparse as sparse, special as special, storage as storage, testing as testing,
-    torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu,
+    multiprocessing as multiprocessing, nested as nested, nn as nn, onnx as onnx, optim as optim,
+    overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random,
+    serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage,
+    testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu,
 )
 from ._C import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,

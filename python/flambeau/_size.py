@@ -20,6 +20,10 @@ class Size(_C._SizeBase):
         for place, item in enumerate(self):
             try:
                 whole.append(_index(item))
+            except AttributeError:
+                if not hasattr(item, "nested_int"):
+                    raise
+                whole.append(item)  # the size of a ragged dimension
             except TypeError:
                 kind = type(item).__name__
                 raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from None

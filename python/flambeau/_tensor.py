@@ -502,6 +502,13 @@ def storage_type(self):
 
 
 @_overridable_method
+def to_padded_tensor(self, padding, output_size=None):
+    """What nested tensors answer; NotImplementedError for others."""
+    raise NotImplementedError(f"Could not run 'aten::to_padded_tensor' with arguments from the '{self.device.type.upper()}' "
+                              "backend: only nested tensors are padded.")
+
+
+@_overridable_method
 def to_sparse_coo(self):
     """The same tensor as coordinates and values."""
     return self.to_sparse()

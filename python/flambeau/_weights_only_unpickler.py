@@ -7,6 +7,7 @@ from __future__ import annotations
 import _codecs
 import functools
 import struct
+import sys
 import warnings
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
@@ -105,6 +106,14 @@ def _core_name(module_and_name: str):
         return _rebuild_from_type_v2
     elif module_and_name == "torch.serialization._get_layout":
         return _get_layout
+    elif module == "torch.nested._internal.nested_tensor" and name in ("_rebuild_njt", "NestedTensor"):
+        from .nested._internal import nested_tensor
+
+        return getattr(nested_tensor, name)
+    elif module_and_name == "torch._dynamo.decorators._DimRange":  # an attribute of parts of saved nested tensors
+        from ._dynamo.decorators import _DimRange
+
+        return _DimRange
     elif module_and_name == "torch.nn.parameter.Parameter":
         from .nn import Parameter
 
@@ -293,7 +302,8 @@ class _Machine:
         cls = self.stack.pop()
         if cls is _parameter_class():
             made = cls(*args)
-        elif cls in (OrderedDict, Counter, set) or self._by_user(cls) or _is_tensor_type(cls):
+        elif cls in (OrderedDict, Counter, set, _within("_dynamo.decorators", "_DimRange")) or self._by_user(cls) or (
+                _is_tensor_type(cls)):
             made = cls.__new__(cls, *args)
         else:
             raise UnpicklingError("Can only create new object for nn.Parameter or classes allowlisted via "
@@ -313,7 +323,8 @@ class _Machine:
             raise UnpicklingError(f"Trying to call reduce with arguments of type {type(args)}")
         if func is _rebuild_from_type_v2 and not (
                 len(args) == 4 and _is_safe_function(args[0])
-                and (args[1] is _fl.Tensor or args[1] is _parameter_class() or self._by_user(args[1]))):
+                and (args[1] is _fl.Tensor or args[1] is _parameter_class() or self._by_user(args[1])
+                     or args[1] is not None and args[1] is _nested_class())):
             raise UnpicklingError("Trying to rebuild a tensor of a type that is not allowed")
         self.stack[-1] = func(*args)
 
@@ -327,6 +338,8 @@ class _Machine:
             inst.__setstate__(state)
         elif kind is OrderedDict:
             inst.__dict__.update(state)
+        elif kind is _within("_dynamo.decorators", "_DimRange"):
+            inst.__setstate__(state)
         elif self._by_user(kind):
             if hasattr(inst, "__setstate__"):
                 inst.__setstate__(state)
@@ -501,6 +514,15 @@ def _as_text(value):
     return value.decode("ascii") if isinstance(value, bytes) else value
 
 
+def _within(module: str, name: str):
+    """A name of a module that was imported before, as it is when a file names it; None otherwise."""
+    return getattr(sys.modules.get(f"flambeau.{module}"), name, None)
+
+
+def _nested_class():
+    return _within("nested._internal.nested_tensor", "NestedTensor")
+
+
 @functools.lru_cache(None)
 def _parameter_class():
     try:
@@ -523,7 +545,8 @@ def _safe_functions() -> frozenset:
 
 def _is_safe_function(func) -> bool:
     try:
-        return func in _safe_functions() or func is _parameter_class() or _is_tensor_type(func)
+        rebuilds_nested = func is _within("nested._internal.nested_tensor", "_rebuild_njt") and func is not None
+        return func in _safe_functions() or func is _parameter_class() or rebuilds_nested or _is_tensor_type(func)
     except TypeError:
         return False
 

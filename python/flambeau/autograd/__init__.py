@@ -162,6 +162,13 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     outputs, inputs = _as_sequence(outputs), _as_sequence(inputs)
+    operands = (*outputs, *inputs)
+    if _C.has_torch_function(operands):
+        return _C.handle_torch_function(
+            grad, operands, outputs, inputs, grad_outputs=grad_outputs, retain_graph=retain_graph, create_graph=create_graph,
+            only_inputs=only_inputs, allow_unused=allow_unused, is_grads_batched=is_grads_batched,
+            materialize_grads=materialize_grads,
+        )
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:

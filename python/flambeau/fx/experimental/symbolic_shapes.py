@@ -65,7 +65,12 @@ def is_symbolic(val):
     return False
 
 
-is_nested_int = has_free_symbols = is_symbolic
+has_free_symbols = is_symbolic
+
+
+def is_nested_int(val):
+    """Is it the size of a ragged dimension?"""
+    return hasattr(val, "nested_int")
 
 
 def free_symbols(val):

@@ -1,0 +1,1 @@
+"""What nested tensors are made of: the two layouts and their operators."""
