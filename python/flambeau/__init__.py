@@ -31,10 +31,10 @@ legacy_contiguous_format = contiguous_format  # noqa: F821
 # Sub-modules, imported when first asked for.
 _MODULES = frozenset(
     "accelerator amp ao as_torch autograd backends classes compiler cpu cuda distributed distributions export fft func functional "
-    "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quasirandom "
+    "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quantization quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
     "__config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str "
-    "_tensor_text _utils _ops".split()
+    "_tensor_text _utils _ops _custom_ops _prims_common".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",
@@ -70,6 +70,12 @@ _FROM_MODULE = {
     "_tensor_text": "set_printoptions",
     "_utils": "classproperty",
     "testing": "FileCheck",
+    "_qscheme": (
+        "qscheme per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric "
+        "per_channel_affine_float_qparams"
+    ),
+    "_tag": "Tag",
+    "nested._internal.strided": "_nested_view_from_buffer _nested_compute_contiguous_strides_offsets",
     "amp": "autocast GradScaler",
     "autograd.anomaly_mode": "is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled",
     "autograd.grad_mode": "no_grad enable_grad inference_mode set_grad_enabled",
@@ -88,7 +94,8 @@ _FROM_MODULE = {
     "sparse": "sparse_coo_tensor sparse_csr_tensor sparse_compressed_tensor",
     "storage": (
         "is_storage StorageBase TypedStorage UntypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage "
-        "ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage"
+        "ComplexDoubleStorage ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage "
+        "Storage"
     ),
     "utils._device": "set_default_device get_default_device",
 }

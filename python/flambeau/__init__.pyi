@@ -9,9 +9,10 @@ from . import (
     export as export, fft as fft, func as func, functional as functional, futures as futures, fx as fx, hub as hub,
     jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
     multiprocessing as multiprocessing, nested as nested, nn as nn, onnx as onnx, optim as optim,
-    overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random,
-    serialization as serialization, signal as signal, sparse as sparse, special as special, storage as storage,
-    testing as testing, torch_version as torch_version, types as types, utils as utils, version as version, xpu as xpu,
+    overrides as overrides, profiler as profiler, quantization as quantization, quasirandom as quasirandom,
+    random as random, serialization as serialization, signal as signal, sparse as sparse, special as special,
+    storage as storage, testing as testing, torch_version as torch_version, types as types, utils as utils,
+    version as version, xpu as xpu,
 )
 from ._C import (
     DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
@@ -160,6 +161,11 @@ from ._names import (
     is_distributed as is_distributed, is_nonzero as is_nonzero, is_tensor as is_tensor, typename as typename,
 )
 from ._ops import ops as ops
+from ._qscheme import (
+    per_channel_affine as per_channel_affine, per_channel_affine_float_qparams as per_channel_affine_float_qparams,
+    per_channel_symmetric as per_channel_symmetric, per_tensor_affine as per_tensor_affine,
+    per_tensor_symmetric as per_tensor_symmetric, qscheme as qscheme,
+)
 from ._ranges import range as range
 from ._removed import eig as eig, lstsq as lstsq, matrix_rank as matrix_rank, solve as solve, symeig as symeig
 from ._settings import (
@@ -182,6 +188,7 @@ from ._symbolic import (
     sym_fresh_size as sym_fresh_size, sym_int as sym_int, sym_ite as sym_ite, sym_max as sym_max, sym_min as sym_min,
     sym_not as sym_not, sym_sqrt as sym_sqrt, sym_sum as sym_sum,
 )
+from ._tag import Tag as Tag
 from ._tensor_text import set_printoptions as set_printoptions
 from ._utils import classproperty as classproperty
 from .amp import GradScaler as GradScaler, autocast as autocast
@@ -221,7 +228,7 @@ from .storage import (
     CharStorage as CharStorage, ComplexDoubleStorage as ComplexDoubleStorage,
     ComplexFloatStorage as ComplexFloatStorage, DoubleStorage as DoubleStorage, FloatStorage as FloatStorage,
     HalfStorage as HalfStorage, IntStorage as IntStorage, LongStorage as LongStorage, ShortStorage as ShortStorage,
-    StorageBase as StorageBase, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage,
+    Storage as Storage, StorageBase as StorageBase, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage,
     is_storage as is_storage,
 )
 from .testing import FileCheck as FileCheck

@@ -159,10 +159,9 @@ def _validate_loaded_sparse_tensors():
 
 
 def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
-    from .nested._internal.strided import StridedNestedTensor
+    from .nested._internal.strided import _nested_view_from_buffer
 
-    places = zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())
-    return StridedNestedTensor([buffer.as_strided(*place) for place in places], buffer.dtype)
+    return _nested_view_from_buffer(buffer, sizes, strides, storage_offsets)
 
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):

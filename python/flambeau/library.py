@@ -9,6 +9,9 @@ __all__ = ["Library", "define", "fallthrough_kernel", "impl", "register_fake", "
            "wrap_triton", "infer_schema", "get_ctx", "get_kernel", "impl_abstract", "opcheck", "CustomOpDef"]  # fmt: skip
 
 _operators = {}
+# What was said of results without data before the operator was there: PyTorch refuses that, and with it packages that are
+# usable without their compiled operators.
+_waiting = {}
 
 
 def _qualified(op):
@@ -76,6 +79,8 @@ class CustomOpDef:
         self._function = None
         _operators[self._qualname] = self
         _ops.define(self._qualname, schema, self)
+        for fake in _waiting.pop(self._qualname, ()):
+            self.register_fake(fake)
         if fn is not None:
             self.__name__, self.__doc__ = getattr(fn, "__name__", name), fn.__doc__
 
@@ -121,7 +126,8 @@ class CustomOpDef:
 
     def _kernel(self, args):
         device = next((a.device.type for a in args if isinstance(a, _C.Tensor)), "cpu")
-        kernel = self._kernels.get(device) or self._kernels.get(None) or self._init_fn
+        kernel = self._kernels.get(device) or (self._fake if device == "meta" else None)
+        kernel = kernel or self._kernels.get(None) or self._init_fn
         if kernel is None:
             raise NotImplementedError(f"Could not run '{self._qualname}': there is no kernel for '{device}'")
         return kernel
@@ -208,6 +214,9 @@ def _registering(method):
     def register(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
         if func is None:
             return lambda func: register(op, func)
+        if method == "register_fake" and _qualified(op) not in _operators and "::" in _qualified(op):
+            _waiting.setdefault(_qualified(op), []).append(func)
+            return func
         getattr(_find(op), method)(func)
         return func
 

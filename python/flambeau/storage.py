@@ -265,6 +265,7 @@ CLASSES = {
     for stem, dtype in _STEMS.items()
 }
 globals().update(CLASSES)
+Storage = CLASSES["FloatStorage"]  # the name that the default dtype's had
 
 
 def class_of_dtype(dtype):

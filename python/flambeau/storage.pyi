@@ -32,6 +32,8 @@ class LongStorage(_LegacyStorage):
     dtype: Any
 class ShortStorage(_LegacyStorage):
     dtype: Any
+class Storage(_LegacyStorage):
+    dtype: Any
 class TypedStorage:
     is_sparse: _bool
     dtype: Any

@@ -29,6 +29,9 @@ def _fresh_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
+_refresh_per_optimizer_state = _fresh_optimizer_state
+
+
 class GradScaler:
     """Multiplies losses by a scale, divides gradients by it, skips steps with infinite ones and adapts the scale."""
 

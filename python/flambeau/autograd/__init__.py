@@ -1,4 +1,6 @@
 """Automatic differentiation."""
+from threading import local
+
 from .. import _C
 from . import anomaly_mode, function, grad_mode
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -49,6 +51,36 @@ def _is_tensor(x):
 
 def _is_edge(x):
     return hasattr(x, "output_nr") and hasattr(x, "node")
+
+
+class _FinalCallbacks(local):
+    """What is to run when the backward pass that runs in this thread has ended; passes within passes have their own."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def queue_callback(self, callback):
+        """RuntimeError outside of a backward pass."""
+        if not self.waiting:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        self.waiting[-1].append(callback)
+
+
+_callbacks = _FinalCallbacks()
+
+
+def _run_engine(*args):
+    """`_C._run_backward`, and then what was queued meanwhile if that went well."""
+    waiting = _callbacks.waiting
+    waiting.append([])
+    try:
+        result = _C._run_backward(*args)
+        callbacks = waiting[-1]
+    finally:
+        waiting.pop()
+    for callback in callbacks:
+        callback()
+    return result
 
 
 def _as_sequence(x):
@@ -140,7 +172,7 @@ def backward(
             "the cycle and avoid the leak.",
             stacklevel=3,
         )
-    _C._run_backward(tensors, grads, retain_graph, create_graph, inputs, True, True)
+    _run_engine(tensors, grads, retain_graph, create_graph, inputs, True, True)
 
 
 def grad(
@@ -185,7 +217,7 @@ def grad(
         retain_graph = create_graph
 
     def run(grads, retain):
-        return _C._run_backward(outputs, grads, retain, create_graph, inputs, allow_unused, False)
+        return _run_engine(outputs, grads, retain, create_graph, inputs, allow_unused, False)
 
     if is_grads_batched:
         result = _batched(run, grads, retain_graph)

@@ -22,6 +22,16 @@ class Variable(metaclass=VariableMeta):
         tensor = _C.tensor([]) if data is None else data.detach()
         return tensor.requires_grad_(requires_grad)
 
-    @staticmethod
-    def _execution_engine_run_backward(*args):
-        return _C._run_backward(*args)
+    class _execution_engine:
+        """The engine, as hooks know it that have something to do at the end of the pass they run in."""
+
+        @staticmethod
+        def run_backward(*args):
+            return _C._run_backward(*args)
+
+        @staticmethod
+        def queue_callback(callback):
+            """Call `callback()` when the backward pass that runs now has ended without an error."""
+            from . import _callbacks
+
+            _callbacks.queue_callback(callback)

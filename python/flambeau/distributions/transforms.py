@@ -709,3 +709,8 @@ class StackTransform(_SideBySide):
     def log_abs_det_jacobian(self, x, y):
         terms = [t.log_abs_det_jacobian(a, b) for t, a, b in self._pieces(x=x, y=y)]
         return self._join(terms, self.dim)
+
+
+def _clipped_sigmoid(x):
+    """The sigmoid, kept inside the open unit interval."""
+    return _inside(x.sigmoid())

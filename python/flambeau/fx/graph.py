@@ -4,7 +4,10 @@ import copy
 import keyword
 import re
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Optional, Union
 
+from .. import _C
 from ._code import (  # noqa: F401
     CodeGen,
     PythonCode,
@@ -19,6 +22,17 @@ from .node import LEGAL_OPS, Node, _get_qualified_name, _type_repr, map_arg  # n
 __all__ = ["PythonCode", "CodeGen", "Graph"]
 
 _MISSING = object()
+# How dtypes are called in the text of a graph.
+dtype_abbrs = {getattr(_C, name): short for name, short in {
+    "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint16": "u16", "uint32": "u32",
+    "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "complex32": "c32",
+    "complex64": "c64", "complex128": "c128", "bool": "b8", "bits1x8": "b1x8", "bits2x4": "b2x4", "bits4x2": "b4x2",
+    "bits8": "b8x1", "bits16": "b16x1", "float8_e5m2": "f8e5m2", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e8m0fnu": "f8e8m0fnu", "float4_e2m1fn_x2": "f4e2m1fnx2"}.items()
+    if hasattr(_C, name)}
+# What a node may have as an argument.
+Argument = Optional[Union[tuple["Argument", ...], Sequence["Argument"], Mapping[str, "Argument"], slice, range, "Node", str, int,
+                          float, bool, complex, _C.dtype, _C.Tensor, _C.device, _C.memory_format, _C.layout]]
 _OWN_GLOBALS = frozenset(("inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"))
 
 

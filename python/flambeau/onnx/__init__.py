@@ -71,7 +71,7 @@ class select_model_mode_for_export:
 
 
 def __getattr__(name):
-    if name == "operators":
+    if name in ("operators", "symbolic_helper", "symbolic_opset9", "symbolic_opset11"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

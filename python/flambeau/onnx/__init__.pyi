@@ -6,7 +6,10 @@ from enum import IntEnum
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-from . import operators as operators
+from . import (
+    operators as operators, symbolic_helper as symbolic_helper, symbolic_opset11 as symbolic_opset11,
+    symbolic_opset9 as symbolic_opset9,
+)
 class ONNXProgram: ...
 class OnnxExporterError(RuntimeError): ...
 class OperatorExportTypes(IntEnum):

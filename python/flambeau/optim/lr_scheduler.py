@@ -1,7 +1,7 @@
 """Learning-rate schedules."""
 from __future__ import annotations
 
-from ._schedule.base import EPOCH_DEPRECATION_WARNING, LRScheduler
+from ._schedule.base import EPOCH_DEPRECATION_WARNING, LRScheduler, _enable_get_lr_call
 from ._schedule.compose import ChainedScheduler, SequentialLR
 from ._schedule.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from ._schedule.cycles import CyclicLR, OneCycleLR

@@ -8,6 +8,7 @@ from copy import deepcopy
 
 import flambeau as _fl
 from flambeau.nn import Module
+from flambeau.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 from ._schedule.base import per_group, read
 from .lr_scheduler import LRScheduler
@@ -111,12 +112,8 @@ class AveragedModel(Module):
             for a, b in pairs:
                 a.copy_(average(a, b, count.to(a.device)))
         else:
-            groups: dict = {}
-            for a, b in pairs:
-                ours, theirs = groups.setdefault((a.device, a.dtype), ([], []))
-                ours.append(a)
-                theirs.append(b)
-            for (device, _), (ours, theirs) in groups.items():
+            groups = _group_tensors_by_device_and_dtype([list(side) for side in zip(*pairs)]) if pairs else {}
+            for (device, _), ((ours, theirs), _) in groups.items():
                 self.multi_avg_fn(ours, theirs, count.to(device))
         if not self.use_buffers:
             for a, b in zip(self.module.buffers(), model.buffers()):

@@ -7,6 +7,7 @@ from enum import Enum
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+from . import profiler as profiler
 from ..autograd.profiler import (
     DeviceType as DeviceType, KinetoStepTracker as KinetoStepTracker, ProfilerActivity as ProfilerActivity,
     kineto_available as kineto_available, record_function as record_function,

@@ -188,3 +188,39 @@ def spdiags(diagonals, offsets, shape, layout=None):
     inside = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
     made = _C.sparse_coo_tensor(_C.stack((rows[inside], columns[inside])), diagonals[inside], tuple(shape))
     return made if layout == _C.sparse_coo else made.to_sparse(layout=layout)
+
+
+def _typed_classes():
+    """The old classes of sparse tensors, one for each dtype: `FloatTensor(indices, values, size)`, `isinstance(x, LongTensor)`."""
+    from .._typed import CLASSES, tensortype
+
+    class sparsetype(tensortype):
+        """Makes tensors of coordinates and values, and tells them by their dtype."""
+
+        __module__ = "flambeau.sparse"
+
+        def __call__(cls, *args, **kwargs):
+            if not args:
+                return sparse_coo_tensor([[]], [], (0,), dtype=cls.dtype, check_invariants=False)
+            if isinstance(args[0], _C.Tensor) and len(args) > 1:
+                if args[1].dtype != cls.dtype:
+                    raise TypeError(f"expected values of dtype {cls.dtype}, but got {args[1].dtype}")
+                return sparse_coo_tensor(*args, check_invariants=False)
+            sizes = args[0] if isinstance(args[0], (tuple, list)) else args
+            return sparse_coo_tensor(_C.zeros((len(sizes), 0), dtype=_C.int64), _C.zeros(0, dtype=cls.dtype), tuple(sizes),
+                                     check_invariants=False)
+
+        def __instancecheck__(cls, obj):
+            return isinstance(obj, _C.Tensor) and obj.dtype is cls.dtype and obj.device.type == "cpu" and obj.is_sparse
+
+    attributes = {"__module__": "flambeau.sparse", "__slots__": (), "layout": _C.sparse_coo, "is_cuda": False, "is_sparse": True}
+    return {name: sparsetype(name, (), {**attributes, "dtype": kind.dtype}) for name, kind in CLASSES.items()}
+
+
+def __getattr__(name):
+    if name.endswith("Tensor") and name != "BoolTensor":  # made when first asked for
+        classes = _typed_classes()
+        if name in classes:
+            globals().update(classes)
+            return classes[name]
+    raise AttributeError(f"module 'torch.sparse' has no attribute '{name}'")

@@ -77,6 +77,18 @@ def get_default_build_root():
     return os.path.join(os.path.realpath(cache), "torch_extensions")
 
 
+def _get_build_directory(name, verbose):
+    """The folder in which the extension `name` would be built, made if it is not there."""
+    root = os.environ.get("TORCH_EXTENSIONS_DIR")
+    if root is None:
+        root = os.path.join(get_default_build_root(), f"py{sys.version_info.major}{sys.version_info.minor}_cpu")
+    folder = os.path.join(root, name)
+    if verbose:
+        print(f"Using {root} as PyTorch extensions root...", file=sys.stderr)
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
 def remove_extension_h_precompiler_headers():
     """Precompiled headers are removed: there are none."""
 

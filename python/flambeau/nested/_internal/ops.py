@@ -59,6 +59,12 @@ def _shown(value):
     return value._size if isinstance(value, NestedTensor) else value.shape
 
 
+def extract_kwargs(arg):
+    """What it takes beside values to make a nested tensor like this one."""
+    return {"offsets": arg.offsets(), "lengths": arg.lengths(), "_metadata_cache": arg._metadata_cache,
+            "_ragged_idx": arg._ragged_idx}
+
+
 # ---- element by element ----------------------------------------------------------------------------
 
 

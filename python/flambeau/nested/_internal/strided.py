@@ -38,6 +38,25 @@ def from_list(tensors, dtype=None, device=None):
     return StridedNestedTensor([_to_kind(t, kind, device) for t in tensors], kind)
 
 
+def _nested_view_from_buffer(buffer, sizes, strides, storage_offsets):
+    """A nested tensor of views of a one-dimensional buffer, by sizes and strides of shape `(B, dims)` and where they start."""
+    places = zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())
+    return StridedNestedTensor([buffer.as_strided(*place) for place in places], buffer.dtype)
+
+
+def _nested_compute_contiguous_strides_offsets(sizes):
+    """The strides and starts of parts of these sizes, shape `(B, dims)`, that lie one after the other."""
+    strides, starts, total = [], [], 0
+    for size in sizes.tolist():
+        steps = [1]
+        for n in reversed(size):
+            steps.append(steps[-1] * n)
+        strides.append(steps[-2::-1] if size else [])
+        starts.append(total)
+        total += steps[-1]
+    return _C.tensor(strides, dtype=_C.int64), _C.tensor(starts, dtype=_C.int64)
+
+
 class StridedNestedTensor(Tensor):
     """`B` tensors of one rank. What differentiates is each of them: this object only holds them."""
 
@@ -114,15 +133,11 @@ class StridedNestedTensor(Tensor):
 
     def _nested_tensor_strides(self):
         """The strides that the parts have one after the other in `values()`."""
-        return _C.tensor([list(p.contiguous().stride()) for p in self._parts], dtype=_C.int64)
+        return _nested_compute_contiguous_strides_offsets(self._nested_tensor_size())[0]
 
     def _nested_tensor_storage_offsets(self):
         """Where each part starts in `values()`."""
-        starts, total = [], 0
-        for p in self._parts:
-            starts.append(total)
-            total += p.numel()
-        return _C.tensor(starts, dtype=_C.int64)
+        return _nested_compute_contiguous_strides_offsets(self._nested_tensor_size())[1]
 
     # ---- derivatives
 

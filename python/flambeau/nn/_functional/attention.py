@@ -53,7 +53,7 @@ def _in_projection(q, k, v, w_q, w_k, w_v, b_q=None, b_k=None, b_v=None):
     return tuple(linear(x, w, b) for _, x, w, b in rows)
 
 
-def _check_mha_shapes(query, key, value, key_padding_mask, attn_mask, num_heads):
+def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads):
     """Check ranks; returns whether there is a batch dim."""
     ndim = query.dim()
     if ndim not in (2, 3):
@@ -219,7 +219,7 @@ def multi_head_attention_forward(
     is_causal=False,
 ):
     """Multi-head attention of (L, N, E) on (S, N, E); returns the output and, if asked, the weights (N, L, S)."""
-    batched = _check_mha_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         if key_padding_mask is not None:

@@ -4,6 +4,7 @@ Gradients flow on every device, and the largest scores can be asked for: PyTorch
 """
 import inspect
 import math
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, TypedDict
 
@@ -14,6 +15,9 @@ from ._block_mask import BlockMask, block_counts, noop_mask, pair, partial_and_f
 __all__ = ["BlockMask", "flex_attention", "AuxOutput", "AuxRequest", "FlexKernelOptions", "create_block_mask", "create_mask",
            "or_masks", "and_masks", "noop_mask"]  # fmt: skip
 
+# A function of the score and its batch, head, query and key; and one of the last four.
+_score_mod_signature = Callable[[_C.Tensor, _C.Tensor, _C.Tensor, _C.Tensor, _C.Tensor], _C.Tensor]
+_mask_mod_signature = Callable[[_C.Tensor, _C.Tensor, _C.Tensor, _C.Tensor], _C.Tensor]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 _LARGE_SPARSE_BLOCK_SIZE = 1 << 30
 

@@ -317,3 +317,14 @@ class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A `ConvTranspose3d` without `in_channels`."""
 
     cls_to_become = ConvTranspose3d
+
+
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """The old name of `_ConvTransposeNd`, for classes that still derive from it."""
+
+    def __init__(self, *args, **kwargs):
+        import warnings
+
+        warnings.warn("_ConvTransposeMixin is a deprecated internal class. Please consider using public APIs.",
+                      FutureWarning, stacklevel=2)
+        super().__init__(*args, **kwargs)

@@ -13,23 +13,22 @@ __all__ = [
     "type_before_parametrizations", "transfer_parametrizations_and_params",
 ]
 
-class _Cache:
-    """Computed values by module and name, kept while a `cached` context is open."""
-
-    depth = 0
-    values: dict = {}
+# How many `cached` contexts are open, and the values computed within, by module and name.
+_cache_enabled = 0
+_cache: dict = {}
 
 
 @contextmanager
 def cached():
     """Within this context, each parametrized tensor is computed once."""
-    _Cache.depth += 1
+    global _cache, _cache_enabled
+    _cache_enabled += 1
     try:
         yield
     finally:
-        _Cache.depth -= 1
-        if _Cache.depth == 0:
-            _Cache.values = {}
+        _cache_enabled -= 1
+        if not _cache_enabled:
+            _cache = {}
 
 
 def _adopt(module, name, tensor):
@@ -213,12 +212,12 @@ def _inject_new_class(module):
 def _inject_property(module, name):
     def get(self):
         compute = self.parametrizations[name]
-        if _Cache.depth == 0:
+        if not _cache_enabled:
             return compute()
         key = id(self), name
-        if key not in _Cache.values:
-            _Cache.values[key] = compute()
-        return _Cache.values[key]
+        if key not in _cache:
+            _cache[key] = compute()
+        return _cache[key]
 
     def put(self, value):
         self.parametrizations[name].right_inverse(value)

@@ -203,3 +203,17 @@ class LRScheduler:
 
     def _note_rates(self) -> None:
         self._last_lr = read(self.optimizer, "lr")
+
+
+class _enable_get_lr_call:
+    """Within it, `get_lr` of a schedule does not warn that it should not be called."""
+
+    def __init__(self, o) -> None:
+        self.o = o
+
+    def __enter__(self):
+        self.o._get_lr_called_within_step = True
+        return self
+
+    def __exit__(self, type, value, traceback) -> None:
+        self.o._get_lr_called_within_step = False

@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from builtins import bool as _bool
+from typing import Any
+
+def parse_args(*arg_descriptors: Any) -> Any: ...
+def quantized_args(*arg_q_descriptors: Any, scale: Any = None, zero_point: Any = None, quantize_output: _bool = True) -> Any: ...

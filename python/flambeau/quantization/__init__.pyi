@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+
+from ..ao.quantization import DeQuantStub as DeQuantStub, QuantStub as QuantStub

@@ -1,0 +1,2 @@
+# Made by scripts/stubs.
+
