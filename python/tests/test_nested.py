@@ -426,6 +426,32 @@ def test_imported_when_used():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_multihead_attention():
+    fl.manual_seed(0)
+    parts = [fl.randn(2, 4), fl.randn(3, 4)]
+    x = nested.nested_tensor(parts)
+    attention = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    layers = nn.ModuleList(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=first).eval() for first in (False, True))
+    with fl.no_grad():
+        out, weights = attention(x, x, x)
+        assert same(out, [attention(p[None], p[None], p[None])[0][0] for p in parts]) and weights.shape == (2, 3, 3)
+        assert fl.allclose(weights.sum(-1), fl.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+        assert attention(x, x, x, need_weights=False)[1] is None
+        assert attention(x, x, x, average_attn_weights=False)[1].shape == (2, 2, 3, 3)
+        for layer in layers:
+            assert same(layer(x), [layer(p[None])[0] for p in parts])
+        for module, tensors, options, why in (
+                (nn.MultiheadAttention(4, 2, batch_first=True), (x, x, x), {}, "training is enabled"),
+                (nn.MultiheadAttention(4, 2).eval(), (x, x, x), {}, "batch_first was not True"),
+                (nn.MultiheadAttention(4, 1, batch_first=True).eval(), (x, x, x), {}, "self.num_heads is not even"),
+                (attention, (x, x * 2, x), {}, "non-self attention was used"), (attention, (jagged(fl.ones(2, 4)),) * 3, {}, "has_torch_function"),
+                (attention, (x, x, x), {"attn_mask": fl.ones(3, 3) > 0}, "supplying both src_key_padding_mask and src_mask")):
+            with pytest.raises(AssertionError, match="outside of its fast path. The fast path was not hit because .*" + why):
+                module(*tensors, **options)
+    with pytest.raises(AssertionError, match="grad is enabled and at least one of query"):
+        attention(x, x, x)
+
+
 # ---- the strided layout ----------------------------------------------------------------------------
 
 

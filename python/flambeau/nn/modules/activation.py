@@ -468,6 +468,12 @@ class MultiheadAttention(Module):
         self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
         is_causal=False,
     ):
+        if query.is_nested or key.is_nested or value.is_nested:
+            why_not = self._why_not_nested(query, key, value, key_padding_mask is not None or attn_mask is not None)
+            if why_not is not None:
+                raise AssertionError("MultiheadAttention does not support NestedTensor outside of its fast path. The fast path "
+                                     f"was not hit because {why_not}")
+            return self._over_sequences(query, need_weights, average_attn_weights)
         key_padding_mask = _canonical_mask(
             key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
         )
@@ -488,6 +494,38 @@ class MultiheadAttention(Module):
         output = self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias
         attended, weights = F.multi_head_attention_forward(*inputs, *sizes, *tensors, *output, **options)
         return (attended.transpose(1, 0) if swap else attended), weights
+
+    def _why_not_nested(self, query, key, value, masked):
+        """Why nested tensors are refused; None where PyTorch takes them: in inference, of the strided layout, without masks."""
+        if not (query is key and key is value):
+            return "non-self attention was used (query, key, and value are not the same Tensor)"
+        reasons = {
+            "in_proj_weight was None": self.in_proj_weight is None,
+            "training is enabled": self.training,
+            "self.num_heads is not even": self.num_heads % 2 == 1,
+            "batch_first was not True": not self.batch_first,
+            "self.bias_k was not None": self.bias_k is not None,
+            "self.bias_v was not None": self.bias_v is not None,
+            "add_zero_attn was enabled": self.add_zero_attn,
+            "": self.in_proj_bias is None,
+            "supplying both src_key_padding_mask and src_mask at the same time                                  is not "
+            "supported with NestedTensor input": masked,
+            "some Tensor argument has_torch_function": query.layout != _C.strided,
+            "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad":
+                _C.is_grad_enabled() and any(t.requires_grad for t in (query, *self.parameters())),
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
+
+    def _over_sequences(self, nested, need_weights, average_attn_weights):
+        """Self-attention within each part of a nested tensor; weights are padded with zeros, `(N, [heads,] L, L)`."""
+        from ...nested import as_nested_tensor, to_padded_tensor
+
+        results = [self(part, part, part, need_weights=need_weights, average_attn_weights=average_attn_weights)
+                   for part in (p.unsqueeze(0) for p in nested.unbind())]
+        attended = as_nested_tensor([out.squeeze(0) for out, _ in results])
+        if not need_weights:
+            return attended, None
+        return attended, to_padded_tensor(as_nested_tensor([weights.squeeze(0) for _, weights in results]), 0.0)
 
     def merge_masks(self, attn_mask, key_padding_mask, query):
         """One mask of both, and its kind: 0 attn_mask alone, 1 key_padding_mask alone, 2 both (N, heads, L, L)."""
