@@ -230,3 +230,28 @@ def test_parts_of_nested_tensors():
     x = fl.nested.nested_tensor([fl.ones(2, 3), fl.ones(1, 3)], layout=fl.jagged)
     again = NestedTensor(x.values() * 2, **extract_kwargs(x))
     assert again.shape == x.shape and again.sum() == 18
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_gradients_of_each_sample(reduction):
+    from flambeau.nn.utils._per_sample_grad import call_for_per_sample_grads
+
+    fl.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(2, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(9, 2))
+    model[0].bias.requires_grad_(False)
+    x = fl.randn(5, 2, 4)
+    result = call_for_per_sample_grads(model, loss_reduction=reduction)(x)
+    loss = result.square().sum(-1)
+    (loss.sum() if reduction == "sum" else loss.mean()).backward()
+    assert fl.allclose(result, model(x), atol=1e-6) and not hasattr(model[0].bias, "grad_sample")
+    for p in (model[0].weight, model[3].weight, model[3].bias):
+        expected = fl.stack([fl.autograd.grad(model(row[None]).square().sum(), p)[0] for row in x])
+        assert p.grad is None and fl.allclose(p.grad_sample, expected, rtol=1e-4, atol=1e-6)
+    for wrong, text in ((lambda: call_for_per_sample_grads(model), "Please clear out the grad_sample parameter"),
+                        (lambda: call_for_per_sample_grads(3), "Module passed must be nn.Module, got int"),
+                        (lambda: call_for_per_sample_grads(nn.ReLU(), loss_reduction="max"), "to be sum or mean, got max"),
+                        (lambda: call_for_per_sample_grads(nn.Linear(4, 1), batch_size=3)(x), "input batch size of 5 with"),
+                        (lambda: call_for_per_sample_grads(nn.Bilinear(3, 3, 2))(fl.ones(2, 3), fl.ones(3, 3)), "specify it explicitly"),
+                        (lambda: call_for_per_sample_grads(nn.BatchNorm1d(2))(x), "cannot handle function batch_norm")):
+        with pytest.raises(RuntimeError, match=text):
+            wrong()
