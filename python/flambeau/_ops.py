@@ -247,7 +247,10 @@ def _qualified(namespace, schema):
 
 
 # Modules that define operators of PyTorch's own in Python when they are imported.
-_WRITTEN_IN_PYTHON = {"_grouped_mm": "_grouped"}
+_WRITTEN_IN_PYTHON = {"_grouped_mm": "_grouped", **dict.fromkeys(
+    "size sym_size stride sym_stride numel sym_numel sym_storage_offset dim is_contiguous is_same_size is_floating_point "
+    "is_complex detach_ lift_fresh copy _local_scalar_dense _assert_async _is_all_true _is_any_true "
+    "_assert_tensor_metadata".split(), "_queries")}
 
 # Operators defined in Python (`flambeau.library`): (namespace, name) to their functions and schemas.
 _defined = {}

@@ -255,3 +255,27 @@ def test_gradients_of_each_sample(reduction):
                         (lambda: call_for_per_sample_grads(nn.BatchNorm1d(2))(x), "cannot handle function batch_norm")):
         with pytest.raises(RuntimeError, match=text):
             wrong()
+
+
+def test_questions_as_operators():
+    aten, x = fl.ops.aten, fl.arange(6.0).reshape(2, 3)
+    assert aten.sym_size.int(x, 1) == 3 and aten.sym_size.default(x) == aten.size(x) == [2, 3] and aten.sym_size(x, 0) == 2
+    assert aten.sym_stride.int(x, 0) == 3 and aten.stride(x) == [3, 1] and aten.sym_numel.default(x) == aten.numel(x) == 6
+    assert aten.sym_storage_offset(x[1]) == 3 and aten.dim.default(x) == 2 and aten.is_same_size(x, x) and not aten.is_same_size(x, x.t())
+    assert aten.is_contiguous(x) and not aten.is_contiguous.default(x.t()) and aten.is_floating_point(x) and not aten.is_complex(x)
+    assert aten.is_contiguous.memory_format(fl.empty(1, 2, 3, 4, memory_format=fl.channels_last), fl.channels_last)
+    copied = aten.copy.default(x.int(), x + 0.5)
+    assert copied.dtype == fl.int32 and copied.tolist() == [[0, 1, 2], [3, 4, 5]] and aten.lift_fresh(x) is x
+    y = fl.ones(2, requires_grad=True) * 2
+    assert aten.detach_(y) is y and not y.requires_grad and aten._local_scalar_dense(fl.tensor([2.5])) == 2.5
+    assert aten._is_any_true(x > 1) and not aten._is_all_true(x > 1) and aten._assert_async(fl.tensor(True)) is None
+    aten._assert_tensor_metadata(x, [2, 3], [3, 1], fl.float32, device=fl.device("cpu"), layout=fl.strided)
+    assert str(aten.sym_size.int._schema) == "aten::sym_size.int(Tensor self, int dim) -> SymInt"
+    for wrong, error, text in ((lambda: aten._assert_async(fl.tensor(False)), RuntimeError, "Expected Tensor with single nonzero value, but got zero"),
+                               (lambda: aten._assert_async.msg(fl.tensor(0), "no!"), RuntimeError, "no!"),
+                               (lambda: aten._assert_tensor_metadata(x, [2, 4]), RuntimeError, r"sizes mismatch! Expected: \[2, 4\], Got: \[2, 3\]"),
+                               (lambda: aten._is_all_true(x), RuntimeError, "expected a tensor of dtype bool"),
+                               (lambda: aten.copy(x, fl.ones(4)), RuntimeError, "must match the size"),
+                               (lambda: aten.sym_size.int(x, 5), IndexError, "Dimension out of range")):
+        with pytest.raises(error, match=text):
+            wrong()
