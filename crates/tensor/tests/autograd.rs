@@ -470,3 +470,29 @@ fn hooks_can_ask_what_the_run_executes() -> Result<()> {
     assert!(autograd::current_run().is_none());
     Ok(())
 }
+
+#[test]
+fn leaves_share_no_gradient_with_one_another_or_the_caller() -> Result<()> {
+    let (x, y, z) = (leaf(&[1.0, 2.0]), leaf(&[3.0, 4.0]), leaf(&[5.0, 6.0]));
+    let rows = |t: &Tensor| t.reshape(&[2, 1]);
+    // One gradient goes through views to several leaves, and to one as it is.
+    let sum = rows(&x)?.add(&rows(&y)?)?.add(&rows(&z.reshape(&[1, 2])?)?)?;
+    let up = Tensor::ones(&[2, 1], DType::F64)?;
+    for own in [true, false] {
+        for t in [&x, &y, &z] {
+            t.set_grad(None)?;
+        }
+        match own {
+            true => sum.mul(&up)?.sum()?.backward_with(&Tensor::ones(&[], DType::F64)?, true, false)?,
+            false => sum.backward_with(&up, true, false)?,
+        }
+        let seen = [x.grad().unwrap(), y.grad().unwrap(), z.grad().unwrap(), up.clone()];
+        for (i, g) in seen[..3].iter().enumerate() {
+            assert!(!g.is_view());
+            g.mul_(3.0 + i as f64)?;
+        }
+        assert_eq!((grad(&x), grad(&y), grad(&z)), (vec![3.0; 2], vec![4.0; 2], vec![5.0; 2]));
+        assert_eq!(up.to_vec::<f64>()?, [1.0; 2]);
+    }
+    Ok(())
+}

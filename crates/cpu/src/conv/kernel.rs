@@ -112,9 +112,13 @@ pub(crate) fn block_terms<E>(columns: usize) -> usize {
     (PANEL_BYTES / (columns * size_of::<E>())).min(BLOCK_TERMS)
 }
 
-/// The number of rows of the next tile when `left` remain: a power of two, at most `S::ROWS`.
+/// The rows of the tiles in [`Simd::TILES`], of which an instruction set has the first ones.
+pub(crate) const TILE_ROWS: [usize; 5] = [1, 2, 3, 4, MOST_ROWS];
+
+/// The number of rows of the next tile when `left` remain, of at most `most` (four or [`MOST_ROWS`]), and its index in
+/// [`Simd::TILES`].
 #[inline(always)]
-pub(crate) fn rows_of<S: Simd>(left: usize) -> (usize, usize) {
-    let log = left.min(S::ROWS).ilog2() as usize;
-    (1 << log, log)
+pub(crate) fn rows_of(left: usize, most: usize) -> (usize, usize) {
+    let rows = if left < most { left.min(4) } else { most };
+    (rows, rows.min(TILE_ROWS.len()) - 1)
 }

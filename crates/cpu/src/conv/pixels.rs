@@ -11,7 +11,7 @@
 
 use super::access::{Stage, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms};
+use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms, rows_of};
 use super::planes::{LEAST_CHANNELS, Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use crate::prefetch::prefetch_run;
@@ -84,9 +84,9 @@ struct TermSet {
     terms: [Vec<Term>; 2],
 }
 
-/// Two to the power `log` positions that are computed together.
+/// Positions that are computed together, and the micro-kernel for so many.
 struct RowTile {
-    log: usize,
+    kernel: usize,
     set: usize,
     reads: [usize; MOST_ROWS],
     positions: [usize; MOST_ROWS],
@@ -159,7 +159,7 @@ impl<E: Dispatch> Plan<'_, E> {
                 row_tiles.push(self.row_tile(chunk.iter().copied(), valid));
             }
             while self.exact && !left.is_empty() {
-                let (now, later) = left.split_at(1 << left.len().ilog2());
+                let (now, later) = left.split_at(rows_of(left.len(), most).0);
                 row_tiles.push(self.row_tile(now.iter().copied(), valid));
                 left = later;
             }
@@ -167,7 +167,7 @@ impl<E: Dispatch> Plan<'_, E> {
         }
         let mut rest = &rest[..];
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(1 << rest.len().min(most).ilog2());
+            let (now, later) = rest.split_at(rows_of(rest.len(), most).0);
             let valid = now.iter().map(|x| x.1).fold(now[0].1, either);
             row_tiles.push(self.row_tile(now.iter().map(|x| x.0), valid));
             rest = later;
@@ -180,12 +180,12 @@ impl<E: Dispatch> Plan<'_, E> {
             self.sets.push(self.term_set(valid));
             self.sets.len() - 1
         });
-        let log = at.len().ilog2() as usize;
+        let kernel = rows_of(at.len(), E::rows()).1;
         let (mut reads, mut positions) = ([0; MOST_ROWS], [0; MOST_ROWS]);
         for (i, (read, position)) in at.enumerate() {
             (reads[i], positions[i]) = (read, position);
         }
-        RowTile { log, set, reads, positions }
+        RowTile { kernel, set, reads, positions }
     }
 
     fn term_set(&self, valid: Valid) -> TermSet {
@@ -293,7 +293,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                                 _ => Start::Accumulate,
                             },
                         };
-                        S::TILES[t.log][vectors - 1](&call);
+                        S::TILES[t.kernel][vectors - 1](&call);
                     }
                 }
             }

@@ -1,12 +1,13 @@
 //! Gathers over contiguous planes (NCHW): implicit matrix multiplication, weights times panels of pixels.
 //!
 //! A tile's source channels are staged as padded planes ([`PlaneStage`]); from there each panel of pixels is packed
-//! for a block of terms and multiplied with every weight row while it is in the first-level cache. The whole im2col
-//! matrix never exists.
+//! for a block of terms and multiplied with every weight row while it is in the first-level cache. Where rows of pixels
+//! are long enough for panels of their own, or there are so few weight rows that packing would take as long as
+//! multiplying, panels are read where they are staged. The whole im2col matrix never exists.
 
 use super::access::{Access, PlaneStage, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms, rows_of};
+use super::kernel::{Call, MOST_ROWS, Start, TILE_ROWS, Term, block_terms, rows_of};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use crate::prefetch::prefetch_run;
 use flambeau_base::parallel::parallel_for;
@@ -52,6 +53,52 @@ pub(crate) fn channel_block(rows: usize, units: usize, work_per_row: usize, most
     rows.div_ceil(wanted).max(by_work).max(LEAST_CHANNELS).min(most).next_multiple_of(multiple)
 }
 
+/// Bytes of the lines that a panel's pixels lie in, where they are read in place: what is left of a first-level cache.
+const LINES_BYTES: usize = 24 << 10;
+/// Numbers that are staged for a block whose panels are read in place: half a second-level cache of `f32`.
+const MOST_STAGED: usize = 1 << 16;
+
+/// Up to three vectors of a tile's positions.
+struct Panel {
+    /// The first of them.
+    position: usize,
+    /// Their number.
+    columns: usize,
+    /// Where they begin if every panel is filled up to whole vectors.
+    column: usize,
+}
+
+/// Cuts runs of positions into panels.
+fn panels(runs: impl IntoIterator<Item = usize>, lanes: usize) -> Vec<Panel> {
+    let (mut panels, mut position, mut column) = (Vec::new(), 0, 0);
+    for len in runs {
+        let (vectors, end) = (len.div_ceil(lanes), position + len);
+        let count = vectors.div_ceil(3);
+        for p in 0..count {
+            let width = (vectors / count + usize::from(p < vectors % count)) * lanes;
+            let columns = width.min(end - position);
+            panels.push(Panel { position, columns, column });
+            (position, column) = (position + columns, column + width);
+        }
+    }
+    panels
+}
+
+/// Whether to read the panels of a tile with these runs in place, each for `tiles` tiles of rows. (In half
+/// cycles on AVX2: what a panel costs per term and tile of rows by its vectors, loads across lines included, and what
+/// packing a piece of a vector does.)
+fn pays_in_place(runs: &[(usize, usize)], lanes: usize, tiles: usize) -> bool {
+    const IN_PLACE: [usize; 3] = [9, 10, 13];
+    const PACKED: [usize; 3] = [8, 9, 12];
+    const PACKING: usize = 3;
+    let cost = |panels: &[Panel], of: [usize; 3]| {
+        panels.iter().map(|p| of[p.columns.div_ceil(lanes) - 1] * tiles).sum::<usize>()
+    };
+    let packed = panels([runs.iter().map(|r| r.1).sum()], lanes);
+    let packing = PACKING * cut(runs, 1, &packed, lanes).iter().map(Vec::len).sum::<usize>();
+    cost(&panels(runs.iter().map(|r| r.1), lanes), IN_PLACE) < cost(&packed, PACKED) + packing
+}
+
 #[derive(Clone, Copy)]
 struct Piece {
     offset: usize,
@@ -67,22 +114,21 @@ fn push_run(runs: &mut Vec<(usize, usize)>, offset: usize, len: usize, merge: bo
     }
 }
 
-/// Cuts runs, whose neighbours are `spacing` apart, into pieces of at most `most` columns for panels of `widths`
-/// columns each.
-fn cut(runs: &[(usize, usize)], spacing: usize, widths: &[usize], most: usize) -> Vec<Vec<Piece>> {
-    let mut panels = vec![Vec::new(); widths.len()];
+/// Cuts runs, whose neighbours are `spacing` apart, into each panel's pieces of at most `most` columns.
+fn cut(runs: &[(usize, usize)], spacing: usize, panels: &[Panel], most: usize) -> Vec<Vec<Piece>> {
+    let mut pieces = vec![Vec::new(); panels.len()];
     let (mut panel, mut column) = (0, 0);
     for &(mut offset, mut len) in runs {
         while len > 0 {
-            if column == widths[panel] {
+            if column == panels[panel].columns {
                 (panel, column) = (panel + 1, 0);
             }
-            let n = len.min(widths[panel] - column).min(most);
-            panels[panel].push(Piece { offset, column, len: n });
+            let n = len.min(panels[panel].columns - column).min(most);
+            pieces[panel].push(Piece { offset, column, len: n });
             (offset, len, column) = (offset + n * spacing, len - n, column + n);
         }
     }
-    panels
+    pieces
 }
 
 struct Plan<'a, E> {
@@ -95,8 +141,10 @@ struct Plan<'a, E> {
     packed: *const E,
     /// Offsets of the terms in a row of the weight.
     weight_offsets: Vec<usize>,
-    /// The terms of packed tiles of 1, 2, 4 and 8 rows and panels of 1 to 3 vectors.
-    terms: [[Vec<Term>; 3]; 4],
+    /// The terms of packed tiles of so many rows and packed panels of 1 to 3 vectors.
+    terms: [[Vec<Term>; 3]; TILE_ROWS.len()],
+    /// Whether panels are read where they are staged.
+    in_place: bool,
     block: usize,
     channel_block: usize,
     /// Whether sums go straight to the result.
@@ -122,21 +170,16 @@ impl<E: Number> Task for TileTask<'_, E> {
         let tile = plan.tiling.get(self.tile, g.batch, &g.axes);
         let channels = self.first_channel..(self.first_channel + plan.channel_block).min(g.result_channels);
         let lanes = S::LANES;
-        let positions = tile.images * tile.size.iter().product::<usize>();
-        let vectors = positions.div_ceil(lanes);
-        let panels = vectors.div_ceil(3);
-        let widths: Vec<usize> = (0..panels)
-            .scan(positions, |left, p| {
-                let width = (vectors / panels + usize::from(p < vectors % panels)) * lanes;
-                let columns = width.min(*left);
-                *left -= columns;
-                Some(columns)
-            })
-            .collect();
-        let sources = cut(&source_runs(plan, &tile), 1, &widths, lanes);
+        let sources = source_runs(&plan.stage, &tile);
+        let panels = match plan.in_place {
+            true => panels(sources.iter().map(|r| r.1), lanes),
+            false => panels([tile.images * tile.size.iter().product::<usize>()], lanes),
+        };
+        let padded = panels.last().map_or(0, |p| p.column + p.columns.next_multiple_of(lanes));
+        let sources = cut(&sources, 1, &panels, lanes);
         let result_plane = g.result_positions();
         let results = result_runs(plan, &tile);
-        let stored = if plan.direct { Vec::new() } else { cut(&results, g.axes[2].spacing, &widths, usize::MAX) };
+        let stored = if plan.direct { Vec::new() } else { cut(&results, g.axes[2].spacing, &panels, usize::MAX) };
         let result_base = (tile.image * g.groups + self.group) * g.result_channels;
 
         let taps = g.taps.len();
@@ -146,45 +189,55 @@ impl<E: Number> Task for TileTask<'_, E> {
         // A block may begin and end inside a channel's taps.
         let most_channels = (plan.block + taps).saturating_sub(2).checked_div(taps).map_or(0, |n| n + 1);
         let stage_len = if plan.stage.in_place { 0 } else { most_channels * plan.stage.staged.channel };
-        let stage_memory = Scratch::<E>::new(stage_len);
+        // (The last vector of a run that is read in place may reach beyond it, at the end beyond what is staged.)
+        let stage_memory = Scratch::<E>::new(stage_len + lanes);
         let few = plan.packed.is_null();
-        let columns = if few { vectors } else { 3 } * lanes;
+        let columns = match (plan.in_place, few) {
+            (true, _) => 0,
+            (_, true) => padded,
+            _ => 3 * lanes,
+        };
         let panel_memory = Scratch::<E>::new((plan.block + 1) * columns);
-        let row_memory = Scratch::<E>::new(plan.block * S::ROWS);
-        let sums_memory = Scratch::<E>::new(if plan.direct { 0 } else { panels * 3 * lanes * channels.len() });
+        let row_memory = Scratch::<E>::new(if few { plan.block * S::ROWS } else { 0 });
+        let sums_memory = Scratch::<E>::new(if plan.direct { 0 } else { padded * channels.len() });
         let mut offsets = vec![0u32; plan.block];
-        // Multiplies a tile of weight rows with a panel that begins at `column` of the tile.
-        let multiply =
-            |row: usize, log: usize, a: *const E, b: *const E, column: usize, columns: usize, k: Range<usize>| {
-                let channel = self.group * g.result_channels + row;
-                let width = columns.next_multiple_of(lanes);
-                // SAFETY: the caller's: these rows and columns are this task's.
-                unsafe {
-                    let (c, stride) = if plan.direct {
-                        let place = (result_base + row) * result_plane + results[0].0 + column;
-                        (op.result.cast::<E>().add(place), result_plane)
-                    } else {
-                        let place = column * channels.len() + (row - channels.start) * width;
-                        (sums_memory.get().add(place), width)
-                    };
-                    let call = Call {
-                        depth: k.len(),
-                        a,
-                        a_rows: std::array::from_fn(|i| i),
-                        terms: plan.terms[log][width / lanes - 1].as_ptr(),
-                        b,
-                        c,
-                        c_rows: std::array::from_fn(|i| i * stride),
-                        columns,
-                        start: match (k.start, op.bias.is_null()) {
-                            (0, true) => Start::Zero,
-                            (0, false) => Start::RowBias(op.bias.add(channel)),
-                            _ => Start::Accumulate,
-                        },
-                    };
-                    S::TILES[log][width / lanes - 1](&call);
-                }
-            };
+        let mut terms_in_place: [Vec<Term>; TILE_ROWS.len()] = Default::default();
+        // Multiplies a tile of weight rows with a panel.
+        let multiply = |row: usize,
+                        index: usize,
+                        a: *const E,
+                        (b, panel): (*const E, &Panel),
+                        terms: *const Term,
+                        k: Range<usize>| {
+            let channel = self.group * g.result_channels + row;
+            let width = panel.columns.next_multiple_of(lanes);
+            // SAFETY: the caller's: these rows and columns are this task's.
+            unsafe {
+                let (c, stride, columns) = if plan.direct {
+                    let place = (result_base + row) * result_plane + results[0].0 + panel.position;
+                    (op.result.cast::<E>().add(place), result_plane, panel.columns)
+                } else {
+                    let place = panel.column * channels.len() + (row - channels.start) * width;
+                    (sums_memory.get().add(place), width, width)
+                };
+                let call = Call {
+                    depth: k.len(),
+                    a,
+                    a_rows: std::array::from_fn(|i| i),
+                    terms,
+                    b,
+                    c,
+                    c_rows: std::array::from_fn(|i| i * stride),
+                    columns,
+                    start: match (k.start, op.bias.is_null()) {
+                        (0, true) => Start::Zero,
+                        (0, false) => Start::RowBias(op.bias.add(channel)),
+                        _ => Start::Accumulate,
+                    },
+                };
+                S::TILES[index][width / lanes - 1](&call);
+            }
+        };
 
         let mut k0 = 0;
         loop {
@@ -210,28 +263,44 @@ impl<E: Number> Task for TileTask<'_, E> {
                 plan.stage.prefetch(&g.axes, &tile, &op.access, source, image_stride, c1 - c0);
             }
             let terms = k1 - k0;
-            let mut column = 0;
-            for (&columns, pieces) in widths.iter().zip(&sources) {
+            if plan.in_place {
+                if !plan.stage.in_place {
+                    let staged =
+                        (terms + taps).saturating_sub(1).checked_div(taps).unwrap_or(0) * plan.stage.staged.channel;
+                    // SAFETY: the memory was sized for it.
+                    unsafe { S::clear(stage_memory.get().add(staged), lanes) };
+                }
+                for (terms, rows) in terms_in_place.iter_mut().zip(TILE_ROWS).filter(|(_, rows)| *rows <= S::ROWS) {
+                    terms.clear();
+                    terms.extend((0..k1 - k0).map(|k| Term { a: (k * rows) as u32, b: offsets[k] }));
+                }
+            }
+            for (panel, pieces) in panels.iter().zip(&sources) {
                 // SAFETY: staged positions, the panel and the weights cover every index by construction; a tile's
                 // result positions belong to this task alone.
                 unsafe {
-                    let width = columns.next_multiple_of(lanes);
-                    let panel = if few { panel_memory.get().add(column * terms) } else { panel_memory.get() };
-                    pack::<S>(base, &offsets[..terms], pieces, width, panel);
+                    let width = panel.columns.next_multiple_of(lanes);
+                    let mut pixels = base.wrapping_add(pieces[0].offset);
+                    if !plan.in_place {
+                        let packed = panel_memory.get().add(if few { panel.column * terms } else { 0 });
+                        pack::<S>(base, &offsets[..terms], pieces, width, packed);
+                        pixels = packed;
+                    }
                     let mut row = channels.start;
                     while row < channels.end && !few {
-                        let (rows, log) = rows_of::<S>(channels.end - row);
+                        let (rows, index) = rows_of(channels.end - row, S::ROWS);
                         let channel = self.group * g.result_channels + row;
                         let a = plan.packed.add(channel * depth + k0 * rows);
-                        multiply(row, log, a, panel, column, columns, k0..k1);
+                        let terms =
+                            if plan.in_place { &terms_in_place[index] } else { &plan.terms[index][width / lanes - 1] };
+                        multiply(row, index, a, (pixels, panel), terms.as_ptr(), k0..k1);
                         row += rows;
                     }
-                    column += width;
                 }
             }
             let mut row = channels.start;
             while row < channels.end && few {
-                let (rows, log) = rows_of::<S>(channels.end - row);
+                let (rows, index) = rows_of(channels.end - row, S::ROWS);
                 // SAFETY: as above.
                 unsafe {
                     let source = op.weight.add(self.group * g.weight_group_stride + row * g.weight_result_stride);
@@ -240,11 +309,10 @@ impl<E: Number> Task for TileTask<'_, E> {
                     if row + rows < channels.end {
                         prefetch_rows(source.wrapping_add(rows * g.weight_result_stride), g, rows, terms_of);
                     }
-                    let mut column = 0;
-                    for &columns in &widths {
-                        let panel = panel_memory.get().add(column * terms);
-                        multiply(row, log, row_memory.get(), panel, column, columns, k0..k1);
-                        column += columns.next_multiple_of(lanes);
+                    for panel in &panels {
+                        let pixels = panel_memory.get().add(panel.column * terms).cast_const();
+                        let terms = &plan.terms[index][panel.columns.div_ceil(lanes) - 1];
+                        multiply(row, index, row_memory.get(), (pixels, panel), terms.as_ptr(), k0..k1);
                     }
                 }
                 row += rows;
@@ -256,11 +324,10 @@ impl<E: Number> Task for TileTask<'_, E> {
         }
         if !plan.direct {
             let spacing = g.axes[2].spacing;
-            let mut column = 0;
-            for (p, pieces) in stored.iter().enumerate() {
-                let width = widths[p].next_multiple_of(lanes);
+            for (panel, pieces) in panels.iter().zip(&stored) {
+                let width = panel.columns.next_multiple_of(lanes);
                 for row in channels.clone() {
-                    let sums = column * channels.len() + (row - channels.start) * width;
+                    let sums = panel.column * channels.len() + (row - channels.start) * width;
                     for piece in pieces {
                         let place = (result_base + row) * result_plane + piece.offset;
                         // SAFETY: as above.
@@ -271,15 +338,14 @@ impl<E: Number> Task for TileTask<'_, E> {
                         }
                     }
                 }
-                column += width;
             }
         }
     }
 }
 
 /// The runs of a tile's positions in staged memory.
-fn source_runs<E>(plan: &Plan<E>, tile: &TileRange) -> Vec<(usize, usize)> {
-    let st = &plan.stage.staged;
+fn source_runs(stage: &PlaneStage, tile: &TileRange) -> Vec<(usize, usize)> {
+    let st = &stage.staged;
     let mut runs = Vec::new();
     for image in 0..tile.images {
         for d in 0..tile.size[0] {
@@ -425,7 +491,7 @@ impl<E: Number> Task for PackTask<'_, E> {
             let (group, mut row) = (unit / tiles, unit % tiles * S::ROWS);
             let end = (row + S::ROWS).min(g.result_channels);
             while row < end {
-                let (rows, _) = rows_of::<S>(end - row);
+                let (rows, _) = rows_of(end - row, S::ROWS);
                 // SAFETY: the rows are inside the weight; their packed places belong to this task.
                 unsafe {
                     let source = self.weight.add(group * g.weight_group_stride + row * g.weight_result_stride);
@@ -463,7 +529,8 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let taps = g.taps.len();
     let spaced = g.axes.iter().any(|a| a.spacing != 1);
     let target = if spaced || 2 * positions <= BUFFERED_POSITIONS || !operands.stored.same {
-        BUFFERED_POSITIONS
+        // Of few channels more: the fewer rows a tile has, the more of them are staged twice.
+        (BUFFERED_POSITIONS * LEAST_CHANNELS / g.result_channels).clamp(BUFFERED_POSITIONS, 2 * TILE_POSITIONS)
     } else {
         TILE_POSITIONS
     };
@@ -480,16 +547,34 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         image_stride,
         true,
     );
-    let block = if taps > MOST_TERMS {
-        MOST_TERMS
+    let few = tiling.len() <= FEW_TILES || depth == 0;
+    let lanes = E::lanes();
+    let channels = g.result_channels.min(LEAST_CHANNELS);
+    let whole = TileRange { image: 0, images: tiling.images, first: [0; 3], size: tiling.size };
+    let runs = source_runs(&stage, &whole);
+    // What a run's last vector reads beyond it has to be there: the next run, or whatever else is staged.
+    let divides = g.batch % tiling.images == 0 && (0..3).all(|a| g.axes[a].count % tiling.size[a] == 0);
+    let readable = runs.iter().all(|r| r.1 % lanes == 0) || !stage.in_place && divides;
+    let in_place = !few && readable && pays_in_place(&runs, lanes, channels.div_ceil(E::rows()));
+    let most = if taps > MOST_TERMS {
+        None
+    } else if in_place {
+        let lines = (3 * lanes + g.axes[2].reach) * size_of::<E>() / 64 + 2;
+        let rows: usize = (0..2).map(|a| g.axes[a].taps.len()).product::<usize>() * g.axes[2].residues.len().max(1);
+        Some((LINES_BYTES / (64 * lines * rows)).min(MOST_TERMS / taps.max(1)).min(if stage.in_place {
+            usize::MAX
+        } else {
+            MOST_STAGED / stage.staged.channel.max(1)
+        }))
     } else {
-        let most = (block_terms::<E>(3 * E::lanes()) / taps.max(1)).max(1);
-        let blocks = g.source_channels.div_ceil(most).max(1);
-        g.source_channels.div_ceil(blocks) * taps
+        Some(block_terms::<E>(3 * lanes) / taps.max(1))
     };
+    let block = most.map_or(MOST_TERMS, |most| {
+        let blocks = g.source_channels.div_ceil(most.max(1)).max(1);
+        g.source_channels.div_ceil(blocks) * taps
+    });
     let weight_offsets = g.weight_offsets();
-    let packed_memory =
-        (tiling.len() > FEW_TILES && depth > 0).then(|| Scratch::<E>::new(g.groups * g.result_channels * depth));
+    let packed_memory = (!few).then(|| Scratch::<E>::new(g.groups * g.result_channels * depth));
     if let Some(memory) = &packed_memory {
         // SAFETY: the weight is valid; the memory was sized for it.
         unsafe { pack_weights(g, operands.weight, &weight_offsets, memory.get()) };
@@ -506,12 +591,13 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         tap_offsets: g.taps.iter().map(|t| stage.tap(&t.1)).collect(),
         packed: packed_memory.as_ref().map_or(std::ptr::null(), |m| m.get()),
         weight_offsets,
-        terms: std::array::from_fn(|log| {
+        terms: TILE_ROWS.map(|rows| {
             std::array::from_fn(|v| {
-                let width = (v + 1) * E::lanes();
-                (0..block).map(|k| Term { a: (k << log) as u32, b: (k * width) as u32 }).collect()
+                let width = (v + 1) * lanes;
+                (0..block).map(|k| Term { a: (k * rows) as u32, b: (k * width) as u32 }).collect()
             })
         }),
+        in_place,
         block,
         channel_block,
         direct,

@@ -125,7 +125,7 @@ impl<E: Number> Task for BlockTask<'_, E> {
                         columns: width,
                         start: Start::Accumulate,
                     };
-                    S::TILES[n.ilog2() as usize][vectors - 1](&call);
+                    S::TILES[rows_of(n, S::ROWS).1][vectors - 1](&call);
                 }
             };
             for c in (0..together).step_by(S::ROWS) {
@@ -135,7 +135,7 @@ impl<E: Number> Task for BlockTask<'_, E> {
             }
             let mut row = together * taps;
             while row < rows {
-                let (n, _) = rows_of::<S>(rows - row);
+                let (n, _) = rows_of(rows - row, S::ROWS);
                 tile_rows(&std::array::from_fn(|i| ((row + i) / taps, (row + i) % taps)), n, &terms[terms.len() - 1]);
                 row += n;
             }

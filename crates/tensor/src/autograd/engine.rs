@@ -383,9 +383,14 @@ fn fit(sizes: &[i64], dtype: DType, g: Tensor, from: Option<(&Node, usize)>) -> 
     Ok(g)
 }
 
-/// Whether nobody else can see the tensor's memory. (A view shares it with its base.)
+/// Whether nobody else can see the tensor's memory: a view shares it with its base, which must be nobody else's either (and
+/// not larger, or more memory would be kept than the gradient has).
 fn is_own(t: &Tensor) -> bool {
-    t.0.count() == 1 && t.storage().use_count() == 1 && t.base().is_none()
+    t.0.count() == 1
+        && match t.base() {
+            None => t.storage().use_count() == 1,
+            Some(base) => base.0.count() == 1 && base.numel() == t.numel() && t.storage().use_count() == 2,
+        }
 }
 
 /// The sum of two gradients, in place where nobody else can see the first.
@@ -399,7 +404,6 @@ fn accumulate(old: Tensor, new: Tensor, create_graph: bool) -> Result<Tensor> {
     old.add(&new)
 }
 
-/// Adds a gradient to a leaf's `grad`.
 /// Whether a gradient lies in memory as its leaf does, or row-major if that has gaps: programs view gradients so.
 fn lies_like(g: &Tensor, leaf: &Tensor) -> bool {
     match leaf.is_non_overlapping_and_dense() {
@@ -418,6 +422,7 @@ fn laid_out_like(g: &Tensor, leaf: &Tensor) -> Result<Tensor> {
     }
 }
 
+/// Adds a gradient to a leaf's `grad`.
 fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let _adding = leaf.meta().adding.lock();
     let old = leaf.grad();
@@ -427,7 +432,7 @@ fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
             if !g.is_strided() {
                 g.detach()?.clone_in(crate::MemoryFormat::Preserve)?
             } else if is_own(&g) && lies_like(&g, leaf) && !g.requires_grad() {
-                g
+                if g.base().is_some() { g.detach()? } else { g }
             } else {
                 laid_out_like(&g.detach()?, leaf)?
             }

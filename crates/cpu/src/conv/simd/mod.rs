@@ -64,9 +64,9 @@ pub(crate) unsafe trait Simd: Copy + 'static {
     type Vector: Copy;
     /// Numbers per vector.
     const LANES: usize;
-    /// Rows of the largest micro-tile; a power of two.
+    /// Rows of the largest micro-tile: four or eight.
     const ROWS: usize;
-    /// The micro-kernels by `[log2(rows)][vectors - 1]`.
+    /// The micro-kernels by rows, as [`kernel::rows_of`] counts them, and `vectors - 1`.
     const TILES: &'static [[Tile<Self::Element>; 3]];
 
     /// All lanes `x`.
@@ -140,12 +140,8 @@ pub(crate) unsafe trait Simd: Copy + 'static {
         target: *mut Self::Element,
         target_stride: usize,
     ) {
-        for row in 0..rows {
-            for column in 0..columns {
-                // SAFETY: the caller's blocks hold these positions.
-                unsafe { *target.add(column * target_stride + row) = *source.add(row * source_stride + column) };
-            }
-        }
+        // SAFETY: the caller's.
+        unsafe { transpose_one_by_one::<Self>(source, source_stride, rows, columns, target, target_stride) }
     }
 
     /// Reads the lanes from `begin` to `end`, at most `LANES`; the others are zero.
@@ -248,6 +244,24 @@ pub(crate) unsafe trait Simd: Copy + 'static {
     }
 }
 
+/// [`Simd::transpose`], number by number.
+#[inline(always)]
+unsafe fn transpose_one_by_one<S: Simd>(
+    source: *const S::Element,
+    source_stride: usize,
+    rows: usize,
+    columns: usize,
+    target: *mut S::Element,
+    target_stride: usize,
+) {
+    for row in 0..rows {
+        for column in 0..columns {
+            // SAFETY: the caller's blocks hold these positions.
+            unsafe { *target.add(column * target_stride + row) = *source.add(row * source_stride + column) };
+        }
+    }
+}
+
 /// [`Simd::add_products`] as a compiler orders it.
 #[inline(always)]
 unsafe fn add_one_by_one<S: Simd, const V: usize>(
@@ -279,6 +293,7 @@ unsafe impl<E: Number> Simd for Portable<E> {
     const TILES: &'static [[Tile<E>; 3]] = &[
         [kernel::tile::<Self, 1, 1>, kernel::tile::<Self, 1, 2>, kernel::tile::<Self, 1, 3>],
         [kernel::tile::<Self, 2, 1>, kernel::tile::<Self, 2, 2>, kernel::tile::<Self, 2, 3>],
+        [kernel::tile::<Self, 3, 1>, kernel::tile::<Self, 3, 2>, kernel::tile::<Self, 3, 3>],
         [kernel::tile::<Self, 4, 1>, kernel::tile::<Self, 4, 2>, kernel::tile::<Self, 4, 3>],
     ];
     #[inline(always)]

@@ -87,7 +87,7 @@ unsafe impl Simd for Avx512F32 {
     );
     const ROWS: usize = 8;
     const TILES: &'static [[Tile<f32>; 3]] =
-        tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F32, [1, 2, 4, 8]);
+        tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F32, [1, 2, 3, 4, 8]);
     enter!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2");
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m512 {
@@ -196,7 +196,7 @@ unsafe impl Simd for Avx512F64 {
     );
     const ROWS: usize = 8;
     const TILES: &'static [[Tile<f64>; 3]] =
-        tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F64, [1, 2, 4, 8]);
+        tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F64, [1, 2, 3, 4, 8]);
     enter!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2");
     #[inline(always)]
     unsafe fn load_first(p: *const f64, n: usize) -> __m512d {
@@ -287,7 +287,7 @@ unsafe impl Simd for Avx2F32 {
         _mm256_sub_ps
     );
     const ROWS: usize = 4;
-    const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 4]);
+    const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 3, 4]);
     add_products!(products_f32);
     enter!("avx2,fma,bmi1,bmi2");
     #[inline(always)]
@@ -325,6 +325,66 @@ unsafe impl Simd for Avx2F32 {
             (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
         }
     }
+    #[inline(always)]
+    unsafe fn transpose(s: *const f32, ss: usize, rows: usize, columns: usize, t: *mut f32, ts: usize) {
+        // SAFETY: the caller's. (Stores by a mask take longer than a few numbers one by one.)
+        unsafe {
+            match (rows, columns) {
+                (8, 8) => transpose_8::<8>(s, ss, 8, t, ts),
+                (8, _) => transpose_8::<8>(s, ss, columns, t, ts),
+                (4, _) => transpose_8::<4>(s, ss, columns, t, ts),
+                _ => transpose_one_by_one::<Self>(s, ss, rows, columns, t, ts),
+            }
+        }
+    }
+}
+
+/// Transposes 4x4 blocks inside 128-bit lanes: lane `l` of the `k`-th vector is column `4 l + k` of the rows.
+#[inline(always)]
+unsafe fn turn_lanes([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+    // SAFETY: the caller's.
+    unsafe {
+        let (ab, ab2) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        let (cd, cd2) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+        [
+            _mm256_shuffle_ps::<0x44>(ab, cd),
+            _mm256_shuffle_ps::<0xee>(ab, cd),
+            _mm256_shuffle_ps::<0x44>(ab2, cd2),
+            _mm256_shuffle_ps::<0xee>(ab2, cd2),
+        ]
+    }
+}
+
+/// [`Simd::transpose`] of four or eight rows of at most eight columns.
+#[inline(always)]
+unsafe fn transpose_8<const ROWS: usize>(s: *const f32, ss: usize, columns: usize, t: *mut f32, ts: usize) {
+    // SAFETY: the caller's; columns past the end are neither read nor written.
+    unsafe {
+        let mut r = [_mm256_setzero_ps(); 8];
+        for (i, r) in r[..ROWS].iter_mut().enumerate() {
+            let row = s.add(i * ss);
+            *r = if columns == 8 { _mm256_loadu_ps(row) } else { Avx2F32::load_first(row, columns) };
+        }
+        let upper = turn_lanes([r[0], r[1], r[2], r[3]]);
+        if ROWS == 4 {
+            for k in 0..columns {
+                let lane = match k < 4 {
+                    true => _mm256_castps256_ps128(upper[k]),
+                    false => _mm256_extractf128_ps::<1>(upper[k - 4]),
+                };
+                _mm_storeu_ps(t.add(k * ts), lane);
+            }
+            return;
+        }
+        let lower = turn_lanes([r[4], r[5], r[6], r[7]]);
+        for k in 0..columns {
+            let column = match k < 4 {
+                true => _mm256_permute2f128_ps::<0x20>(upper[k], lower[k]),
+                false => _mm256_permute2f128_ps::<0x31>(upper[k - 4], lower[k - 4]),
+            };
+            _mm256_storeu_ps(t.add(k * ts), column);
+        }
+    }
 }
 
 /// 256-bit vectors of `f64`.
@@ -344,7 +404,7 @@ unsafe impl Simd for Avx2F64 {
         _mm256_sub_pd
     );
     const ROWS: usize = 4;
-    const TILES: &'static [[Tile<f64>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F64, [1, 2, 4]);
+    const TILES: &'static [[Tile<f64>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F64, [1, 2, 3, 4]);
     add_products!(products_f64);
     enter!("avx2,fma,bmi1,bmi2");
     #[inline(always)]
@@ -356,6 +416,32 @@ unsafe impl Simd for Avx2F64 {
     unsafe fn store_first(p: *mut f64, v: __m256d, n: usize) {
         // SAFETY: the caller's; `n <= 4` keeps the mask inside the table.
         unsafe { _mm256_maskstore_pd(p, _mm256_loadu_si256(MASKS.as_ptr().add(8 - 2 * n).cast()), v) }
+    }
+    #[inline(always)]
+    unsafe fn transpose(s: *const f64, ss: usize, rows: usize, columns: usize, t: *mut f64, ts: usize) {
+        // SAFETY: the caller's; columns past the end are neither read nor written.
+        unsafe {
+            if rows != 4 {
+                return transpose_one_by_one::<Self>(s, ss, rows, columns, t, ts);
+            }
+            let mut r = [_mm256_setzero_pd(); 4];
+            for (i, r) in r.iter_mut().enumerate() {
+                let row = s.add(i * ss);
+                *r = if columns == 4 { _mm256_loadu_pd(row) } else { Self::load_first(row, columns) };
+            }
+            let [a, b, c, d] = r;
+            let (ab, ab2) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+            let (cd, cd2) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
+            let turned = [
+                _mm256_permute2f128_pd::<0x20>(ab, cd),
+                _mm256_permute2f128_pd::<0x20>(ab2, cd2),
+                _mm256_permute2f128_pd::<0x31>(ab, cd),
+                _mm256_permute2f128_pd::<0x31>(ab2, cd2),
+            ];
+            for (k, column) in turned.into_iter().take(columns).enumerate() {
+                _mm256_storeu_pd(t.add(k * ts), column);
+            }
+        }
     }
 }
 
@@ -370,7 +456,7 @@ unsafe impl Simd for Avx512Pairs {
     const ROWS: usize = 8;
     const ROUNDS: bool = true;
     const TILES: &'static [[Tile<Pair>; 3]] =
-        tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,bmi1,bmi2", Avx512Pairs, [1, 2, 4, 8]);
+        tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,bmi1,bmi2", Avx512Pairs, [1, 2, 3, 4, 8]);
     enter!("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,bmi1,bmi2");
     #[inline(always)]
     unsafe fn splat(x: Pair) -> __m512 {

@@ -240,7 +240,7 @@ impl<E: Number> TileTask<'_, E> {
                     if plan.channels_last {
                         let mut tile = 0;
                         while tile < self.area.tiles() {
-                            let (rows, log) = rows_of::<S>(self.area.tiles() - tile);
+                            let (rows, index) = rows_of(self.area.tiles() - tile, S::ROWS);
                             let call = Call {
                                 depth,
                                 a: source.add(tile * plan.source.stride + layer),
@@ -252,7 +252,7 @@ impl<E: Number> TileTask<'_, E> {
                                 columns: width,
                                 start,
                             };
-                            S::TILES[log][vectors - 1](&call);
+                            S::TILES[index][vectors - 1](&call);
                             tile += rows;
                         }
                         continue;
@@ -261,7 +261,7 @@ impl<E: Number> TileTask<'_, E> {
                         let (tile, vectors) = tile_panels.get(tiles);
                         let mut column = 0;
                         while column < columns {
-                            let (rows, log) = rows_of::<S>(columns - column);
+                            let (rows, index) = rows_of(columns - column, S::ROWS);
                             let call = Call {
                                 depth,
                                 a: weights.add(column),
@@ -273,7 +273,7 @@ impl<E: Number> TileTask<'_, E> {
                                 columns: vectors * S::LANES,
                                 start,
                             };
-                            S::TILES[log][vectors - 1](&call);
+                            S::TILES[index][vectors - 1](&call);
                             column += rows;
                         }
                     }

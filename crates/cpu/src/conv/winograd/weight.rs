@@ -158,7 +158,7 @@ impl<E: Number> BlockTask<'_, E> {
                     let (column, vectors) = plan.panels.get(panel);
                     let mut layer = 0;
                     while layer < layers {
-                        let (rows, log) = rows_of::<S>(layers - layer);
+                        let (rows, index) = rows_of(layers - layer, S::ROWS);
                         let call = Call {
                             depth: area.tiles(),
                             a: source.add(layer * row),
@@ -170,7 +170,7 @@ impl<E: Number> BlockTask<'_, E> {
                             columns: vectors * S::LANES,
                             start: if first { Start::Zero } else { Start::Accumulate },
                         };
-                        S::TILES[log][vectors - 1](&call);
+                        S::TILES[index][vectors - 1](&call);
                         layer += rows;
                     }
                 }
