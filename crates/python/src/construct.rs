@@ -7,7 +7,7 @@ use crate::object::{bound, tensor_of, wrap};
 use crate::parse::{Call, Items};
 use flambeau::{DType, Device, Scalar, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::ffi::PyObject;
+use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use smallvec::SmallVec;
@@ -16,10 +16,44 @@ use smallvec::SmallVec;
 struct Gathered {
     sizes: Vec<i64>,
     values: Vec<Scalar>,
-    /// The dtype of the tensors and arrays among them.
+    /// The dtype of those among them that say their own: tensors, arrays, NumPy's numbers.
     dtype: Option<DType>,
-    /// That of the plain numbers, found out once there is a tensor too.
+    /// That of the plain numbers, found out once there are others too.
     plain: Option<DType>,
+    /// The type of the last number that was not one of Python's own, and the dtype that it stands for.
+    last: Option<(*mut PyTypeObject, Option<DType>)>,
+}
+
+impl Gathered {
+    /// Notes a value that says its own dtype, before it is added.
+    fn meet(&mut self, dtype: DType) {
+        if self.dtype.is_none() && !self.values.is_empty() {
+            self.plain = Some(infer(&self.values));
+        }
+        self.dtype = Some(self.dtype.map_or(dtype, |d| d.promote(dtype)));
+    }
+
+    /// The dtype of a number, if it is one of NumPy's.
+    fn numpy_dtype(&mut self, py: Python<'_>, object: *mut PyObject) -> Option<DType> {
+        // SAFETY: a live object, and the types of Python's own numbers.
+        let (kind, plain) = unsafe {
+            let kind = ffi::Py_TYPE(object);
+            let own = [&raw mut ffi::PyFloat_Type, &raw mut ffi::PyLong_Type, &raw mut ffi::PyBool_Type];
+            (kind, own.contains(&kind) || kind == &raw mut ffi::PyComplex_Type)
+        };
+        if plain {
+            return None;
+        }
+        match self.last {
+            Some((last, dtype)) if last == kind => dtype,
+            _ => {
+                // SAFETY: a live object.
+                let dtype = unsafe { numpy_scalar_dtype(&Bound::from_borrowed_ptr(py, object)) };
+                self.last = Some((kind, dtype));
+                dtype
+            }
+        }
+    }
 }
 
 /// Sequences nested deeper than this are an error, or the stack would run out.
@@ -33,7 +67,9 @@ fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathere
     if let Some(s) = number(py, object) {
         return match depth == out.sizes.len() || (out.values.is_empty() && out.sizes.len() <= depth) {
             true => {
-                if out.dtype.is_some() {
+                if let Some(d) = out.numpy_dtype(py, object) {
+                    out.meet(d);
+                } else if out.dtype.is_some() {
                     let d = DType::of_scalar(&s, flambeau::default_dtype());
                     out.plain = Some(out.plain.map_or(d, |p| p.promote(d)));
                 }
@@ -52,10 +88,7 @@ fn gather(py: Python<'_>, object: *mut PyObject, depth: usize, out: &mut Gathere
         if !at_end {
             return Err(ragged());
         }
-        if out.dtype.is_none() && !out.values.is_empty() {
-            out.plain = Some(infer(&out.values));
-        }
-        out.dtype = Some(out.dtype.map_or(t.dtype(), |d| d.promote(t.dtype())));
+        out.meet(t.dtype());
         out.values.push(t.item().map_err(raise)?);
         return Ok(());
     }
@@ -120,7 +153,7 @@ fn gather_tensor(t: &Tensor, depth: usize, out: &mut Gathered) -> PyResult<()> {
             None => return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars")),
         }
     }
-    out.dtype = Some(out.dtype.map_or(t.dtype(), |d| d.promote(t.dtype())));
+    out.meet(t.dtype());
     let values: Vec<Scalar> = flambeau::dispatch_dtype!(t.dtype(), T => {
         t.to_vec::<T>().map(|v| v.into_iter().map(flambeau::Element::to_scalar).collect())
     })
@@ -180,18 +213,15 @@ pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) ->
         }
         .map_err(raise);
     }
-    let mut gathered = Gathered { sizes: Vec::new(), values: Vec::new(), dtype: None, plain: None };
+    let mut gathered = Gathered { sizes: Vec::new(), values: Vec::new(), dtype: None, plain: None, last: None };
     gather(py, object, 0, &mut gathered)?;
     let dtype = dtype.unwrap_or_else(|| {
-        // NumPy scalars say their own dtype.
-        let own = (gathered.sizes.is_empty()).then(|| numpy_scalar_dtype(&bound)).flatten();
         // Numbers of Python that only an unsigned dtype holds have to be asked for.
         let inferred = || match infer(&gathered.values) {
             DType::U64 => DType::I64,
             d => d,
         };
-        let of_tensors = gathered.dtype.map(|d| gathered.plain.map_or(d, |p| d.promote(p)));
-        own.or(of_tensors).unwrap_or_else(inferred)
+        gathered.dtype.map(|d| gathered.plain.map_or(d, |p| d.promote(p))).unwrap_or_else(inferred)
     });
     let expected: i64 = gathered.sizes.iter().product();
     if gathered.values.len() as i64 != expected {
@@ -208,10 +238,8 @@ pub fn from_data(py: Python<'_>, object: *mut PyObject, dtype: Option<DType>) ->
     t.map_err(raise)
 }
 
+/// The dtype that an object says, as NumPy's numbers do.
 fn numpy_scalar_dtype(object: &Bound<'_, PyAny>) -> Option<DType> {
-    if object.is_exact_instance_of::<pyo3::types::PyFloat>() || object.is_exact_instance_of::<pyo3::types::PyInt>() {
-        return None;
-    }
     let name = object.getattr_opt("dtype").ok().flatten()?.getattr_opt("name").ok().flatten()?;
     DType::by_name(&name.extract::<String>().ok()?)
 }

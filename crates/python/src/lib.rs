@@ -1,7 +1,7 @@
 //! The Python module `flambeau._C`: tensors, operators and autograd for Python.
 //!
 //! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `explain.rs` (why not), `function.rs`
-//! (every operator as function, method and slot), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
+//! (every operator as function and method), `slots.rs` (Python's own operators), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
 //! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs`, `numpy_api.rs` (shared memory), `types.rs` (dtype, device, ...),
 //! `autograd.rs` (and what it names), `checksum.rs` (of saved files).
 
@@ -30,6 +30,7 @@ mod profiler;
 mod properties;
 mod saved;
 mod settings;
+mod slots;
 mod storage;
 mod types;
 
@@ -65,7 +66,7 @@ fn is_function(f: &function::Function) -> bool {
 /// When Python cannot make one of its objects.
 pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
-    let mut slots = function::slots();
+    let mut slots = slots::slots();
     slots.push((ffi::Py_tp_new, construct::new as *mut std::ffi::c_void));
     let tensor = object::create_type(py, &slots)?;
     methods::add_all()?;

@@ -522,13 +522,13 @@ fn rsub(call: &Call<'_>) -> PyResult<*mut PyObject> {
     forward(call, "rsub")
 }
 fn rand(call: &Call<'_>) -> PyResult<*mut PyObject> {
-    forward(call, "bitwise_and")
+    reflected(call, "bitwise_and")
 }
 fn ror(call: &Call<'_>) -> PyResult<*mut PyObject> {
-    forward(call, "bitwise_or")
+    reflected(call, "bitwise_or")
 }
 fn rxor(call: &Call<'_>) -> PyResult<*mut PyObject> {
-    forward(call, "bitwise_xor")
+    reflected(call, "bitwise_xor")
 }
 fn rpow(call: &Call<'_>) -> PyResult<*mut PyObject> {
     reflected(call, "pow")
@@ -548,9 +548,14 @@ fn rrshift(call: &Call<'_>) -> PyResult<*mut PyObject> {
 fn rtruediv(call: &Call<'_>) -> PyResult<*mut PyObject> {
     // The number over the tensor is its reciprocal times the number.
     let t = this(call)?;
-    let object = bound(call.py, t.reciprocal().map_err(raise)?)?;
-    let function = function::Name::new("mul");
-    function.get()?.run(&Call { py: call.py, this: object.as_ptr(), args: call.args, named: SmallVec::new() })
+    let reciprocal = bound(call.py, t.reciprocal().map_err(raise)?)?;
+    let other = argument(call, 0, "other").ok_or_else(|| PyTypeError::new_err("expected 1 argument, got 0"))?;
+    // By Python's operator, not the method: an array on the other side answers itself.
+    // SAFETY: live objects.
+    match unsafe { ffi::PyNumber_Multiply(reciprocal.as_ptr(), other) } {
+        product if product.is_null() => Err(PyErr::fetch(call.py)),
+        product => Ok(product),
+    }
 }
 fn rfloordiv(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let left = on_the_left(call)?;

@@ -144,10 +144,11 @@ impl Tensor {
         }
     }
 
-    /// Writes a tensor (broadcast, converted) or a number to the part that an index names.
+    /// Writes a tensor (broadcast) or a number to the part that an index names. Where tensors name it, the value must be of
+    /// this tensor's dtype, unless it is one element for a mask; elsewhere it is converted.
     ///
     /// # Errors
-    /// As [`Tensor::at`], and when the value does not broadcast to the part.
+    /// As [`Tensor::at`], and when the value does not broadcast to the part, or has another dtype.
     pub fn set_at(&self, parts: &[Index], value: impl IntoOperand) -> Result<()> {
         let (view, indices) = self.basic(parts)?;
         if indices.iter().any(Option::is_some) {
@@ -272,7 +273,7 @@ impl Tensor {
 
 fn operand_tensor(value: Operand<'_>, like: &Tensor) -> Result<Tensor> {
     match value {
-        Operand::Tensor(t) => t.to_options(Some(like.dtype()), Some(like.device())),
+        Operand::Tensor(t) => t.to_device(like.device()),
         Operand::Scalar(s) => Tensor::full(&[], s, (like.dtype(), like.device())),
     }
 }

@@ -380,17 +380,9 @@ pub fn i1(x: f64) -> f64 {
     grow(x, i1e(x))
 }
 
-/// `y exp(|x|)`, where the exponential may overflow before the product does.
+/// `y exp(|x|)`: as PyTorch has it, infinite where the exponential is, and NaN at infinities, where `y` is zero.
 fn grow(x: f64, y: f64) -> f64 {
-    let a = x.abs();
-    if a < 700.0 {
-        return y * exp(a);
-    }
-    if a == f64::INFINITY {
-        // As PyTorch has it: the product of an infinity with what it grows from.
-        return f64::NAN;
-    }
-    y * exp(a - 32.0) * 7.896296018268069e13
+    y * exp(x.abs())
 }
 
 /// The inverse of [`double::ndtr`].

@@ -678,6 +678,10 @@ unary! {
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
 fn log_sigmoid_any(x: &Tensor) -> Result<Tensor> {
+    if !x.dtype().is_floating_point() {
+        let name = x.dtype().scalar_type_name();
+        return Err(crate::Error::not_implemented(format!("\"log_sigmoid_cpu\" not implemented for '{name}'")));
+    }
     x.contiguous()?.log_sigmoid_values()
 }
 op! {

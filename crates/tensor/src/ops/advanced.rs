@@ -232,9 +232,16 @@ op! {
     fn index(&self, indices: &[Option<Tensor>]) -> Tensor [self, indices];
 }
 
-fn check_values(x: &Tensor, values: &Tensor, p: &Plan) -> Result<()> {
+/// Whether one value is written wherever a mask says: it may be of any dtype, as that of `masked_fill`.
+fn fills_mask(indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> bool {
+    let mut given = indices.iter().flatten();
+    let mask = given.next().is_some_and(|i| i.dtype() == DType::Bool) && given.next().is_none();
+    mask && values.numel() == 1 && !accumulate
+}
+
+fn check_values(x: &Tensor, values: &Tensor, fills_mask: bool, p: &Plan) -> Result<()> {
     ensure!(
-        values.dtype() == x.dtype(),
+        values.dtype() == x.dtype() || fills_mask && values.dtype().can_cast(x.dtype()),
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
         x.dtype().scalar_type_name(),
         values.dtype().scalar_type_name()
@@ -250,7 +257,7 @@ fn check_values(x: &Tensor, values: &Tensor, p: &Plan) -> Result<()> {
 
 fn index_put_inplace(x: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
     let p = plan(x, indices)?;
-    check_values(x, values, &p)?;
+    check_values(x, values, fills_mask(indices, values, accumulate), &p)?;
     ensure!(
         !dims::may_overlap(x.sizes(), x.strides()),
         "unsupported operation: more than one element of the written-to tensor refers to a single memory \
@@ -263,7 +270,7 @@ fn index_put_inplace(x: &Tensor, indices: &[Option<Tensor>], values: &Tensor, ac
         true => values.clone_in(MemoryFormat::Contiguous)?,
         false => values.clone(),
     };
-    let values = values.to_device(x.device())?.expand(&p.sizes)?;
+    let values = values.to_options(Some(x.dtype()), Some(x.device()))?.expand(&p.sizes)?;
     let mut p = p;
     for i in &mut p.indices {
         if i.shares_storage_with(x) {

@@ -18,6 +18,9 @@ alias! {
 fn repeat_indices_any(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     ensure!(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
     ensure!(matches!(repeats.dtype(), DType::I32 | DType::I64), "repeats has to be Long or Int tensor");
+    if let (true, Some(total)) = (repeats.device().is_meta(), output_size) {
+        return Tensor::empty(&[total], (repeats.dtype(), repeats.device()));
+    }
     let counts = repeats.to_dtype(DType::I64)?.to_vec::<i64>()?;
     ensure!(counts.iter().all(|n| *n >= 0), "repeats can not be negative");
     let total = counts.iter().try_fold(0i64, |sum, n| sum.checked_add(*n));

@@ -267,6 +267,7 @@ fn reduced_any(x: &Tensor, y: &Tensor, reduce: &str) -> Result<Tensor> {
         matches!(reduce, "sum" | "mean" | "amax" | "amin"),
         "sparse_mm_reduce: reduce argument must be either sum, mean, amax or amin, got {reduce}"
     );
+    ensure!(x.dim() == 2 && y.dim() == 2, "sparse.mm: expected two matrices, got {}-D and {}-D tensors", x.dim(), y.dim());
     ensure!(
         x.sizes()[1] == y.sizes()[0],
         "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",

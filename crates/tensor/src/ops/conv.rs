@@ -167,6 +167,8 @@ impl Convolution {
         let mut output = Dims::from_slice(&[input[0], out_channels]);
         output.extend(result[3 - n..].iter().map(|s| *s as i64));
         let format = match (like.suggested_memory_format(), weight.suggested_memory_format()) {
+            // PyTorch's kernel of these is its oldest.
+            _ if transposed && n == 3 && like.dtype() == DType::F64 => MemoryFormat::Contiguous,
             (f, _) if f != MemoryFormat::Contiguous && like.dim() == n + 2 => f,
             (_, f) if f != MemoryFormat::Contiguous => f,
             _ => MemoryFormat::Contiguous,

@@ -132,6 +132,11 @@ fn counts<T: Precision>(values: &[T], bins: &Bins<'_>) -> Vec<f64> {
     (0..bins.n).map(|i| counts[i..].iter().step_by(bins.n).sum::<u64>() as f64).collect()
 }
 
+/// A number as C's streams write it, as far as those that are not finite go.
+fn c_number(x: f64) -> String {
+    if x.is_nan() { "nan".into() } else { x.to_string() }
+}
+
 fn histc_cpu(x: &Tensor, bins: Option<i64>, low: Option<Scalar>, high: Option<Scalar>) -> Result<Tensor> {
     check_floats("histogram_cpu", x)?;
     let n = check_bins(bins.unwrap_or(100), 0)?;
@@ -141,7 +146,7 @@ fn histc_cpu(x: &Tensor, bins: Option<i64>, low: Option<Scalar>, high: Option<Sc
         false => (low, high),
     };
     let (low, high) = widened(low, high, 1.0);
-    ensure!(low.is_finite() && high.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
+    ensure!(low.is_finite() && high.is_finite(), "torch.histc: range of [{}, {}] is not finite", c_number(low), c_number(high));
     ensure!(low < high, "torch.histc: max must be larger than min");
     check_available(n.saturating_mul(3 * size_of::<f64>()))?;
     let bins = Bins { low, high, n, edges: Edging::Even };

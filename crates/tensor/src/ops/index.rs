@@ -627,6 +627,7 @@ op! {
         self_(g, dim: i64, index: Tensor, source: Geometry) => g.index_copy(dim, &index, &zeros_to_read(&source.sizes, g)?)?,
         source(g, dim: i64, index: Tensor, source: Geometry) => g.index_select(dim, &index)?.reshape(&source.sizes)?,
     };
+    forward: Forward::Linear;
     samples: |m| vec![sample![m.any(&[3, 4]), 0, Tensor::from_slice(&[2i64, 0]).unwrap_or_else(|e| unreachable!("{e}")), m.any(&[2, 4])]];
     out_rule: OutRule::EXACT.apart(&[2, 3]);
     fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor [self, dim, index, source];

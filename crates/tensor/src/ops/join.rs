@@ -387,8 +387,12 @@ fn repeat_any(x: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     );
     let lead = repeats.len() - x.dim();
     let (mut split, mut spread, mut merged) = (Dims::new(), Dims::new(), Dims::new());
+    if let Some(d) = repeats.iter().position(|r| *r < 0) {
+        let size = |d: usize| repeats[d].saturating_mul(if d < lead { 1 } else { x.sizes()[d - lead] });
+        let sizes: Dims = (0..repeats.len()).map(size).collect();
+        return Err(Error::runtime(format!("Trying to create tensor with negative dimension {}: {sizes:?}", sizes[d])));
+    }
     for (d, &r) in repeats.iter().enumerate() {
-        ensure!(r >= 0, "Trying to create tensor with negative dimension {r}");
         let size = if d < lead { 1 } else { x.sizes()[d - lead] };
         split.extend([1, size]);
         spread.extend([r, size]);

@@ -214,9 +214,15 @@ fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weig
         crate::op::castable(x.dtype(), target.dtype())?;
     }
     let loss = match pos_weight {
+        // The result has the target's dtype.
         Some(p) => {
             let positive = p.sub(1.0)?.mul(target)?.add(1.0)?;
-            target.rsub(1.0)?.mul(x)?.sub(&positive.mul(&x.log_sigmoid()?)?)?
+            let negative = target.rsub(1.0)?.mul(x)?.to_dtype(target.dtype())?;
+            negative.sub(&positive.mul(&x.log_sigmoid()?)?)?.to_dtype(target.dtype())?
+        }
+        None if x.dtype() != target.dtype() => {
+            let negative = target.rsub(1.0)?.mul(x)?.to_dtype(target.dtype())?;
+            negative.sub(&x.log_sigmoid()?)?.to_dtype(target.dtype())?
         }
         None => _binary_cross_entropy_with_logits::OP.call(&[x.into(), target.into()])?.one()?,
     };

@@ -74,7 +74,8 @@ op! {
 
 fn hinge_embedding_any(x: &Tensor, target: &Tensor, margin: f64, reduction: i64) -> Result<Tensor> {
     let zeros = x.zeros_like()?;
-    let below = Tensor::where_(&target.ne(1)?, &x.rsub(margin)?.clamp_min(0)?, &zeros)?;
+    // (Integers stay what they are.)
+    let below = Tensor::where_(&target.ne(1)?, &x.rsub(margin)?.to_dtype(x.dtype())?.clamp_min(0)?, &zeros)?;
     let itself = Tensor::where_(&target.ne(-1)?, x, &zeros)?;
     reduce(below.add(&itself)?, reduction)
 }

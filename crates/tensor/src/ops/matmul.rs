@@ -381,6 +381,8 @@ op! {
 }
 
 fn addr_any(x: &Tensor, a: &Tensor, b: &Tensor, beta: Option<Scalar>, alpha: Option<Scalar>) -> Result<Tensor> {
+    // (As a matrix: a number's dtype counts less.)
+    let x = &if x.dim() == 0 { x.reshape(&[1, 1])? } else { x.clone() };
     let dtype = crate::promotion::result_type_of(&[x, a, b]);
     let factor = |name: &str, s: Option<Scalar>| -> Result<Scalar> {
         let s = check_factor(name, s.unwrap_or(if dtype == DType::Bool { Scalar::Bool(true) } else { ONE }), dtype)?;

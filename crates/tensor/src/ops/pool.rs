@@ -174,11 +174,12 @@ fn check_dtype(op: &str, x: &Tensor) -> Result<()> {
 }
 
 impl Pooling {
-    fn finish(x: &Tensor, n: usize, shape: PoolShape, spatial: [usize; 3]) -> Pooling {
+    /// The result is in the input's memory format if `keeps_format`: of three dims, the greatest of windows alone.
+    fn finish(x: &Tensor, n: usize, shape: PoolShape, spatial: [usize; 3], keeps_format: bool) -> Pooling {
         let mut output = Dims::from_slice(&x.sizes()[..x.dim() - n]);
         output.extend(spatial[3 - n..].iter().map(|s| *s as i64));
         let format = match x.suggested_memory_format() {
-            f if f != MemoryFormat::Contiguous && x.dim() == n + 2 => f,
+            f if f != MemoryFormat::Contiguous && x.dim() == n + 2 && keeps_format => f,
             _ => MemoryFormat::Contiguous,
         };
         let shape = if format == MemoryFormat::Contiguous { shape } else { shape.channels_last() };
@@ -248,7 +249,7 @@ impl Pooling {
             batch, channels, input, whole(windows.kernel), whole(windows.stride), whole(windows.padding), whole(windows.dilation),
             spatial,
         );
-        Ok(Self::finish(x, n, shape, spatial))
+        Ok(Self::finish(x, n, shape, spatial, n < 3 || op == "max_pool3d"))
     }
 
     fn adaptive(op: &str, n: usize, x: &Tensor, output: &[i64]) -> Result<Pooling> {
@@ -290,7 +291,7 @@ impl Pooling {
         }
         let (batch, channels) = Self::batch(x, n);
         let shape = PoolShape::adaptive(batch, channels, three(&x.sizes()[x.dim() - n..]), spatial);
-        Ok(Self::finish(x, n, shape, spatial))
+        Ok(Self::finish(x, n, shape, spatial, n < 3))
     }
 
     fn check_gradient(&self, op: &str, g: &Tensor) -> Result<()> {

@@ -272,10 +272,27 @@ op! {
 }
 
 fn ldexp_any(x: &Tensor, other: &Tensor) -> Result<Tensor> {
-    x.mul(&two_to(other)?)
+    match x.dtype().is_floating_point() && other.dtype().is_integral(true) {
+        true => scaled_by_power(x, other),
+        false => x.mul(&two_to(other)?),
+    }
 }
 fn ldexp_inplace(x: &Tensor, other: &Tensor) -> Result<Tensor> {
-    x.mul_(&two_to(other)?)
+    let result = ldexp_any(x, other)?;
+    ldexp_writes(result.dtype(), x.dtype())?;
+    x.copy_(&result)
+}
+/// `x * 2^exponent` in `x`'s dtype, rounded once: the power itself may be out of range.
+fn scaled_by_power(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    if exponent.dtype() == DType::Bool {
+        return Err(Error::not_implemented("\"ldexp_cpu_exp\" not implemented for 'Bool'"));
+    }
+    // From the least subnormal number to the largest in three steps, none of which leaves double precision's range.
+    let exponent = exponent.to_dtype(DType::F64)?.clamp(-2200.0, 2200.0)?;
+    let third = exponent.div(3.0)?.trunc()?;
+    let rest = exponent.sub(&third.mul(2.0)?)?;
+    let (third, rest) = (two_to(&third)?, two_to(&rest)?);
+    x.to_dtype(DType::F64)?.mul(&third)?.mul(&third)?.mul(&rest)?.to_dtype(x.dtype())
 }
 fn two_to(exponent: &Tensor) -> Result<Tensor> {
     pow::OP.call(&[Scalar::Float(2.0).into(), exponent.into()])?.one()

@@ -107,7 +107,7 @@ fn uniform_any(x: &Tensor, from: Option<f64>, to: Option<f64>, generator: Option
     if !x.dtype().is_differentiable() {
         return Err(not_for("check_uniform_bounds", x.dtype()));
     }
-    let (max, name) = (largest(x.dtype()), x.dtype().scalar_type_name());
+    let (max, name) = (largest(x.dtype()), x.dtype().cpp_name());
     ensure!((-max..=max).contains(&from), "from is out of bounds for {name}");
     ensure!((-max..=max).contains(&to), "to is out of bounds for {name}");
     ensure!(from <= to, "uniform_ expects to return a [from, to) range, but found from={from} > to={to}");
@@ -225,7 +225,7 @@ fn integer_range(dtype: DType) -> (f64, f64, i128) {
 }
 
 fn random_from_any(x: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<Tensor> {
-    let name = x.dtype().scalar_type_name();
+    let name = x.dtype().cpp_name();
     ensure!(!x.dtype().is_complex(), "check_random_bounds handles only integral, floating-point and boolean types");
     let (least, greatest, default) = integer_range(x.dtype());
     let within = |i: i64| (least..=greatest).contains(&(i as f64));
@@ -280,10 +280,10 @@ fn bernoulli_p_any(x: &Tensor, p: Option<f64>, generator: Option<&Generator>) ->
 fn bernoulli_tensor_any(x: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fill_floats("bernoulli_tensor_cpu_p_", p)?;
     let p = p.detach()?.expand(x.sizes())?;
-    let p = p.to_options((p.dtype() != DType::F64).then_some(DType::F32), Some(Device::CPU))?;
     if x.device() == Device::META {
         return Ok(x.clone());
     }
+    let p = p.to_options((p.dtype() != DType::F64).then_some(DType::F32), Some(Device::CPU))?;
     let p = p.permute(&visiting_order(x))?.contiguous()?;
     let target = x.permute(&visiting_order(x))?;
     let draws = Tensor::fresh(Device::CPU, DType::Bool, Dims::from_slice(target.sizes()))?;
@@ -371,7 +371,8 @@ fills! {
 }
 
 fn bernoulli_any(x: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    bernoulli_tensor_any(&x.empty_like()?, x, generator)
+    // (Row-major, in whatever order the probabilities lie.)
+    bernoulli_tensor_any(&Tensor::fresh(x.device(), x.dtype(), Dims::from_slice(x.sizes()))?, x, generator)
 }
 
 fn bernoulli_writes(_result: DType, out: DType) -> Result<()> {
@@ -464,6 +465,15 @@ fn multinomial_any(
         ensure!(valid, "probability tensor contains either `inf`, `nan` or element < 0");
         let empty = weights.sum_dim(&[-1], false)?.eq(0i64)?.any()?.item()?.to_bool();
         ensure!(!empty, "invalid multinomial distribution (sum of probabilities <= 0)");
+        if !x.is_contiguous() {
+            // The numbers are drawn in the order in which the probabilities lie.
+            let x = x.detach()?;
+            let scores = x.div(&exponential_any(&x.empty_like()?, None, generator)?)?;
+            return match samples {
+                1 => scores.argmax(Some(-1), true),
+                _ => Ok(scores.topk(samples, -1, true)?.1),
+            };
+        }
     }
     fill(&out, generator, &|engine, out, _| {
         let _locks = LockSet::new([(weights.storage(), false), (out.storage(), true)])?;

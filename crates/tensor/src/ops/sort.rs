@@ -528,6 +528,9 @@ fn bincount_any(x: &Tensor, weights: Option<&Tensor>, minlength: Option<i64>) ->
     }
     let unfit = "bincount only supports 1-d non-negative integral inputs.";
     ensure!(x.dim() == 1, "{unfit}");
+    if x.numel() == 0 {
+        return Tensor::zeros(&[least], (DType::I64, x.device()));
+    }
     if let Some(w) = weights {
         ensure!(w.dim() == 1 && w.numel() == x.numel(), "weights should be 1-d and have the same length as input");
         ensure!(!w.dtype().is_complex(), "bincount: complex weights are not supported");

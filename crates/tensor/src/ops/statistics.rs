@@ -69,8 +69,8 @@ fn quantile_of(
     ensure!(x.numel() > 0, "{op}() input tensor must be non-empty");
     ensure!(q.dim() <= 1, "{op}() q must be a scalar or 1D tensor");
     ensure!(
-        x.dtype().is_floating_point(),
-        "{op}() input tensor must be either float or double dtype"
+        matches!(x.dtype(), DType::F32 | DType::F64),
+        "quantile() input tensor must be either float or double dtype"
     );
     ensure!(x.dtype() == q.dtype(), "{op}() q tensor must be same dtype as the input tensor");
     ensure!(

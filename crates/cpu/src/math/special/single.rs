@@ -252,12 +252,15 @@ pub fn i0e<I: Isa>(x: f32) -> f32 {
     select(a == 0.0, 1.0, scaled_i::<I>(a, false)) as f32
 }
 
+/// Where the exponential of single precision overflows, and with it, as PyTorch has them, functions that have it as a factor.
+const LARGEST_EXPONENT: f64 = 88.72283905206835;
+
 /// The modified Bessel function of the first kind, order 0.
 #[inline(always)]
 pub fn i0<I: Isa>(x: f32) -> f32 {
     let a = (x as f64).abs();
     let y = select(a == 0.0, 1.0, scaled_i::<I>(a, false) * double::exp::<I>(a));
-    select(a == f64::INFINITY, f64::NAN, y) as f32
+    select(a == f64::INFINITY, f64::NAN, select(a > LARGEST_EXPONENT, f64::INFINITY, y)) as f32
 }
 
 /// `exp(-|x|) I_1(x)`.
@@ -272,7 +275,7 @@ pub fn i1e<I: Isa>(x: f32) -> f32 {
 pub fn i1<I: Isa>(x: f32) -> f32 {
     let a = (x as f64).abs();
     let y = scaled_i::<I>(a, true) * double::exp::<I>(a);
-    let y = select(a == f64::INFINITY, f64::NAN, y);
+    let y = select(a == f64::INFINITY, f64::NAN, select(a > LARGEST_EXPONENT, f64::INFINITY, y));
     select(x < 0.0, -y, y) as f32
 }
 
