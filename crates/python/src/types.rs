@@ -607,10 +607,6 @@ impl GeneratorObject {
     fn clone_state(&self) -> GeneratorObject {
         GeneratorObject(self.0.fork())
     }
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>,))> {
-        let rebuild = slf.py().import("flambeau._utils")?.getattr("_rebuild_generator")?;
-        Ok((rebuild, (slf.call_method0("get_state")?,)))
-    }
 }
 
 /// What PyTorch's generators are seeded with at first.

@@ -211,7 +211,7 @@ fn adam<const DECOUPLED: bool>(
         false => expect(largest.is_empty(), "max_exp_avg_sqs.empty()")?,
     }
     let (op, kernel) = match DECOUPLED {
-        true => (&fused_adamw::OP, "fused_adamw_kernel"),
+        true => (&fused_adamw::OP, "fused_adam_kernel"),
         false => (&fused_adam::OP, "fused_adam_kernel"),
     };
     let lists = Lists { op, kernel, lists };

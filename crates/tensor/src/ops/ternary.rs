@@ -322,13 +322,13 @@ fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
     let [Operand::Tensor(x), Operand::Tensor(end), weight] = operands else {
         return Err(Error::type_("lerp(): self and end must be Tensors"));
     };
-    ensure!(x.dtype() == end.dtype(), "expected dtype {} for `end` but got dtype {}", x.dtype(), end.dtype());
+    ensure!(x.dtype() == end.dtype(), "expected dtype {} for `end` but got dtype {}", x.dtype().cpp_name(), end.dtype().cpp_name());
     match weight {
         Operand::Tensor(w) => ensure!(
             w.dtype() == x.dtype() || (w.dim() == 0 && (x.dtype().is_complex() || !w.dtype().is_complex())),
             "expected dtype {} for `weight` but got dtype {}",
-            x.dtype(),
-            w.dtype()
+            x.dtype().cpp_name(),
+            w.dtype().cpp_name()
         ),
         Operand::Scalar(w) => drop(w.fit(x.dtype().compute())?),
     }
