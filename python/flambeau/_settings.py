@@ -1,4 +1,4 @@
-"""Settings of the process, kept because programs set and read them; results never depend on them."""
+"""Settings of the process, most of them kept because programs set and read them."""
 from . import _C
 
 __all__ = [
@@ -9,7 +9,10 @@ __all__ = [
     "set_default_dtype", "set_default_tensor_type", "compiled_with_cxx11_abi", "is_vulkan_available",
 ]  # fmt: skip
 
-_state = {"deterministic": False, "warn_only": False, "precision": "highest", "warn_always": False, "interop": None}
+_state = {
+    "deterministic": False, "warn_only": False, "fill_uninitialized": True, "precision": "highest", "warn_always": False,
+    "interop": None,
+}  # fmt: skip
 
 
 def _must_be_bool(function, name, place, value):
@@ -18,10 +21,17 @@ def _must_be_bool(function, name, place, value):
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Ask for the same bits from run to run, which every operator here gives anyway."""
+    """Ask for the same bits from run to run. Every operator gives them anyway; new memory is filled for it, too."""
     _must_be_bool("_set_deterministic_algorithms", "mode", 1, mode)
     _must_be_bool("_set_deterministic_algorithms", "warn_only", 2, warn_only)
     _state.update(deterministic=mode, warn_only=warn_only)
+    _fill_uninitialized(_state["fill_uninitialized"])
+
+
+def _fill_uninitialized(mode):
+    """Whether new memory is filled while only deterministic algorithms are wanted."""
+    _state["fill_uninitialized"] = mode
+    _C._set_fill_uninitialized(mode and _state["deterministic"])
 
 
 def are_deterministic_algorithms_enabled():

@@ -19,6 +19,11 @@ fn _set_default_dtype(d: &Bound<'_, DTypeObject>) -> PyResult<()> {
 }
 
 #[pyfunction]
+fn _set_fill_uninitialized(fill: bool) {
+    flambeau::set_fill_uninitialized(fill);
+}
+
+#[pyfunction]
 fn promote_types(py: Python<'_>, type1: &Bound<'_, PyAny>, type2: &Bound<'_, PyAny>) -> PyResult<Py<DTypeObject>> {
     let named = |o, name, place| dtype_argument(o, "promote_types", name, place);
     Ok(dtype(py, named(type1, "type1", 1)?.promote(named(type2, "type2", 2)?)))
@@ -225,6 +230,7 @@ fn _cpu_capability() -> &'static str {
 pub fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(get_default_dtype, m)?)?;
     m.add_function(wrap_pyfunction!(_set_default_dtype, m)?)?;
+    m.add_function(wrap_pyfunction!(_set_fill_uninitialized, m)?)?;
     m.add_function(wrap_pyfunction!(promote_types, m)?)?;
     m.add_function(wrap_pyfunction!(can_cast, m)?)?;
     m.add_function(wrap_pyfunction!(result_type, m)?)?;

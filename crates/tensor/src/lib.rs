@@ -53,7 +53,7 @@ pub use flambeau_cpu::math::{Level as InstructionSet, level as instruction_set};
 pub use indexing::Index;
 pub use keys::{Key, KeyGuard, KeySet};
 pub use op::{Body, Form, Op, OutDType, OutRule, Plan, RowMajor, TensorSpec, Write};
-pub use ops::create::TensorOptions;
+pub use ops::create::{TensorOptions, set_fill_uninitialized};
 pub use promotion::{default_dtype, set_default_dtype};
 pub use random::{Generator, manual_seed};
 pub use tensor::Tensor;

@@ -2,21 +2,22 @@
 import sys
 import types
 
+from .. import _settings
+
 __all__ = []
 
 
 class _Deterministic(types.ModuleType):
     @property
     def fill_uninitialized_memory(self):
-        """Whether `empty` and its like are to give NaN and the greatest integers then; kept, as PyTorch keeps it."""
-        return _kept[0]
+        """Whether `empty` and its like give NaN and the greatest integers then."""
+        return _settings._state["fill_uninitialized"]
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode):
         if not isinstance(mode, bool):
             raise RuntimeError(f"expected a bool, but got {type(mode)}")
-        _kept[0] = mode
+        _settings._fill_uninitialized(mode)
 
 
-_kept = [True]
 sys.modules[__name__].__class__ = _Deterministic

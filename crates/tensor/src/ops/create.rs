@@ -2,6 +2,7 @@
 
 use crate::{Body, DType, Device, Dims, Layout, MemoryFormat, Op, Result, Scalar, Tensor, Value, default_dtype};
 use crate::{dims, sample};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The dtype and device of a tensor to make; what is left open takes the default (or the model's, in the `_like`s).
 #[derive(Clone, Copy, Default, Debug)]
@@ -61,6 +62,37 @@ fn without_entries(op: &'static Op, args: &[Value<'_>]) -> Result<Option<crate::
     crate::sparse::empty(layout, size, size.len(), dtype, device).map(|t| Some(t.into()))
 }
 
+/// Whether new memory that is asked for by itself is filled: see [`set_fill_uninitialized`].
+static FILLS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, in all threads, tensors of [`Tensor::empty`] and its like, and what [`Tensor::resize_`] adds, hold NaN, the
+/// greatest integer or `true`, so that a program that reads what it did not write gives the same from run to run. Or no more.
+pub fn set_fill_uninitialized(fill: bool) {
+    FILLS.store(fill, Relaxed);
+}
+
+/// A tensor of new memory, or its new part, filled if that is asked for.
+pub(crate) fn filled(t: Tensor) -> Result<Tensor> {
+    if !FILLS.load(Relaxed) || t.device().is_meta() || t.numel() == 0 {
+        return Ok(t);
+    }
+    let dtype = t.dtype();
+    let value = if dtype == DType::Bool {
+        Scalar::Bool(true)
+    } else if dtype.is_complex() {
+        Scalar::Complex(crate::Complex64::new(f64::NAN, f64::NAN))
+    } else if dtype.is_floating_point() {
+        Scalar::Float(f64::NAN)
+    } else {
+        let bits = 8 * dtype.size() as u32;
+        match dtype.is_signed() {
+            true => Scalar::Int((u64::MAX >> (65 - bits)) as i64),
+            false => Scalar::UInt(u64::MAX >> (64 - bits)),
+        }
+    };
+    t.fill_(value).map(Tensor::unwritten)
+}
+
 fn empty_any(
     size: &[i64],
     options: TensorOptions,
@@ -69,10 +101,12 @@ fn empty_any(
     dims::checked_numel(size)?;
     let (dtype, device) = options.or_default();
     match format {
-        None | Some(MemoryFormat::Contiguous) => Tensor::fresh(device, dtype, Dims::from_slice(size)),
+        None | Some(MemoryFormat::Contiguous) => filled(Tensor::fresh(device, dtype, Dims::from_slice(size))?),
         Some(MemoryFormat::Preserve) => crate::dims::strides_for(size, MemoryFormat::Contiguous)
             .and_then(|_| Err(crate::Error::runtime("unsupported memory format option Preserve"))),
-        Some(format) => Tensor::fresh_strided(device, dtype, Dims::from_slice(size), dims::strides_for(size, format)?),
+        Some(format) => {
+            filled(Tensor::fresh_strided(device, dtype, Dims::from_slice(size), dims::strides_for(size, format)?)?)
+        }
     }
 }
 
@@ -100,7 +134,7 @@ fn empty_strided_any(
     );
     crate::ensure!(stride.iter().all(|&s| s >= 0), "empty_strided: negative strides are not supported: {stride:?}");
     let (dtype, device) = options.or_default();
-    Tensor::fresh_strided(device, dtype, Dims::from_slice(size), Dims::from_slice(stride))
+    filled(Tensor::fresh_strided(device, dtype, Dims::from_slice(size), Dims::from_slice(stride))?)
 }
 
 op! {
@@ -121,7 +155,7 @@ fn empty_like_any(
         MemoryFormat::Preserve => dims::preserved_strides(&sizes, x.strides()),
         format => dims::strides_for(&sizes, format)?,
     };
-    Tensor::fresh_strided(device, dtype, sizes, strides)
+    filled(Tensor::fresh_strided(device, dtype, sizes, strides)?)
 }
 
 op! {
