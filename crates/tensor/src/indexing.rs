@@ -209,9 +209,6 @@ impl Tensor {
         if used > self.dim() {
             return Err(Error::index(format!("too many indices for tensor of dimension {}", self.dim())));
         }
-        if parts.iter().filter(|p| matches!(p, Index::Ellipsis)).count() > 1 {
-            return Err(Error::index("an index can only have a single ellipsis ('...')"));
-        }
         let mut x = self.clone();
         let mut d = 0;
         // How many dims integers have taken away: errors count those of the whole tensor.
@@ -226,7 +223,8 @@ impl Tensor {
         for part in parts.iter() {
             match part {
                 Index::At(i) => {
-                    let size = x.sizes()[d];
+                    // (More than one ellipsis may leave no dim.)
+                    let size = x.sizes().get(d).copied().unwrap_or(0);
                     if *i < -size || *i >= size {
                         let dim = d + selected;
                         return Err(Error::index(format!(
@@ -241,7 +239,7 @@ impl Tensor {
                         return Err(Error::value("step must be greater than zero"));
                     }
                     // All of a dim needs no view.
-                    let size = x.sizes()[d];
+                    let size = x.sizes().get(d).copied().unwrap_or(0);
                     let whole =
                         start.is_none_or(|s| s == 0 || s <= -size) && end.is_none_or(|e| e >= size) && *step == 1;
                     if !whole {
@@ -253,6 +251,7 @@ impl Tensor {
                     x = x.unsqueeze(d as i64)?;
                     d += 1;
                 }
+                // (PyTorch lets each of several skip as many dims.)
                 Index::Ellipsis => d += self.dim() - used,
                 // A 0-d mask keeps or drops everything: a new dim of one or none.
                 Index::Tensor(t) if t.dim() == 0 && (t.dtype() == Bool || t.dtype() == U8) => {

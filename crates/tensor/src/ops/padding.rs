@@ -141,7 +141,8 @@ fn circular_sizes(x: &Tensor, padding: &[i64]) -> Result<Dims> {
         padding.len()
     );
     for (pair, size) in padding.chunks_exact(2).zip(x.sizes().iter().rev()) {
-        ensure!(pair[0] <= *size && pair[1] <= *size, "Padding value causes wrapping around more than once.");
+        let kept = *size + pair[0].min(0) + pair[1].min(0);
+        ensure!(pair[0] <= kept && pair[1] <= kept, "Padding value causes wrapping around more than once.");
     }
     let sizes = padded(x, padding)?;
     ensure!(sizes.iter().all(|s| *s >= 0), "Negative padding value is resulting in an empty dimension");
