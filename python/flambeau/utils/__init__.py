@@ -2,7 +2,7 @@
 import importlib as _importlib
 
 _LAZY = frozenset(
-    "_foreach_utils _pytree backcompat benchmark checkpoint collect_env cpp_extension data dlpack flop_counter hooks "
+    "_foreach_utils _pytree backcompat benchmark checkpoint collect_env cpp_extension data deterministic dlpack flop_counter hooks "
     "mobile_optimizer model_zoo module_tracker tensorboard weak".split()
 )
 
