@@ -109,6 +109,9 @@ pub fn case(path: FastPath) -> Case {
         FastPath::ConvInPlace => of("1 image of 256 x 56 x 56 by 64 of 1 x 1", SINGLE, || {
             conv([1, 256, 56], [64, 1, 1, 0, 1], F32, Contiguous)
         }),
+        FastPath::ConvUnpacked => {
+            of("4 images of 32 x 64 x 64 by 3 of 3 x 3", SINGLE, || conv([4, 32, 64], [3, 3, 1, 1, 1], F32, Contiguous))
+        }
         FastPath::ConvPairs => of("bfloat16, 1 image of 256 x 56 x 56 by 64 of 1 x 1", HALF, || {
             conv([1, 256, 56], [64, 1, 1, 0, 1], BF16, Contiguous)
         }),

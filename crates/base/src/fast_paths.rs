@@ -81,6 +81,8 @@ fast_paths! {
     ConvPixels "conv.pixels": "weights of deep sums are packed and pixels of planes are not", else "pixels are packed";
     ConvInPlace "conv.in_place": "images are read where they are, if no padding is read",
         else "tiles are copied with their padding";
+    ConvUnpacked "conv.unpacked": "for few channels of results, pixels are read where they are staged",
+        else "they are packed into panels";
     ConvPairs "conv.pairs": "two channels of bfloat16 are one of pairs where the processor is quick at them",
         else "they are widened to float32";
     ConvWeightLast "conv.weight_last": "weights that are stored channels last are read so", else "they are copied";

@@ -10,6 +10,7 @@ use super::geometry::{Gather, TileRange, Tiling};
 use super::kernel::{Call, MOST_ROWS, Start, TILE_ROWS, Term, block_terms, rows_of};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use crate::prefetch::prefetch_run;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
@@ -189,7 +190,7 @@ impl<E: Number> Task for TileTask<'_, E> {
         // A block may begin and end inside a channel's taps.
         let most_channels = (plan.block + taps).saturating_sub(2).checked_div(taps).map_or(0, |n| n + 1);
         let stage_len = if plan.stage.in_place { 0 } else { most_channels * plan.stage.staged.channel };
-        // (The last vector of a run that is read in place may reach beyond it, at the end beyond what is staged.)
+        // (The last vector of a run that is read in place may reach beyond it, at the end beyond what is staged: zeros.)
         let stage_memory = Scratch::<E>::new(stage_len + lanes);
         let few = plan.packed.is_null();
         let columns = match (plan.in_place, few) {
@@ -253,6 +254,9 @@ impl<E: Number> Task for TileTask<'_, E> {
                 // SAFETY: the channel exists; the scratch memory was sized for `most_channels`.
                 base = unsafe {
                     let source = op.source.add(channel * source_plane * op.access.size);
+                    if !plan.stage.in_place {
+                        S::clear(stage_memory.get().add((c1 - c0) * plan.stage.staged.channel), lanes);
+                    }
                     plan.stage.fill::<S>(&g.axes, &tile, &op.access, source, image_stride, c1 - c0, stage_memory.get())
                 };
             }
@@ -264,12 +268,6 @@ impl<E: Number> Task for TileTask<'_, E> {
             }
             let terms = k1 - k0;
             if plan.in_place {
-                if !plan.stage.in_place {
-                    let staged =
-                        (terms + taps).saturating_sub(1).checked_div(taps).unwrap_or(0) * plan.stage.staged.channel;
-                    // SAFETY: the memory was sized for it.
-                    unsafe { S::clear(stage_memory.get().add(staged), lanes) };
-                }
                 for (terms, rows) in terms_in_place.iter_mut().zip(TILE_ROWS).filter(|(_, rows)| *rows <= S::ROWS) {
                     terms.clear();
                     terms.extend((0..k1 - k0).map(|k| Term { a: (k * rows) as u32, b: offsets[k] }));
@@ -555,7 +553,8 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     // What a run's last vector reads beyond it has to be there: the next run, or whatever else is staged.
     let divides = g.batch % tiling.images == 0 && (0..3).all(|a| g.axes[a].count % tiling.size[a] == 0);
     let readable = runs.iter().all(|r| r.1 % lanes == 0) || !stage.in_place && divides;
-    let in_place = !few && readable && pays_in_place(&runs, lanes, channels.div_ceil(E::rows()));
+    let in_place =
+        !few && readable && FastPath::ConvUnpacked.is_on() && pays_in_place(&runs, lanes, channels.div_ceil(E::rows()));
     let most = if taps > MOST_TERMS {
         None
     } else if in_place {

@@ -239,6 +239,30 @@ fn large_shapes_equal_the_definition() {
     }
 }
 
+/// Panels that are read where they are staged: rows that are not whole vectors, results that are spaced, one tap, several
+/// images in a tile, and more taps than a block has terms.
+#[test]
+fn unpacked_panels_equal_the_definition() {
+    let _alone = alone();
+    at_every_level(|| {
+        let shape = |batch, [from, to]: [usize; 2], input: [usize; 2], taps, step, padding| {
+            let plane = |first, [y, x]: [usize; 2]| [first, y, x];
+            let (kernel, stride) = (plane(1, [taps; 2]), plane(1, [step; 2]));
+            ConvShape::new(batch, from, to, 1, plane(1, input), kernel, stride, plane(0, [padding; 2]), [1; 3]).unwrap()
+        };
+        let shapes = [
+            shape(2, [5, 3], [34, 45], 3, 1, 1),
+            shape(4, [3, 7], [46, 70], 5, 2, 2),
+            shape(4, [9, 3], [64, 64], 1, 1, 0),
+            shape(64, [6, 5], [14, 14], 5, 1, 0),
+            shape(8, [2, 2], [40, 72], 33, 1, 0),
+        ];
+        for (i, shape) in shapes.into_iter().enumerate() {
+            check_all::<f32>(&shape, i as u64);
+        }
+    });
+}
+
 /// Planes that are read in place, with strides and padding, of one image and several; a tap far outside is not.
 #[test]
 fn planes_in_place_equal_the_definition() {
