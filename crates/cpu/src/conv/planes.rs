@@ -551,7 +551,8 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let whole = TileRange { image: 0, images: tiling.images, first: [0; 3], size: tiling.size };
     let runs = source_runs(&stage, &whole);
     // What a run's last vector reads beyond it has to be there: the next run, or whatever else is staged.
-    let divides = g.batch % tiling.images == 0 && (0..3).all(|a| g.axes[a].count % tiling.size[a] == 0);
+    let divides =
+        g.batch.is_multiple_of(tiling.images) && (0..3).all(|a| g.axes[a].count.is_multiple_of(tiling.size[a]));
     let readable = runs.iter().all(|r| r.1 % lanes == 0) || !stage.in_place && divides;
     let in_place =
         !few && readable && FastPath::ConvUnpacked.is_on() && pays_in_place(&runs, lanes, channels.div_ceil(E::rows()));
