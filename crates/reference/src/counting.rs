@@ -76,7 +76,9 @@ fn histogram(op: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
         (low, high) = (low - 1.0, high + 1.0);
     }
     if !(low.is_finite() && high.is_finite()) {
-        return Err(Error::runtime(format!("torch.histc: range of [{low}, {high}] is not finite")));
+        // As C's streams write them.
+        let text = |x: f64| if x.is_nan() { "nan".into() } else { x.to_string() };
+        return Err(Error::runtime(format!("torch.histc: range of [{}, {}] is not finite", text(low), text(high))));
     }
     if low >= high {
         return Err(Error::runtime("torch.histc: max must be larger than min"));
