@@ -249,7 +249,7 @@ impl Pooling {
             batch, channels, input, whole(windows.kernel), whole(windows.stride), whole(windows.padding), whole(windows.dilation),
             spatial,
         );
-        Ok(Self::finish(x, n, shape, spatial, n < 3 || op == "max_pool3d"))
+        Ok(Self::finish(x, n, shape, spatial, n < 3 || op.starts_with("max_pool")))
     }
 
     fn adaptive(op: &str, n: usize, x: &Tensor, output: &[i64]) -> Result<Pooling> {

@@ -278,9 +278,13 @@ fn ldexp_any(x: &Tensor, other: &Tensor) -> Result<Tensor> {
     }
 }
 fn ldexp_inplace(x: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = ldexp_any(x, other)?;
-    ldexp_writes(result.dtype(), x.dtype())?;
-    x.copy_(&result)
+    if x.dtype().is_integral(true) {
+        ldexp_writes(crate::default_dtype(), x.dtype())?;
+    }
+    match x.dtype().is_floating_point() && other.dtype().is_integral(true) {
+        true => x.copy_(&scaled_by_power(x, other)?),
+        false => x.mul_(&two_to(other)?),
+    }
 }
 /// `x * 2^exponent` in `x`'s dtype, rounded once: the power itself may be out of range.
 fn scaled_by_power(x: &Tensor, exponent: &Tensor) -> Result<Tensor> {
