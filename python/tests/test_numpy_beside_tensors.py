@@ -69,6 +69,11 @@ def test_where_tensors_name_the_place_the_value_has_the_dtype():
     assert x[0, 0] == 3.5
     x.index_put_((mask,), fb.tensor(7))
     assert x[2, 3] == 7
+    whole = fb.zeros(3, dtype=fb.int64)
+    whole[mask] = fb.tensor(2.5)
+    assert whole.tolist() == [2, 0, 2]
+    with pytest.raises(RuntimeError):
+        x[mask] = fb.tensor(2j)
 
 
 def test_draws_go_in_the_order_of_the_probabilities_memory():

@@ -1,9 +1,9 @@
 //! Gathers over contiguous planes (NCHW): implicit matrix multiplication, weights times panels of pixels.
 //!
 //! A tile's source channels are staged as padded planes ([`PlaneStage`]); from there each panel of pixels is packed
-//! for a block of terms and multiplied with every weight row while it is in the first-level cache. Where rows of pixels
-//! are long enough for panels of their own, or there are so few weight rows that packing would take as long as
-//! multiplying, panels are read where they are staged. The whole im2col matrix never exists.
+//! for a block of terms and multiplied with every weight row while it is in the first-level cache. Where there are
+//! so few weight rows that packing would take as long as multiplying, and rows of pixels are long enough for panels of
+//! their own, these are read where they are staged. The whole im2col matrix never exists.
 
 use super::access::{Access, PlaneStage, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
@@ -100,6 +100,15 @@ fn pays_in_place(runs: &[(usize, usize)], lanes: usize, tiles: usize) -> bool {
     cost(&panels(runs.iter().map(|r| r.1), lanes), IN_PLACE) < cost(&packed, PACKED) + packing
 }
 
+/// Source channels of a block whose panels are read in place: a panel's lines stay in the first-level cache, and what is
+/// staged in the second.
+fn unpacked_channels<E: Dispatch>(g: &Gather, stage: &PlaneStage) -> usize {
+    let lines = (3 * E::lanes() + g.axes[2].reach) * size_of::<E>() / 64 + 2;
+    let rows = g.axes[0].taps.len() * g.axes[1].taps.len() * g.axes[2].residues.len();
+    let staged = if stage.in_place { usize::MAX } else { MOST_STAGED / stage.staged.channel };
+    (LINES_BYTES / (64 * lines * rows)).min(MOST_TERMS / g.taps.len()).min(staged)
+}
+
 #[derive(Clone, Copy)]
 struct Piece {
     offset: usize,
@@ -142,7 +151,7 @@ struct Plan<'a, E> {
     packed: *const E,
     /// Offsets of the terms in a row of the weight.
     weight_offsets: Vec<usize>,
-    /// The terms of packed tiles of so many rows and packed panels of 1 to 3 vectors.
+    /// The terms of packed tiles of so many rows and panels of 1 to 3 vectors.
     terms: [[Vec<Term>; 3]; TILE_ROWS.len()],
     /// Whether panels are read where they are staged.
     in_place: bool,
@@ -202,14 +211,8 @@ impl<E: Number> Task for TileTask<'_, E> {
         let row_memory = Scratch::<E>::new(if few { plan.block * S::ROWS } else { 0 });
         let sums_memory = Scratch::<E>::new(if plan.direct { 0 } else { padded * channels.len() });
         let mut offsets = vec![0u32; plan.block];
-        let mut terms_in_place: [Vec<Term>; TILE_ROWS.len()] = Default::default();
         // Multiplies a tile of weight rows with a panel.
-        let multiply = |row: usize,
-                        index: usize,
-                        a: *const E,
-                        (b, panel): (*const E, &Panel),
-                        terms: *const Term,
-                        k: Range<usize>| {
+        let multiply = |row: usize, index: usize, a: *const E, (b, panel): (*const E, &Panel), k: Range<usize>| {
             let channel = self.group * g.result_channels + row;
             let width = panel.columns.next_multiple_of(lanes);
             // SAFETY: the caller's: these rows and columns are this task's.
@@ -225,7 +228,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                     depth: k.len(),
                     a,
                     a_rows: std::array::from_fn(|i| i),
-                    terms,
+                    terms: plan.terms[index][width / lanes - 1].as_ptr(),
                     b,
                     c,
                     c_rows: std::array::from_fn(|i| i * stride),
@@ -254,7 +257,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                 // SAFETY: the channel exists; the scratch memory was sized for `most_channels`.
                 base = unsafe {
                     let source = op.source.add(channel * source_plane * op.access.size);
-                    if !plan.stage.in_place {
+                    if plan.in_place && !plan.stage.in_place {
                         S::clear(stage_memory.get().add((c1 - c0) * plan.stage.staged.channel), lanes);
                     }
                     plan.stage.fill::<S>(&g.axes, &tile, &op.access, source, image_stride, c1 - c0, stage_memory.get())
@@ -267,12 +270,6 @@ impl<E: Number> Task for TileTask<'_, E> {
                 plan.stage.prefetch(&g.axes, &tile, &op.access, source, image_stride, c1 - c0);
             }
             let terms = k1 - k0;
-            if plan.in_place {
-                for (terms, rows) in terms_in_place.iter_mut().zip(TILE_ROWS).filter(|(_, rows)| *rows <= S::ROWS) {
-                    terms.clear();
-                    terms.extend((0..k1 - k0).map(|k| Term { a: (k * rows) as u32, b: offsets[k] }));
-                }
-            }
             for (panel, pieces) in panels.iter().zip(&sources) {
                 // SAFETY: staged positions, the panel and the weights cover every index by construction; a tile's
                 // result positions belong to this task alone.
@@ -289,9 +286,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                         let (rows, index) = rows_of(channels.end - row, S::ROWS);
                         let channel = self.group * g.result_channels + row;
                         let a = plan.packed.add(channel * depth + k0 * rows);
-                        let terms =
-                            if plan.in_place { &terms_in_place[index] } else { &plan.terms[index][width / lanes - 1] };
-                        multiply(row, index, a, (pixels, panel), terms.as_ptr(), k0..k1);
+                        multiply(row, index, a, (pixels, panel), k0..k1);
                         row += rows;
                     }
                 }
@@ -309,8 +304,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                     }
                     for panel in &panels {
                         let pixels = panel_memory.get().add(panel.column * terms).cast_const();
-                        let terms = &plan.terms[index][panel.columns.div_ceil(lanes) - 1];
-                        multiply(row, index, row_memory.get(), (pixels, panel), terms.as_ptr(), k0..k1);
+                        multiply(row, index, row_memory.get(), (pixels, panel), k0..k1);
                     }
                 }
                 row += rows;
@@ -554,24 +548,30 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let divides =
         g.batch.is_multiple_of(tiling.images) && (0..3).all(|a| g.axes[a].count.is_multiple_of(tiling.size[a]));
     let readable = runs.iter().all(|r| r.1 % lanes == 0) || !stage.in_place && divides;
-    let in_place =
-        !few && readable && FastPath::ConvUnpacked.is_on() && pays_in_place(&runs, lanes, channels.div_ceil(E::rows()));
-    let most = if taps > MOST_TERMS {
-        None
-    } else if in_place {
-        let lines = (3 * lanes + g.axes[2].reach) * size_of::<E>() / 64 + 2;
-        let rows: usize = (0..2).map(|a| g.axes[a].taps.len()).product::<usize>() * g.axes[2].residues.len().max(1);
-        Some((LINES_BYTES / (64 * lines * rows)).min(MOST_TERMS / taps.max(1)).min(if stage.in_place {
-            usize::MAX
-        } else {
-            MOST_STAGED / stage.staged.channel.max(1)
-        }))
+    let in_place = !few
+        && readable
+        && taps <= MOST_TERMS
+        && FastPath::ConvUnpacked.is_on()
+        && pays_in_place(&runs, lanes, channels.div_ceil(E::rows()));
+    let block = if taps > MOST_TERMS {
+        MOST_TERMS
     } else {
-        Some(block_terms::<E>(3 * lanes) / taps.max(1))
-    };
-    let block = most.map_or(MOST_TERMS, |most| {
+        let most = if in_place { unpacked_channels::<E>(g, &stage) } else { block_terms::<E>(3 * lanes) / taps.max(1) };
         let blocks = g.source_channels.div_ceil(most.max(1)).max(1);
         g.source_channels.div_ceil(blocks) * taps
+    };
+    let tap_offsets: Vec<usize> = g.taps.iter().map(|t| stage.tap(&t.1)).collect();
+    // The terms of a packed panel follow one another; those of one in place lie where their taps do.
+    let terms = TILE_ROWS.map(|rows| {
+        std::array::from_fn(|v| {
+            let width = (v + 1) * lanes;
+            let b = |k: usize| match in_place {
+                true => k / taps * stage.staged.channel + tap_offsets[k % taps],
+                false => k * width,
+            };
+            let used = if rows <= E::rows() { block } else { 0 };
+            (0..used).map(|k| Term { a: (k * rows) as u32, b: b(k) as u32 }).collect()
+        })
     });
     let weight_offsets = g.weight_offsets();
     let packed_memory = (!few).then(|| Scratch::<E>::new(g.groups * g.result_channels * depth));
@@ -588,15 +588,10 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         operands,
         tiling,
         stage,
-        tap_offsets: g.taps.iter().map(|t| stage.tap(&t.1)).collect(),
+        tap_offsets,
         packed: packed_memory.as_ref().map_or(std::ptr::null(), |m| m.get()),
         weight_offsets,
-        terms: TILE_ROWS.map(|rows| {
-            std::array::from_fn(|v| {
-                let width = (v + 1) * lanes;
-                (0..block).map(|k| Term { a: (k * rows) as u32, b: (k * width) as u32 }).collect()
-            })
-        }),
+        terms,
         in_place,
         block,
         channel_block,

@@ -240,7 +240,7 @@ fn large_shapes_equal_the_definition() {
 }
 
 /// Panels that are read where they are staged: rows that are not whole vectors, results that are spaced, one tap, several
-/// images in a tile, and more taps than a block has terms.
+/// images in a tile; with more taps than a block has terms they are packed.
 #[test]
 fn unpacked_panels_equal_the_definition() {
     let _alone = alone();

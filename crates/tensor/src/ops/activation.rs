@@ -679,8 +679,7 @@ unary! {
 }
 fn log_sigmoid_any(x: &Tensor) -> Result<Tensor> {
     if !x.dtype().is_floating_point() {
-        let name = x.dtype().scalar_type_name();
-        return Err(crate::Error::not_implemented(format!("\"log_sigmoid_cpu\" not implemented for '{name}'")));
+        return Err(super::reduce::not_for("log_sigmoid_cpu", x.dtype()));
     }
     x.contiguous()?.log_sigmoid_values()
 }

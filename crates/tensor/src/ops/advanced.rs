@@ -232,7 +232,7 @@ op! {
     fn index(&self, indices: &[Option<Tensor>]) -> Tensor [self, indices];
 }
 
-/// Whether one value is written wherever a mask says: it may be of any dtype, as that of `masked_fill`.
+/// Whether one value is written wherever a mask says: it is converted, as that of `masked_fill`.
 fn fills_mask(indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> bool {
     let mut given = indices.iter().flatten();
     let mask = given.next().is_some_and(|i| i.dtype() == DType::Bool) && given.next().is_none();
@@ -241,7 +241,7 @@ fn fills_mask(indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> 
 
 fn check_values(x: &Tensor, values: &Tensor, fills_mask: bool, p: &Plan) -> Result<()> {
     ensure!(
-        values.dtype() == x.dtype() || fills_mask && values.dtype().can_cast(x.dtype()),
+        values.dtype() == x.dtype() || fills_mask && (x.dtype().is_complex() || !values.dtype().is_complex()),
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
         x.dtype().scalar_type_name(),
         values.dtype().scalar_type_name()

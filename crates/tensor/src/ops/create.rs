@@ -71,24 +71,31 @@ pub fn set_fill_uninitialized(fill: bool) {
     FILLS.store(fill, Relaxed);
 }
 
-/// A tensor of new memory, or its new part, filled if that is asked for.
-pub(crate) fn filled(t: Tensor) -> Result<Tensor> {
-    if !FILLS.load(Relaxed) || t.device().is_meta() || t.numel() == 0 {
+/// Whether [`set_fill_uninitialized`] has asked for it.
+#[inline(always)]
+pub(crate) fn fills() -> bool {
+    FILLS.load(Relaxed)
+}
+
+/// A tensor of new memory, filled if that is asked for.
+#[inline(always)]
+fn filled(t: Tensor) -> Result<Tensor> {
+    if fills() { fill_new(t) } else { Ok(t) }
+}
+
+/// Fills new memory as [`set_fill_uninitialized`] says.
+#[cold]
+pub(crate) fn fill_new(t: Tensor) -> Result<Tensor> {
+    if t.device().is_meta() || t.numel() == 0 {
         return Ok(t);
     }
-    let dtype = t.dtype();
-    let value = if dtype == DType::Bool {
-        Scalar::Bool(true)
-    } else if dtype.is_complex() {
+    let value = if t.dtype().is_complex() {
         Scalar::Complex(crate::Complex64::new(f64::NAN, f64::NAN))
-    } else if dtype.is_floating_point() {
+    } else if t.dtype().is_floating_point() {
         Scalar::Float(f64::NAN)
     } else {
-        let bits = 8 * dtype.size() as u32;
-        match dtype.is_signed() {
-            true => Scalar::Int((u64::MAX >> (65 - bits)) as i64),
-            false => Scalar::UInt(u64::MAX >> (64 - bits)),
-        }
+        let (_, _, greatest) = super::random::integer_range(t.dtype());
+        i64::try_from(greatest).map_or(Scalar::UInt(greatest as u64), Scalar::Int)
     };
     t.fill_(value).map(Tensor::unwritten)
 }

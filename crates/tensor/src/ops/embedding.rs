@@ -157,12 +157,8 @@ fn one_hot_any(x: &Tensor, classes: Option<i64>) -> Result<Tensor> {
     let classes = classes.unwrap_or(-1);
     ensure!(x.dtype() == DType::I64, "one_hot is only applicable to index tensor of type LongTensor.");
     let mut sizes = Dims::from_slice(x.sizes());
-    if x.numel() == 0 {
+    if x.numel() == 0 || x.device().is_meta() && classes != -1 {
         ensure!(classes > 0, "Can not infer total number of classes from empty tensor.");
-        sizes.push(classes);
-        return Tensor::empty(&sizes, (DType::I64, x.device()));
-    }
-    if x.device().is_meta() && classes != -1 {
         sizes.push(classes);
         return Tensor::empty(&sizes, (DType::I64, x.device()));
     }

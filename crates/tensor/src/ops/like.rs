@@ -275,11 +275,14 @@ fn resize_any(x: &Tensor, size: &[i64], format: Option<MemoryFormat>) -> Result<
     if format.is_none() && x.sizes() == size {
         return Ok(x.clone());
     }
+    if !super::create::fills() {
+        return resize_output(x, size, Some(&strides));
+    }
     let room = x.storage().nbytes() / x.element_size();
     let resized = resize_output(x, size, Some(&strides))?;
     let all = resized.storage().nbytes() / x.element_size();
     if all > room {
-        super::create::filled(resized.as_strided(&[(all - room) as i64], &[1], Some(room as i64))?)?;
+        super::create::fill_new(resized.as_strided(&[(all - room) as i64], &[1], Some(room as i64))?)?;
     }
     Ok(resized)
 }

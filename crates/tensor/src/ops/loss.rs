@@ -213,18 +213,15 @@ fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weig
     if target.dtype().is_integral(false) {
         crate::op::castable(x.dtype(), target.dtype())?;
     }
-    let loss = match pos_weight {
+    let loss = if pos_weight.is_none() && x.dtype() == target.dtype() {
+        _binary_cross_entropy_with_logits::OP.call(&[x.into(), target.into()])?.one()?
+    } else {
         // The result has the target's dtype.
-        Some(p) => {
-            let positive = p.sub(1.0)?.mul(target)?.add(1.0)?;
-            let negative = target.rsub(1.0)?.mul(x)?.to_dtype(target.dtype())?;
-            negative.sub(&positive.mul(&x.log_sigmoid()?)?)?.to_dtype(target.dtype())?
+        let mut positive = x.log_sigmoid()?;
+        if let Some(p) = pos_weight {
+            positive = p.sub(1.0)?.mul(target)?.add(1.0)?.mul(&positive)?;
         }
-        None if x.dtype() != target.dtype() => {
-            let negative = target.rsub(1.0)?.mul(x)?.to_dtype(target.dtype())?;
-            negative.sub(&x.log_sigmoid()?)?.to_dtype(target.dtype())?
-        }
-        None => _binary_cross_entropy_with_logits::OP.call(&[x.into(), target.into()])?.one()?,
+        target.rsub(1.0)?.mul(x)?.to_dtype(target.dtype())?.sub(&positive)?.to_dtype(target.dtype())?
     };
     reduce(weighed(loss, weight)?, reduction)
 }

@@ -205,7 +205,7 @@ fn geometric_any(x: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Te
 }
 
 /// The least and greatest integers that a random integer of a dtype may be, and the greatest one drawn by default.
-fn integer_range(dtype: DType) -> (f64, f64, i128) {
+pub(super) fn integer_range(dtype: DType) -> (f64, f64, i128) {
     let powers = |low: u32, high: u32| (-((1u128 << low) as f64), ((1u128 << high) - 1) as f64, (1i128 << high) - 1);
     match dtype {
         DType::Bool => (0.0, 1.0, 1),

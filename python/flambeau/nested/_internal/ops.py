@@ -8,14 +8,20 @@ __all__ = ["call"]
 _HANDLERS = {}
 
 
-def _handles(*names):
-    """Makes a function `(func, nested, *args, **kwargs)` the handler of operators of these names."""
+def registrar(handlers):
+    """A decorator that makes a function `(func, nested, *args, **kwargs)` the handler of operators of the given names."""
 
-    def register(handler):
-        _HANDLERS.update(dict.fromkeys(names, handler))
-        return handler
+    def handles(*names):
+        def register(handler):
+            handlers.update(dict.fromkeys(names, handler))
+            return handler
 
-    return register
+        return register
+
+    return handles
+
+
+_handles = registrar(_HANDLERS)
 
 
 def call(func, args, kwargs):

@@ -5,7 +5,7 @@ from warnings import warn
 from ... import _C
 from ..._C import Tensor
 from .nested_tensor import _to_kind
-from .ops import _base_name, _POINTWISE, _writes
+from .ops import _base_name, _POINTWISE, _writes, registrar
 
 __all__ = ["StridedNestedTensor", "from_list"]
 
@@ -14,14 +14,7 @@ _WARNING = ("The PyTorch API of nested tensors is in prototype stage and will ch
             "better operator coverage, and works with torch.compile.")
 _warned = False
 _HANDLERS = {}
-
-
-def _handles(*names):
-    def register(handler):
-        _HANDLERS.update(dict.fromkeys(names, handler))
-        return handler
-
-    return register
+_handles = registrar(_HANDLERS)
 
 
 def from_list(tensors, dtype=None, device=None):
