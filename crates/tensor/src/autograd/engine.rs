@@ -383,14 +383,9 @@ fn fit(sizes: &[i64], dtype: DType, g: Tensor, from: Option<(&Node, usize)>) -> 
     Ok(g)
 }
 
-/// Whether nobody else can see the tensor's memory: a view shares it with its base, which must be nobody else's either (and
-/// not larger, or more memory would be kept than the gradient has).
+/// Whether nobody else can see the tensor's memory. (A view shares it with its base.)
 fn is_own(t: &Tensor) -> bool {
-    t.0.count() == 1
-        && match t.base() {
-            None => t.storage().use_count() == 1,
-            Some(base) => base.0.count() == 1 && base.numel() == t.numel() && t.storage().use_count() == 2,
-        }
+    t.0.count() == 1 && t.storage().use_count() == 1 && t.base().is_none()
 }
 
 /// The sum of two gradients, in place where nobody else can see the first.
@@ -432,7 +427,7 @@ fn add_to_grad(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
             if !g.is_strided() {
                 g.detach()?.clone_in(crate::MemoryFormat::Preserve)?
             } else if is_own(&g) && lies_like(&g, leaf) && !g.requires_grad() {
-                if g.base().is_some() { g.detach()? } else { g }
+                g
             } else {
                 laid_out_like(&g.detach()?, leaf)?
             }
