@@ -167,6 +167,7 @@ pub fn case(path: FastPath) -> Case {
         FastPath::ReduceShort => {
             of("sums of 32768 rows of 32", SINGLE, || step(normal(&[32768, 32]), |x| x.sum_dim(&[1], false)))
         }
+        FastPath::ReduceStreams => of("sum of 10M", SAME, || step(normal(&[10 * MILLION]), Tensor::sum)),
         FastPath::ReduceNarrow => of("uint8, largest of 1M", SAME, || step(integers(255, &[MILLION], U8), Tensor::max)),
         FastPath::ReducePairs => of("bfloat16, sum of 1M", HALF, || step(normal_of(&[MILLION], BF16), Tensor::sum)),
 

@@ -128,7 +128,7 @@ macro_rules! runs {
 }
 runs! {
     SumRuns: F32 short::Sum<f32>, F64 short::Sum<f64>, I64 short::Sum<i64>;
-        with AVX2 F32 short::Sum<f32>, F64 short::Sum<f64>;
+        with AVX2 F32 short::Sum<f32>, F64 short::Sum<f64>, I64 short::Sum<i64>;
     NanSumRuns: F32 short::NanSum<f32>, F64 short::NanSum<f64>;
         with AVX2 F32 short::NanSum<f32>, F64 short::NanSum<f64>;
     ProductRuns: F32 short::Product<f32>, F64 short::Product<f64>, I64 short::Product<i64>;

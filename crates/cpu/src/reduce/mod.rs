@@ -141,6 +141,10 @@ struct Block {
 }
 
 impl Block {
+    /// Runs of contiguous elements without indices.
+    fn runs(data: *const u8, rows: usize, cols: usize, col_stride: isize) -> Block {
+        Block { data, rows, row_stride: 1, cols, col_stride, index: 0, index_step: 0 }
+    }
     /// Whether its columns are runs of contiguous elements.
     #[inline(always)]
     fn is_runs(&self) -> bool {

@@ -5,6 +5,7 @@ use super::Block;
 use super::fold::{AHEAD, RUN, SET};
 use super::short::{NanSum, Product, Sum, join_four};
 use crate::prefetch::prefetch_run;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Element, bf16};
 use std::arch::x86_64::*;
 
@@ -178,6 +179,37 @@ impl Operation for Sum<bf16> {
     }
 }
 
+impl Operation for Sum<i64> {
+    type In = i64;
+    const OVERFLOWS: bool = false;
+    const NEUTRAL: i64 = 0;
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn nothing() -> __m256d {
+        _mm256_setzero_pd()
+    }
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
+        _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)))
+    }
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn eight<const PART: bool>(x: *const i64, at: usize, masks: *const __m256i) -> [__m256d; 2] {
+        let mut eight = [_mm256_setzero_pd(); 2];
+        for (at, four) in [at, at + 4].into_iter().zip(&mut eight) {
+            let at = |i: usize| (x.cast::<f64>().wrapping_add(at + i * RUN), masks.wrapping_add((at + i * RUN) / 4));
+            // SAFETY: the caller's elements.
+            unsafe {
+                let ((a, p), (b, q), (c, r), (d, s)) = (at(0), at(1), at(2), at(3));
+                let first = Self::join(load_pd::<PART>(a, p, 0.0), load_pd::<PART>(b, q, 0.0));
+                *four = Self::join(first, Self::join(load_pd::<PART>(c, r, 0.0), load_pd::<PART>(d, s, 0.0)));
+            }
+        }
+        eight
+    }
+}
+
 /// A vector without its NaN.
 macro_rules! ordered {
     ($and:ident, $cmp:ident, $x:expr) => {{
@@ -211,6 +243,52 @@ operations! {
     };
 }
 
+/// Elements of a run that are folded before other runs' turn.
+const TURN: usize = 4 * SET;
+
+/// The accumulators of a run: of its elements `RUN` apart, for each four.
+type Lanes = [__m256d; 4];
+
+/// Adds `n` elements, whole sets, to the accumulators of a run.
+///
+/// # Safety
+/// As [`fold_runs`].
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, lanes: Lanes) -> Lanes {
+    let [mut a, mut b, mut c, mut d] = lanes;
+    for at in (0..n).step_by(SET) {
+        // SAFETY: elements of the run. (Whole sets have no masks.)
+        unsafe {
+            let x = x.add(at);
+            prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<O::In>());
+            let masks = std::ptr::null();
+            let ([e, f], [g, h]) = (O::eight::<false>(x, 0, masks), O::eight::<false>(x, 8, masks));
+            (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
+        }
+    }
+    [a, b, c, d]
+}
+
+/// Adds the elements of a run of `n` that are in no whole set, whose masks are `last`, and leaves four accumulators.
+///
+/// # Safety
+/// As [`fold_runs`]; what is masked off may lie before the run where it is not read.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn join_lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i, lanes: Lanes) -> __m256d {
+    let [mut a, mut b, mut c, mut d] = lanes;
+    // SAFETY: elements of the run.
+    unsafe {
+        if !n.is_multiple_of(SET) {
+            let x = x.wrapping_add(n).wrapping_sub(SET);
+            let ([e, f], [g, h]) = (O::eight::<true>(x, 0, last), O::eight::<true>(x, 8, last));
+            (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
+        }
+        O::join(O::join(a, c), O::join(b, d))
+    }
+}
+
 /// The accumulators of a run of `n` elements, of which four are left; `last` are the masks of its last `SET` elements for those
 /// that are in no whole set.
 ///
@@ -219,23 +297,44 @@ operations! {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -> __m256d {
-    // SAFETY: elements of the run; what is masked off may lie before it where it is not read.
+    // SAFETY: the caller's.
     unsafe {
-        let [mut a, mut b, mut c, mut d] = [O::nothing(), O::nothing(), O::nothing(), O::nothing()];
-        let mut at = 0;
-        while at + SET <= n {
-            let x = x.add(at);
-            prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<O::In>());
-            let ([e, f], [g, h]) = (O::eight::<false>(x, 0, last), O::eight::<false>(x, 8, last));
-            (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
-            at += SET;
+        let whole = add_sets::<O>(x, n / SET * SET, [O::nothing(); 4]);
+        join_lanes::<O>(x, n, last, whole)
+    }
+}
+
+/// Bytes of the runs that are read in turns: the shortest for which memory gives more then.
+const LONG: usize = 1 << 14;
+
+/// [`lanes`] of four runs. Long ones take turns, so that memory is read in four places at a time: Note [Streams] in
+/// [`super::plan`].
+///
+/// # Safety
+/// As [`fold_runs`].
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: *const __m256i) -> [__m256d; 4] {
+    // SAFETY: the caller's.
+    unsafe {
+        let whole = n / SET * SET;
+        if n * size_of::<O::In>() < LONG || !FastPath::ReduceStreams.is_on() {
+            let [x, y, z, w] = x;
+            return [lanes::<O>(x, n, last), lanes::<O>(y, n, last), lanes::<O>(z, n, last), lanes::<O>(w, n, last)];
         }
-        if at < n {
-            let x = x.wrapping_add(n).wrapping_sub(SET);
-            let ([e, f], [g, h]) = (O::eight::<true>(x, 0, last), O::eight::<true>(x, 8, last));
-            (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
+        let mut all = [[O::nothing(); 4]; 4];
+        for at in (0..whole).step_by(TURN) {
+            for (lanes, x) in all.iter_mut().zip(x) {
+                *lanes = add_sets::<O>(x.add(at), TURN.min(whole - at), *lanes);
+            }
         }
-        O::join(O::join(a, c), O::join(b, d))
+        let [a, b, c, d] = all;
+        [
+            join_lanes::<O>(x[0], n, last, a),
+            join_lanes::<O>(x[1], n, last, b),
+            join_lanes::<O>(x[2], n, last, c),
+            join_lanes::<O>(x[3], n, last, d),
+        ]
     }
 }
 
@@ -257,13 +356,11 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
         let x = b.data.cast::<O::In>().wrapping_offset(j as isize * b.col_stride);
         // SAFETY: up to four runs of the block, and their states.
         unsafe {
-            let p = lanes::<O>(x, b.rows, last);
-            let [q, r, s] = if count == 4 {
+            let [p, q, r, s] = if count == 4 {
                 let (y, z) = (x.wrapping_offset(b.col_stride), x.wrapping_offset(2 * b.col_stride));
-                let w = x.wrapping_offset(3 * b.col_stride);
-                [lanes::<O>(y, b.rows, last), lanes::<O>(z, b.rows, last), lanes::<O>(w, b.rows, last)]
+                lanes_of_four::<O>([x, y, z, x.wrapping_offset(3 * b.col_stride)], b.rows, last)
             } else {
-                [p; 3]
+                [lanes::<O>(x, b.rows, last); 4]
             };
             let folded = join_four!(O::join, p, q, r, s);
             if O::OVERFLOWS {

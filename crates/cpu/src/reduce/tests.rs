@@ -540,7 +540,7 @@ fn many_runs_are_as_one() {
     fn check<F: fold::Fold<Param = ()>>(f: F) {
         const ROWS: usize = 11;
         let is_float = F::In::DTYPE.is_floating_point();
-        for (n, gap) in [(1, 0), (24, 0), (25, 3), (33, 0), (63, 0), (64, 0), (65, 1), (130, 2)] {
+        for (n, gap) in [(1, 0), (24, 0), (25, 3), (33, 0), (63, 0), (64, 0), (65, 1), (130, 2), (8230, 0)] {
             let step = n + gap;
             let mut values: Vec<F::In> =
                 (0..ROWS * step).map(|i| F::In::from_f64(((i * 7919 % 1013) as f64 - 506.0) * 0.01)).collect();
