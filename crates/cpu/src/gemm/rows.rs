@@ -81,8 +81,9 @@ pub unsafe fn run<T: Entry>(p: &Product<T>, level: Level) -> bool {
     }
     let Some(axpy) = T::axpy(level) else { return false };
     with_rows(p, |x, _| {
+        // Stretches of rows as long as what they are added to fits a first-level cache: hardware reads ahead in long ones.
         let chunk = if n * k >= 4 * PIECE {
-            n.div_ceil(n.div_ceil(1024).max(n.div_ceil(256).min(4))).next_multiple_of(64)
+            n.div_ceil(n.div_ceil(8192).max(n.div_ceil(2048).min(4))).next_multiple_of(64)
         } else {
             n
         };
