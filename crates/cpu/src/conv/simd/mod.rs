@@ -195,7 +195,7 @@ pub(crate) unsafe trait Simd: Copy + 'static {
                         _ => Self::load_even_between(from, first, last),
                     };
                     let to = target.add(row * target_stride + i);
-                    if width == Self::LANES { Self::store(to, v) } else { Self::store_first(to, v, width) }
+                    Self::store_first(to, v, width)
                 }
             }
         }

@@ -295,10 +295,27 @@ unsafe impl Simd for Avx2F32 {
         // SAFETY: the caller's; `n <= 8` keeps the mask inside the table.
         unsafe { _mm256_maskload_ps(p, _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast())) }
     }
+    /// By parts: some processors take long to store by a mask (Zen 3: 12 cycles, whatever the mask).
     #[inline(always)]
     unsafe fn store_first(p: *mut f32, v: __m256, n: usize) {
-        // SAFETY: the caller's; `n <= 8` keeps the mask inside the table.
-        unsafe { _mm256_maskstore_ps(p, _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast()), v) }
+        // SAFETY: the caller's `n` lanes.
+        unsafe {
+            if n == 8 {
+                return _mm256_storeu_ps(p, v);
+            }
+            let (mut p, mut left) = (p, _mm256_castps256_ps128(v));
+            if n & 4 != 0 {
+                _mm_storeu_ps(p, left);
+                (p, left) = (p.add(4), _mm256_extractf128_ps::<1>(v));
+            }
+            if n & 2 != 0 {
+                _mm_storel_pd(p.cast(), _mm_castps_pd(left));
+                (p, left) = (p.add(2), _mm_movehl_ps(left, left));
+            }
+            if n & 1 != 0 {
+                _mm_store_ss(p, left);
+            }
+        }
     }
     #[inline(always)]
     unsafe fn load_between(p: *const f32, begin: usize, end: usize) -> __m256 {
@@ -414,8 +431,20 @@ unsafe impl Simd for Avx2F64 {
     }
     #[inline(always)]
     unsafe fn store_first(p: *mut f64, v: __m256d, n: usize) {
-        // SAFETY: the caller's; `n <= 4` keeps the mask inside the table.
-        unsafe { _mm256_maskstore_pd(p, _mm256_loadu_si256(MASKS.as_ptr().add(8 - 2 * n).cast()), v) }
+        // SAFETY: the caller's `n` lanes.
+        unsafe {
+            if n == 4 {
+                return _mm256_storeu_pd(p, v);
+            }
+            let (mut p, mut left) = (p, _mm256_castpd256_pd128(v));
+            if n & 2 != 0 {
+                _mm_storeu_pd(p, left);
+                (p, left) = (p.add(2), _mm256_extractf128_pd::<1>(v));
+            }
+            if n & 1 != 0 {
+                _mm_store_sd(p, left);
+            }
+        }
     }
     #[inline(always)]
     unsafe fn transpose(s: *const f64, ss: usize, rows: usize, columns: usize, t: *mut f64, ts: usize) {

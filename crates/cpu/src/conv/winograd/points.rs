@@ -248,7 +248,7 @@ impl<E: Number> Source<'_, E> {
                     for (j, column) in turned(values).into_iter().enumerate() {
                         for (i, v) in source_line::<S>(column).into_iter().enumerate() {
                             let to = target.add((4 * i + j) * self.point + run.index);
-                            if n == lanes { S::store(to, v) } else { S::store_first(to, v, n) }
+                            S::store_first(to, v, n)
                         }
                     }
                 }
