@@ -1,5 +1,6 @@
 """How layers keep their options and make their tensors."""
 import math
+import operator
 
 from ... import _C
 from .. import init
@@ -16,6 +17,37 @@ def make(module, like, **shapes):
     """An uninitialized parameter of each shape; where that is None, the name without a parameter."""
     for name, shape in shapes.items():
         module.register_parameter(name, None if shape is None else Parameter(_C.empty(shape, **like)))
+
+
+# What layers read of themselves in every call is asked for where it is: before Python asks `__getattr__`, it makes an
+# exception, which until Python 3.12 takes as long as a small operator.
+
+_WEIGHT_AND_BIAS = operator.itemgetter("weight", "bias")
+_STATISTICS = operator.itemgetter("running_mean", "running_var", "num_batches_tracked")
+
+
+def weight_of(module):
+    """The weight."""
+    try:
+        return module._parameters["weight"]
+    except KeyError:  # something in its place: a computed one
+        return module.weight
+
+
+def weight_and_bias(module):
+    """The weight and the bias, either of which may be None."""
+    try:
+        return _WEIGHT_AND_BIAS(module._parameters)
+    except KeyError:
+        return module.weight, module.bias
+
+
+def statistics_of(module):
+    """A norm's running mean, running variance and number of batches, or None for each."""
+    try:
+        return _STATISTICS(module._buffers)
+    except KeyError:
+        return module.running_mean, module.running_var, module.num_batches_tracked
 
 
 def affine_shapes(shape, affine, bias):

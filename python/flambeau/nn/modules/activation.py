@@ -7,7 +7,7 @@ from .. import functional as F
 from .. import init
 from .._functional.attention import _canonical_mask, _none_or_dtype
 from ..parameter import Parameter
-from ._build import keep, make
+from ._build import keep, make, weight_of
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
@@ -359,7 +359,7 @@ class PReLU(Module):
         init.constant_(self.weight, self.init)
 
     def forward(self, input):
-        return F.prelu(input, self.weight)
+        return F.prelu(input, weight_of(self))
 
     def extra_repr(self):
         return f"num_parameters={self.num_parameters}"

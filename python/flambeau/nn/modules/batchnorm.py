@@ -3,7 +3,7 @@ from ... import _C
 from ..._names import factory_kwargs
 from .. import functional as F
 from ..parameter import UninitializedBuffer, UninitializedParameter
-from ._build import affine_shapes, keep, listed, make, neutral
+from ._build import affine_shapes, keep, listed, make, neutral, statistics_of, weight_and_bias
 from .lazy import LazyModuleMixin
 from .module import Module
 
@@ -74,22 +74,15 @@ class _BatchNorm(_NormBase):
     def forward(self, input):
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
+        mean, var, batches = statistics_of(self)
+        if self.training and self.track_running_stats and batches is not None:
+            batches.add_(1)
             if self.momentum is None:  # the mean over all batches
-                factor = 1.0 / float(self.num_batches_tracked)
-        batch_stats = self.training or (self.running_mean is None and self.running_var is None)
-        keep = not self.training or self.track_running_stats
-        return F.batch_norm(
-            input,
-            self.running_mean if keep else None,
-            self.running_var if keep else None,
-            self.weight,
-            self.bias,
-            batch_stats,
-            factor,
-            self.eps,
-        )
+                factor = 1.0 / float(batches)
+        batch_stats = self.training or (mean is None and var is None)
+        if self.training and not self.track_running_stats:
+            mean = var = None
+        return F.batch_norm(input, mean, var, *weight_and_bias(self), batch_stats, factor, self.eps)
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):

@@ -2,7 +2,7 @@
 from ..._names import factory_kwargs
 from .. import functional as F
 from ..parameter import UninitializedParameter
-from ._build import keep, listed, make, within_fan_in
+from ._build import keep, listed, make, weight_and_bias, within_fan_in
 from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple  # noqa: F401
@@ -123,7 +123,7 @@ class _Conv(_ConvNd):
         )
 
     def forward(self, input):
-        return self._conv_forward(input, self.weight, self.bias)
+        return self._conv_forward(input, *weight_and_bias(self))
 
 
 class Conv1d(_Conv):
@@ -199,7 +199,7 @@ class _ConvTransposeNd(_ConvNd):
             input, output_size, self.stride, self.padding, self.kernel_size, self._n, self.dilation
         )
         return type(self)._op(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+            input, *weight_and_bias(self), self.stride, self.padding, extra, self.groups, self.dilation
         )
 
 

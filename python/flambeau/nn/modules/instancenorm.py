@@ -2,6 +2,7 @@
 import warnings
 
 from .. import functional as F
+from ._build import statistics_of, weight_and_bias
 from .batchnorm import _expect, _LazyNormBase, _NormBase
 
 __all__ = [
@@ -25,8 +26,8 @@ class _InstanceNorm(_NormBase):
     def _apply_instance_norm(self, input):
         momentum = 0.0 if self.momentum is None else self.momentum
         own_stats = not self.track_running_stats or self.training
-        stats = self.running_mean, self.running_var
-        return F.instance_norm(input, *stats, self.weight, self.bias, own_stats, momentum, self.eps)
+        mean, var, _ = statistics_of(self)
+        return F.instance_norm(input, mean, var, *weight_and_bias(self), own_stats, momentum, self.eps)
 
     def forward(self, input):
         self._check_input_dim(input)

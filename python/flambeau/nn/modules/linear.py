@@ -4,7 +4,7 @@ from ..._names import factory_kwargs
 from .. import functional as F
 from .. import init
 from ..parameter import UninitializedParameter
-from ._build import keep, listed, make, within_fan_in
+from ._build import keep, listed, make, weight_and_bias, within_fan_in
 from .lazy import LazyModuleMixin
 from .module import Module
 
@@ -38,7 +38,7 @@ class Linear(Module):
         within_fan_in(self)
 
     def forward(self, input):
-        return F.linear(input, self.weight, self.bias)
+        return F.linear(input, *weight_and_bias(self))
 
     def extra_repr(self):
         return f"{listed(self, *self.__constants__)}, bias={self.bias is not None}"
@@ -70,7 +70,7 @@ class Bilinear(Module):
                 init.uniform_(tensor, -bound, bound)
 
     def forward(self, input1, input2):
-        return F.bilinear(input1, input2, self.weight, self.bias)
+        return F.bilinear(input1, input2, *weight_and_bias(self))
 
     def extra_repr(self):
         return f"{listed(self, *self.__constants__)}, bias={self.bias is not None}"

@@ -234,10 +234,13 @@ class Module(StateMixin):
 
     def __getattr__(self, name):
         fields = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            table = fields.get(table)
-            if table is not None and name in table:
-                return table[name]
+        # (Written out: this is called in every step of most models.)
+        if "_parameters" in fields and name in (table := fields["_parameters"]):
+            return table[name]
+        if "_modules" in fields and name in (table := fields["_modules"]):
+            return table[name]
+        if "_buffers" in fields and name in (table := fields["_buffers"]):
+            return table[name]
         if "_is_scripted" in fields:  # what was given to torch.jit.script or trace has the members of scripted modules
             from ...jit import ScriptModule
 

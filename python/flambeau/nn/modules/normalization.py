@@ -3,7 +3,7 @@ import numbers
 
 from ..._names import factory_kwargs
 from .. import functional as F
-from ._build import affine_shapes, keep, listed, make, neutral
+from ._build import affine_shapes, keep, listed, make, neutral, weight_and_bias, weight_of
 from .module import Module
 
 __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSNorm"]
@@ -66,7 +66,7 @@ class LayerNorm(Module):
             neutral(self)
 
     def forward(self, input):
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        return F.layer_norm(input, self.normalized_shape, *weight_and_bias(self), self.eps)
 
     def extra_repr(self):
         return f"{self.normalized_shape}, {listed(self, 'eps', 'elementwise_affine')}, bias={self.bias is not None}"
@@ -92,7 +92,7 @@ class GroupNorm(Module):
             neutral(self)
 
     def forward(self, input):
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        return F.group_norm(input, self.num_groups, *weight_and_bias(self), self.eps)
 
     def extra_repr(self):
         sizes = f"{self.num_groups}, {self.num_channels}"
@@ -115,7 +115,7 @@ class RMSNorm(Module):
         neutral(self)
 
     def forward(self, x):
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        return F.rms_norm(x, self.normalized_shape, weight_of(self), self.eps)
 
     def extra_repr(self):
         return f"{self.normalized_shape}, {listed(self, 'eps', 'elementwise_affine')}"

@@ -4,7 +4,7 @@ from ..._names import factory_kwargs
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from ._build import keep, listed
+from ._build import keep, listed, weight_of
 from .module import Module
 
 __all__ = ["Embedding", "EmbeddingBag"]
@@ -79,7 +79,7 @@ class Embedding(_Table):
 
     def forward(self, input):
         return F.embedding(
-            input, self.weight, self.padding_idx, sparse=self.sparse, **self._renorm()
+            input, weight_of(self), self.padding_idx, sparse=self.sparse, **self._renorm()
         )
 
     def extra_repr(self):
@@ -119,7 +119,7 @@ class EmbeddingBag(_Table):
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(
-            input, self.weight, offsets, mode=self.mode, sparse=self.sparse, per_sample_weights=per_sample_weights,
+            input, weight_of(self), offsets, mode=self.mode, sparse=self.sparse, per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset, padding_idx=self.padding_idx, **self._renorm(),
         )
 
