@@ -6,7 +6,7 @@
 
 use super::{Block, long_row};
 #[cfg(target_arch = "x86_64")]
-use super::{runs, short};
+use super::{few_rows, runs, short};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
 use crate::prefetch::prefetch_run;
@@ -80,6 +80,15 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     #[inline(always)]
     unsafe fn fold_runs<I: Isa>(_block: &Block, _first: usize, _states: *mut Self::State) -> usize {
         0
+    }
+    /// Gives the accumulators of few rows' columns to `each`, many at a time and some perhaps twice, with the first one's
+    /// number, where there is a way of its own for that. Says whether it did, for all of them.
+    ///
+    /// # Safety
+    /// The block must be of at most `FEW` rows of at least `LOOK` valid elements side by side.
+    #[inline(always)]
+    unsafe fn fold_few_rows<I: Isa>(_block: &Block, _each: impl FnMut(usize, &[Self::State])) -> bool {
+        false
     }
 }
 
@@ -233,7 +242,7 @@ macro_rules! fold {
      $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
      $(; narrowly |$y:ident| $part:expr)?
      $(; runs by $runs:ident)?
-     $(; few_rows $few:literal)?) => {
+     $(; few_rows $few:literal $(by $few_rows:path)?)?) => {
         $(#[$doc])*
         pub(super) struct $name<T>(PhantomData<T>);
         impl<T> $name<T> {
@@ -264,7 +273,24 @@ macro_rules! fold {
                 $merge
             }
             $( const HIGHEST: Level = $highest; )?
-            $( const FEW_ROWS: bool = $few; )?
+            $(
+                const FEW_ROWS: bool = $few;
+                $(
+                    #[cfg(target_arch = "x86_64")]
+                    #[inline(always)]
+                    unsafe fn fold_few_rows<I: Isa>(b: &Block, mut each: impl FnMut(usize, &[Self::State])) -> bool {
+                        if const { I::COMPACT } || $T::DTYPE != DType::F32 || level() != Level::Avx2 {
+                            return false;
+                        }
+                        // SAFETY: the machine has that level; the rest is the caller's. Sums of `f32` are `f64`.
+                        unsafe {
+                            $few_rows(b, |at, sums| {
+                                each(at, std::slice::from_raw_parts(sums.as_ptr().cast::<Self::State>(), sums.len()))
+                            })
+                        }
+                    }
+                )?
+            )?
             $(
                 const QUICK: bool = true;
                 #[inline(always)]
@@ -320,7 +346,7 @@ fold! {
     |x| x.widen(), |a, b| a.plus(b);
     narrowly |x| x;
     runs by SumRuns;
-    few_rows true
+    few_rows true by few_rows::sums
 }
 fold! {
     /// The sum of what is not NaN.

@@ -11,6 +11,8 @@
 
 mod columns;
 mod extreme;
+#[cfg(target_arch = "x86_64")]
+mod few_rows;
 mod fold;
 mod moments;
 mod plan;

@@ -64,6 +64,17 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F
     #[inline(always)]
     unsafe fn run<I: Isa>((f, b, finish, to): Self::Args) {
         let Some(neutral) = F::neutral() else { return };
+        // SAFETY: the caller's rows, and a value for each of their columns.
+        unsafe {
+            let each = |at: usize, states: &[F::State]| {
+                for (l, &state) in states.iter().enumerate() {
+                    to.add(at + l).write_unaligned(cast((*finish)(state)));
+                }
+            };
+            if F::fold_few_rows::<I>(&b, each) {
+                return;
+            }
+        }
         let mut done = 0;
         while done < b.cols {
             // The last columns may be folded twice, to the same values.
