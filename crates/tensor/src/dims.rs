@@ -6,6 +6,12 @@ use smallvec::SmallVec;
 /// Sizes or strides, inline up to five dimensions.
 pub type Dims = SmallVec<[i64; 5]>;
 
+/// Whether both are the same. (`==` calls a function that compares memory, which for a few numbers takes longer.)
+#[inline(always)]
+pub(crate) fn same(a: &Dims, b: &Dims) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y)
+}
+
 /// A copy of sizes or strides. (`clone` goes element by element.)
 #[inline(always)]
 pub(crate) fn copy(dims: &Dims) -> Dims {

@@ -161,3 +161,34 @@ fn the_next_half() {
     let b = f(&[1.0]).to_dtype(DType::BF16).unwrap();
     assert_eq!(b.nextafter(&b.add(1).unwrap()).unwrap().to_vec::<bf16>().unwrap()[0].to_bits(), 0x3f81);
 }
+
+#[test]
+fn few_elements_in_place() {
+    let x = f(&[1.0, 2.0, 3.0, 4.0]);
+    let (version, at) = (x.version(), x.data_ptr());
+    assert!(x.add_(&f(&[1.0; 4])).unwrap().is_same(&x) && x.data_ptr() == at);
+    assert_eq!((floats(&x), x.version()), (vec![2.0, 3.0, 4.0, 5.0], version + 1));
+    // Itself, and another tensor of the same elements.
+    x.mul_(&x).unwrap();
+    x.sub_(&x.view(&[4]).unwrap()).unwrap();
+    assert_eq!(floats(&x), [0.0; 4]);
+    // Numbers, results of another dtype, and one that does not fit.
+    x.add_(1.5).unwrap();
+    assert_eq!(floats(&x), [1.5; 4]);
+    x.gt_(1.0).unwrap();
+    assert_eq!((x.dtype(), floats(&x)), (DType::F32, vec![1.0; 4]));
+    assert!(message(i(&[1]).mul_(0.5)).contains("can't be cast"));
+    // Other elements of the same memory: apart from those that are written, among them, and crosswise.
+    let x = f(&[1.0, 2.0, 3.0, 4.0]);
+    x.narrow(0, 0, 2).unwrap().add_(&x.narrow(0, 2, 2).unwrap()).unwrap();
+    assert_eq!(floats(&x), [4.0, 6.0, 3.0, 4.0]);
+    let shifted = x.narrow(0, 1, 3).unwrap().add_(&x.narrow(0, 0, 3).unwrap());
+    assert!(message(shifted).contains("some elements of the input tensor and the written-to tensor"));
+    let square = x.view(&[2, 2]).unwrap();
+    assert!(message(square.add_(&square.t().unwrap())).contains("some elements of the input tensor"));
+    assert_eq!(floats(&x), [4.0, 6.0, 3.0, 4.0]);
+    // What autograd has to know of.
+    let (w, y) = (leaf(&[2.0]), leaf(&[3.0]).mul(1.0).unwrap());
+    y.mul_(&w).unwrap().sum().unwrap().backward().unwrap();
+    assert_eq!((floats(&y), grad(&w)), (vec![6.0], vec![3.0]));
+}

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 /// Columns whose sums are in registers at a time.
 pub(super) const COLUMNS: usize = LOOK / 2;
 
-/// The sums of eight columns as `f32`, of two to four rows as [`super::columns`] pairs them.
+/// The sums of eight columns as `f32`, of up to four rows as [`super::columns`] pairs them.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn eight(rows: &[*const f32], at: usize) -> __m256 {

@@ -165,14 +165,17 @@ pub(crate) struct NewNode(Arc<Node>);
 impl NewNode {
     #[inline]
     pub(crate) fn new(kind: Kind) -> NewNode {
-        let state = State { saved: Some(Saved::default()), extra: None };
-        let mut node = NewNode(Arc::new(Node {
-            id: 0,
-            kind,
-            edges: SmallVec::new(),
-            expected: SmallVec::new(),
-            state: Mutex::new(state),
-        }));
+        let memory = Arc::<Node>::new_uninit();
+        let p = Arc::as_ptr(&memory).cast_mut().cast::<Node>();
+        // SAFETY: nobody else has the memory, and every field is written. (A whole node, written elsewhere, would be moved.)
+        let mut node = unsafe {
+            (&raw mut (*p).id).write(0);
+            (&raw mut (*p).kind).write(kind);
+            (&raw mut (*p).edges).write(SmallVec::new());
+            (&raw mut (*p).expected).write(SmallVec::new());
+            (&raw mut (*p).state).write(Mutex::new(State { saved: Some(Saved::default()), extra: None }));
+            NewNode(memory.assume_init())
+        };
         if super::is_anomaly_enabled() {
             let trace = super::call_place();
             node.parts().state.get_mut().extra = Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
