@@ -306,3 +306,30 @@ def test_methods_of_ones_own_for_walking_and_saving():
     assert list(m.state_dict()) == [f"{at}.{name}" for at in ("0", "1.1", "2.0") for name in ("weight", "bias")] + ["2.1.nothing"]
     shared.named_modules = lambda *_, **__: iter([("own", shared)])
     assert [name for name, _ in m.named_modules()] == ["", "own", "1", "2", "own", "2.1"]
+
+
+def test_layers_read_what_their_attributes_are():
+    class Doubled(nn.Linear):
+        @property
+        def weight(self):
+            return self._parameters["weight"] * 2
+
+    layer, x = nn.Linear(2, 2), fl.ones(1, 2)
+    own, bias = layer.weight.detach(), layer.bias.detach()
+    layer.__class__ = Doubled  # a class's attribute comes before the parameter
+    assert fl.equal(layer(x), nn.functional.linear(x, own * 2, bias))
+    layer.__class__ = nn.Linear
+    layer.__dict__["bias"] = fl.zeros(2)  # and so does the module's own
+    assert fl.equal(layer(x), nn.functional.linear(x, own))
+    del layer.__dict__["bias"]
+    layer._parameters["weight"] = nn.Parameter(own + 1)
+    assert fl.equal(layer(x), nn.functional.linear(x, own + 1, bias))
+    del layer.weight
+    layer.weight = own * 3  # no parameter any more
+    assert fl.equal(layer(x), nn.functional.linear(x, own * 3, bias))
+    norm = nn.BatchNorm1d(2).eval()
+    norm._buffers["running_mean"] = fl.ones(2)
+    assert fl.equal(norm(x), fl.zeros(1, 2))
+    del norm.bias
+    with pytest.raises(AttributeError, match="bias"):
+        norm(x)

@@ -20,34 +20,44 @@ def make(module, like, **shapes):
 
 
 # What layers read of themselves in every call is asked for where it is: before Python asks `__getattr__`, it makes an
-# exception, which until Python 3.12 takes as long as a small operator.
+# exception, which until Python 3.12 takes as long as a small operator. What `__getattr__` is not asked for comes first here
+# too: attributes of a class (computed weights) or of the module itself.
 
-_WEIGHT_AND_BIAS = operator.itemgetter("weight", "bias")
-_STATISTICS = operator.itemgetter("running_mean", "running_var", "num_batches_tracked")
-
-
-def weight_of(module):
-    """The weight."""
-    try:
-        return module._parameters["weight"]
-    except KeyError:  # something in its place: a computed one
-        return module.weight
+_MEMBERS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
 
-def weight_and_bias(module):
-    """The weight and the bias, either of which may be None."""
-    try:
-        return _WEIGHT_AND_BIAS(module._parameters)
-    except KeyError:
-        return module.weight, module.bias
+class _Plain(dict):
+    """Whether classes of modules leave all these names to `__getattr__`."""
+
+    def __missing__(self, cls):
+        if len(self) == 4096:  # classes made for a module each
+            self.clear()
+        self[cls] = plain = not any(name in vars(base) for base in cls.__mro__ for name in _MEMBERS)
+        return plain
 
 
-def statistics_of(module):
-    """A norm's running mean, running variance and number of batches, or None for each."""
-    try:
-        return _STATISTICS(module._buffers)
-    except KeyError:
-        return module.running_mean, module.running_var, module.num_batches_tracked
+_PLAIN = _Plain()
+
+
+def _reader(table, *names):
+    """A function that gives the members of a module with these names, one alone or a tuple."""
+    held, attributes = operator.itemgetter(*names), operator.attrgetter(*names)
+
+    def read(module):
+        fields = module.__dict__
+        try:
+            if _PLAIN[type(module)] and fields.keys().isdisjoint(names):
+                return held(fields[table])
+        except KeyError:
+            pass
+        return attributes(module)
+
+    return read
+
+
+weight_of = _reader("_parameters", "weight")
+weight_and_bias = _reader("_parameters", "weight", "bias")
+statistics_of = _reader("_buffers", "running_mean", "running_var", "num_batches_tracked")
 
 
 def affine_shapes(shape, affine, bias):
