@@ -22,6 +22,8 @@ pub type Pack<T> = unsafe fn(*const T, isize, isize, usize, usize, usize, *mut <
 pub struct GroupKernels<T: Entry> {
     /// Steps in a lane.
     pub steps: usize,
+    /// Lanes in a vector, or columns of a tile.
+    pub lanes: usize,
     /// Packed steps come in multiples of this; the last are zero.
     pub unit: usize,
     /// Rows of a panel of B before its first: what sums begin with.
@@ -58,7 +60,8 @@ macro_rules! rows {
 }
 
 /// The kernels for `bf16`, where they are faster than widening.
-pub fn of_halves(level: Level) -> Option<GroupKernels<bf16>> {
+pub fn of_halves<T: Entry<Lane = f32>>(level: Level) -> Option<GroupKernels<T>> {
+    const { assert!(size_of::<T>() == 2, "of bf16") };
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(kernels) = tiles::of_halves(level) {
@@ -67,6 +70,7 @@ pub fn of_halves(level: Level) -> Option<GroupKernels<bf16>> {
         if pairs_are_fast(level) {
             return Some(GroupKernels {
                 steps: 2,
+                lanes: 16,
                 unit: 1,
                 head: 0,
                 tiles: false,
@@ -91,6 +95,7 @@ pub fn of_bytes(level: Level, unsigned: [bool; 2]) -> Option<GroupKernels<Byte>>
         if !unsigned[1] && quads_are_there(level) {
             return Some(GroupKernels {
                 steps: 4,
+                lanes: 16,
                 unit: 1,
                 head: 1,
                 tiles: false,
@@ -279,12 +284,19 @@ fn quads_are_there(level: Level) -> bool {
     level == Level::Avx512 && *THERE.get_or_init(|| is_x86_feature_detected!("avx512vnni"))
 }
 
+/// Whether the processor rounds to `bf16` itself.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn rounds_halves(level: Level) -> bool {
+    static ROUNDS: OnceLock<bool> = OnceLock::new();
+    level == Level::Avx512 && *ROUNDS.get_or_init(|| is_x86_feature_detected!("avx512bf16"))
+}
+
 /// Whether pairs of `bf16` are multiplied faster than widened numbers: AMD's processors do twice the multiply-adds a cycle
 /// that way (measured on Zen 4 and 5), Intel's half (measured on Emerald Rapids).
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn pairs_are_fast(level: Level) -> bool {
     static FAST: OnceLock<bool> = OnceLock::new();
-    level == Level::Avx512 && *FAST.get_or_init(|| is_x86_feature_detected!("avx512bf16") && is_amd())
+    rounds_halves(level) && *FAST.get_or_init(is_amd)
 }
 
 /// Whether the processor says it is AMD's.
@@ -299,8 +311,8 @@ fn is_amd() -> bool {
 /// # Safety
 /// As for [`pack_pairs`].
 #[cfg(target_arch = "x86_64")]
-pub(super) unsafe fn pack_halves(
-    source: *const bf16,
+pub(super) unsafe fn pack_halves<T>(
+    source: *const T,
     across: isize,
     along: isize,
     width: usize,
@@ -441,30 +453,22 @@ unsafe fn pack_pairs(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32) {
-    // SAFETY: the caller's lines; only processors with these instructions multiply pairs.
+    use std::arch::x86_64::*;
+    let mut w = 0;
+    // SAFETY: the caller's lines; SSE2 is part of x86-64.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if width.is_multiple_of(16) {
-            use std::arch::x86_64::*;
-            #[target_feature(enable = "avx512f")]
-            unsafe fn zip_vectors(low: *const u16, high: *const u16, width: usize, to: *mut u32) {
-                // SAFETY: the caller's lines.
-                unsafe {
-                    for next in [low, high] {
-                        prefetch(next.wrapping_add(width).cast());
-                    }
-                    for w in (0..width).step_by(16) {
-                        let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(low.add(w).cast()));
-                        let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(high.add(w).cast()));
-                        let pairs = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
-                        _mm512_storeu_si512(to.add(w).cast(), pairs);
-                    }
-                }
-            }
-            return zip_vectors(low, high, width, to);
+        for next in [low, high] {
+            prefetch(next.wrapping_add(width).cast());
         }
-        for w in 0..width {
+        while w + 8 <= width {
+            let (low, high) = (_mm_loadu_si128(low.add(w).cast()), _mm_loadu_si128(high.add(w).cast()));
+            _mm_storeu_si128(to.add(w).cast(), _mm_unpacklo_epi16(low, high));
+            _mm_storeu_si128(to.add(w + 4).cast(), _mm_unpackhi_epi16(low, high));
+            w += 8;
+        }
+        while w < width {
             *to.add(w) = *low.add(w) as u32 | (*high.add(w) as u32) << 16;
+            w += 1;
         }
     }
 }

@@ -5,7 +5,7 @@
 //! 2008): as many accumulators as registers allow, so that multiply-adds hide their own latency.
 
 #[cfg(target_arch = "x86_64")]
-use super::groups::{pairs, pairs_are_fast};
+use super::groups::{pairs, rounds_halves};
 use super::simd::{Array, Lane, LoadFrom, StoreAs, Vector};
 use crate::math::Level;
 use crate::prefetch::prefetch_near;
@@ -106,6 +106,9 @@ pub struct HalfKernels<S: 'static> {
     pub narrow: Narrow<S>,
 }
 
+/// How many bytes ahead a packed A is asked for.
+const AHEAD: usize = 512;
+
 /// The sums of a block, in registers; those of every row begin with `start`.
 ///
 /// # Safety
@@ -122,6 +125,10 @@ pub(super) unsafe fn sums<V: Vector, const R: usize, const N: usize, const DIREC
         let last = t.columns - (N - 1) * V::LANES;
         let (mut a, mut b) = (t.a, t.b);
         for _ in 0..t.k {
+            if !DIRECT && R >= 8 {
+                // A packed row panel is read once for each panel of B, from the second-level cache.
+                prefetch_near(a.wrapping_add(AHEAD / size_of::<V::Lane>()).cast());
+            }
             let mut row = [zero; N];
             for (j, v) in row.iter_mut().enumerate() {
                 let p = b.add(j * V::LANES);
@@ -543,10 +550,10 @@ macro_rules! half_kernels {
 }
 half_kernels! { f16_kernels f16; widening_bf16_kernels bf16; }
 
-/// [`widening_bf16_kernels`], with the machine's own rounding where it multiplies pairs.
+/// [`widening_bf16_kernels`], with the machine's own rounding where it has that.
 pub fn bf16_kernels(level: Level) -> &'static HalfKernels<bf16> {
     #[cfg(target_arch = "x86_64")]
-    if pairs_are_fast(level) {
+    if rounds_halves(level) {
         static ROUNDING: OnceLock<HalfKernels<bf16>> = OnceLock::new();
         return ROUNDING.get_or_init(|| HalfKernels { narrow: pairs::narrow, ..*widening_bf16_kernels(level) });
     }

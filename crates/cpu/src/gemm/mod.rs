@@ -21,7 +21,7 @@ mod tests;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use groups::pairs_are_fast;
-pub use operand::Operand;
+pub use operand::{Entry, Operand, Summand};
 pub(crate) use pack::with_buffer;
 pub(crate) use panels::Panels;
 #[cfg(target_arch = "x86_64")]
@@ -31,7 +31,7 @@ use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Scalar, dispatch};
 use multiply::{Product, Shared};
-use operand::{Byte, Entry};
+use operand::Byte;
 
 /// The sizes of a product: `C` is `m` by `n`, `A` is `m` by `k`, `B` is `k` by `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +89,13 @@ impl<T> Copy for MatrixMut<T> {}
 /// # Safety
 /// The matrices must be valid for the sizes and strides; C's elements must not overlap one another, A or B.
 #[inline]
-pub unsafe fn gemm_typed<T: Operand>(
+pub unsafe fn gemm_typed<T: Entry>(
     sizes: Sizes,
     alpha: T::Factor,
     a: Matrix<T>,
     b: Matrix<T>,
     beta: T::Factor,
-    c: MatrixMut<T>,
+    c: MatrixMut<T::Out>,
 ) {
     // SAFETY: forwarded contract.
     unsafe {

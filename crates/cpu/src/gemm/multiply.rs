@@ -18,11 +18,14 @@ use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::ops::Range;
 
-/// Steps of the inner dimension packed at a time: a panel of B (two vectors wide) then takes 32 KiB, most of a
-/// first-level cache, and a panel of A streams past it.
-const SLAB: usize = 256;
-/// Lanes of A packed at a time (1 MiB of `f32`): about a second-level cache.
-const PACKED_A: usize = 1 << 18;
+/// Steps of the inner dimension packed at a time: a panel of B (two vectors wide) then takes 32 KiB or, of AVX-512, 64. That
+/// is more than some first-level caches; but C is read and written once for each slab, and where the third level is slow (on
+/// Sapphire Rapids a core reads 28 GB/s of it) half as many of those save more than the second level costs.
+const SLAB: usize = 512;
+/// The most steps for which B is read in place: two vectors of every row then take 32 KiB.
+const IN_PLACE: usize = 256;
+/// Lanes of A packed at a time (2 MiB of `f32`): B is packed again for each.
+const PACKED_A: usize = 1 << 19;
 /// Multiply-adds worth a piece of their own: some 10 microseconds.
 const PIECE: usize = 1 << 20;
 /// Rows and columns of the wide sums of a half-precision product.
@@ -260,6 +263,17 @@ impl<T: Entry> Product<T> {
         let panel_rows = k + groups.map_or(0, |g| g.head);
         let packed_kernels = groups.map_or(kernels.packed, |g| g.multiply);
         let tiles = groups.is_some_and(|g| g.tiles);
+        let lanes_of_vector = groups.map_or(kernels.lanes, |g| g.lanes);
+        let panel_lanes = 2 * lanes_of_vector;
+        // What tiles read of A where it is: whole tiles of rows, each of whole cache lines.
+        let whole_lines = |elements: usize| (elements * size_of::<T>()).is_multiple_of(64);
+        let ready = tiles
+            && self.a_column == 1
+            && self.a_row > 0
+            && whole_lines(self.a_row as usize)
+            && whole_lines(steps_len)
+            && (self.a as usize).is_multiple_of(64);
+        let is_ready = move |rows: &Range<usize>| ready && rows.len().is_multiple_of(16);
         let rounded = groups.filter(|_| wide.is_none() && beta.is_none() && self.c_column == 1).and_then(|g| g.rounded);
         // SAFETY: the slab is inside the product.
         let (a, b) = unsafe {
@@ -268,7 +282,7 @@ impl<T: Entry> Product<T> {
             (Shared(a.cast_mut()), Shared(b.cast_mut()))
         };
         // Few columns do not repay packing A.
-        let a_in_place = T::PLAIN && self.n <= 4 * kernels.width() && FastPath::GemmUnpacked.is_on();
+        let a_in_place = T::PLAIN && self.n <= 4 * panel_lanes && FastPath::GemmUnpacked.is_on();
         let row_limit = if a_in_place { kernels.direct.len() } else { packed_kernels.len() / T::PARTS };
         let row_panels = self.m.div_ceil(row_limit);
         // Rows in equal parts, without divisions: the first are longer by one.
@@ -280,7 +294,7 @@ impl<T: Entry> Product<T> {
                 start..start + rows + (i < longer) as usize
             }
         };
-        let width = kernels.width() / T::PARTS;
+        let width = panel_lanes / T::PARTS;
         let panels = self.n.div_ceil(width);
 
         // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too.
@@ -291,7 +305,7 @@ impl<T: Entry> Product<T> {
         let row_groups = (wanted / columns_groups).clamp(1, row_panels.div_ceil(8));
 
         let piece = |packed_a: *const T::Lane, range: Range<usize>| {
-            with_buffer((group + 1) * panel_rows * kernels.width(), |packed_b: *mut T::Lane| {
+            with_buffer((group + 1) * panel_rows * panel_lanes, |packed_b: *mut T::Lane| {
                 // SAFETY: kernels of tiles are there where the processor has tiles.
                 let _tiles = tiles.then(|| unsafe { Tiles::configure() });
                 for index in range {
@@ -300,12 +314,12 @@ impl<T: Entry> Product<T> {
                     let row_panel_range = rg * row_panels / row_groups..(rg + 1) * row_panels / row_groups;
                     // SAFETY: every panel is inside the product and its buffers; pieces write disjoint blocks of C.
                     unsafe {
-                        self.pack_b(kernels, groups, b.get(), steps_len, &group_panels, packed_b);
+                        self.pack_b(kernels, panel_lanes, groups, b.get(), steps_len, &group_panels, packed_b);
                         for panel in group_panels.clone() {
                             let columns = width.min(self.n - panel * width);
                             let lanes = columns * T::PARTS;
-                            let vectors = lanes.div_ceil(kernels.lanes);
-                            let panel_b = packed_b.add((panel - group_panels.start) * panel_rows * kernels.width());
+                            let vectors = lanes.div_ceil(lanes_of_vector);
+                            let panel_b = packed_b.add((panel - group_panels.start) * panel_rows * panel_lanes);
                             for i in row_panel_range.clone() {
                                 let rows = rows_of(i);
                                 let kernel_rows = rows.len() * T::PARTS;
@@ -317,6 +331,10 @@ impl<T: Entry> Product<T> {
                                         self.a_row,
                                         self.a_column,
                                     )
+                                } else if is_ready(&rows) {
+                                    let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
+                                    let a_row = self.a_row * size_of::<T>() as isize / size_of::<T::Lane>() as isize;
+                                    (packed_kernels[kernel_rows - 1][vectors - 1], a.cast_const(), a_row, 1)
                                 } else {
                                     let a = packed_a.add(rows.start * T::PARTS * k);
                                     let (a_row, a_step) = if tiles { (k, 1) } else { (1, kernel_rows) };
@@ -329,7 +347,7 @@ impl<T: Entry> Product<T> {
                                     a_row,
                                     a_step,
                                     b: panel_b,
-                                    b_step: kernels.width() as isize,
+                                    b_step: panel_lanes as isize,
                                     c: std::ptr::null_mut(),
                                     c_row: 0,
                                     rows: kernel_rows,
@@ -348,7 +366,7 @@ impl<T: Entry> Product<T> {
                                     rows.start as isize * self.c_row + (panel * width) as isize * self.c_column,
                                 );
                                 if let Some(rounded) = rounded
-                                    && lanes.is_multiple_of(kernels.lanes)
+                                    && lanes.is_multiple_of(lanes_of_vector)
                                 {
                                     block.c = c.cast();
                                     block.c_row = self.c_row;
@@ -363,11 +381,11 @@ impl<T: Entry> Product<T> {
                                 } else {
                                     let mut tile = aligned(std::mem::MaybeUninit::<[T::Lane; TILE]>::uninit());
                                     block.c = tile.as_mut_ptr().cast();
-                                    block.c_row = kernels.width() as isize;
+                                    block.c_row = panel_lanes as isize;
                                     kernel(&block);
                                     T::finish(
                                         block.c,
-                                        kernels.width(),
+                                        panel_lanes,
                                         rows.len(),
                                         columns,
                                         self.alpha,
@@ -397,8 +415,7 @@ impl<T: Entry> Product<T> {
         with_buffer(packed_rows * k, |packed_a: *mut T::Lane| {
             let shared = Shared(packed_a);
             let pack = |range: Range<usize>| {
-                for i in range {
-                    let rows = rows_of(i);
+                for rows in range.map(rows_of).filter(|rows| !is_ready(rows)) {
                     // SAFETY: the panel is inside A and the buffer.
                     unsafe {
                         let from = a.get().offset(rows.start as isize * self.a_row);
@@ -426,13 +443,14 @@ impl<T: Entry> Product<T> {
     unsafe fn pack_b(
         &self,
         kernels: &Kernels<T::Lane>,
+        panel_lanes: usize,
         groups: Option<GroupKernels<T>>,
         b: *const T,
         steps: usize,
         panels: &Range<usize>,
         packed: *mut T::Lane,
     ) {
-        let width = kernels.width() / T::PARTS;
+        let width = panel_lanes / T::PARTS;
         let rows = groups.map_or(steps, |g| g.head + g.packed_steps(steps));
         let mut copied = 0;
         if groups.is_none() && T::PLAIN && self.b_column == 1 {
@@ -446,11 +464,11 @@ impl<T: Entry> Product<T> {
             // SAFETY: the panel is inside B and the buffer.
             unsafe {
                 let from = b.offset((panel * width) as isize * self.b_column);
-                let to = packed.add(i * rows * kernels.width());
+                let to = packed.add(i * rows * panel_lanes);
                 if let Some(groups) = groups {
-                    (groups.pack_b)(from, self.b_column, self.b_row, columns, kernels.width(), steps, to);
+                    (groups.pack_b)(from, self.b_column, self.b_row, columns, panel_lanes, steps, to);
                 } else {
-                    T::pack(from, self.b_column, self.b_row, columns, kernels.width(), steps, to, self.conj_b);
+                    T::pack(from, self.b_column, self.b_row, columns, panel_lanes, steps, to, self.conj_b);
                 }
             }
         }
@@ -465,7 +483,7 @@ const TILE: usize = 32 * 32;
 fn reach<T>(stride: isize) -> usize {
     let bytes = stride.unsigned_abs() * size_of::<T>();
     let period = (1usize << bytes.trailing_zeros().min(12)).max(64);
-    (4096 / period * 8).min(SLAB)
+    (4096 / period * 8).min(IN_PLACE)
 }
 
 /// Computes a product with the machine's widest kernels.

@@ -303,6 +303,57 @@ half_operand! {
     };
 }
 
+/// A `bf16` of a product whose result is `f32`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Summand(bf16);
+
+impl Entry for Summand {
+    type Out = f32;
+    type Lane = f32;
+    type Factor = f32;
+    const PARTS: usize = 1;
+    const PLAIN: bool = false;
+    const STORED: bool = true;
+    const WIDE_SUMS: bool = false;
+    const ONE: f32 = 1.0;
+    const ZERO: f32 = 0.0;
+    fn factor(s: Scalar) -> f32 {
+        f32::from_scalar(s)
+    }
+    #[inline(always)]
+    fn factor_lane(f: f32) -> f32 {
+        f
+    }
+    unsafe fn pack(
+        source: *const Summand,
+        across: isize,
+        along: isize,
+        width: usize,
+        padded: usize,
+        k: usize,
+        destination: *mut f32,
+        _: bool,
+    ) {
+        // SAFETY: forwarded contract.
+        unsafe { pack_converted(source, across, along, width, padded, k, destination, Self::widen) }
+    }
+    fn group_kernels(level: Level, _: [bool; 2]) -> Option<GroupKernels<Summand>> {
+        groups::of_halves(level)
+    }
+    finish_with!(|x, alpha| alpha * x, |y, old, beta| y + beta * old);
+    unsafe fn widen(source: *const Summand, stride: isize, len: usize, destination: *mut f32) {
+        // SAFETY: forwarded contract.
+        unsafe { bf16::widen(source.cast(), stride, len, destination) }
+    }
+    fn axpy(_: Level) -> Option<super::kernel::Axpy<f32, Summand>> {
+        None
+    }
+    fn dot(_: Level) -> Option<super::kernel::Dot<f32, Summand>> {
+        None
+    }
+}
+
 macro_rules! integer_operand {
     ($($t:ty, $lane:ty, $plain:literal;)*) => { $(
         impl Entry for $t {

@@ -2,8 +2,8 @@
 
 use super::kernel::{HalfKernels, Sums, bf16_kernels, f16_kernels, widening_bf16_kernels};
 use super::multiply::Product;
-use super::operand::{Byte, Operand};
-use super::{Matrix, MatrixMut, Sizes, batched_gemm, gemm_at_offsets};
+use super::operand::{Byte, Operand, Summand};
+use super::{Matrix, MatrixMut, Sizes, batched_gemm, gemm_at_offsets, gemm_typed};
 use crate::math::{Level, level};
 use flambeau_base::dtype::{bf16, f16};
 use flambeau_base::fast_paths::FastPath;
@@ -240,12 +240,12 @@ fn bytes() {
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn tiles() {
-    if level() < Level::Avx512 {
-        return;
-    }
     let was = FastPath::GemmGroups.set(true);
     let emulated = super::tiles::emulator::with_tiles(|| {
         check_all_bytes();
+        for (m, k) in [(16, 32), (40, 64), (64, 1088), (33, 96), (64, 100), (5, 64)] {
+            check_sums(Sizes { m, n: 70, k });
+        }
         check_type::<bf16>();
         for kinds in [(0, 0, 0), (0, 1, 0), (1, 0, 1)] {
             check::<bf16>(level(), Sizes { m: 100, n: 70, k: 1300 }, kinds, 1.0, 1.0, (false, false));
@@ -254,6 +254,36 @@ fn tiles() {
     FastPath::GemmGroups.set(was);
     let has_tiles = std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 1 == 1;
     assert!(has_tiles || emulated > 10_000, "{emulated} instructions emulated");
+}
+
+/// Sums of products of `bf16`, added to what is there; A begins with a cache line.
+fn check_sums(sizes: Sizes) {
+    let Sizes { m, n, k } = sizes;
+    let a: Vec<bf16> = (0..m * k + 32).map(value).collect();
+    let start = a.as_ptr().align_offset(64);
+    let b: Vec<bf16> = (0..k * n).map(|i| value(i + 77)).collect();
+    let mut c = vec![2f32; m * n];
+    let matrix = |start: *const bf16, row: usize| Matrix {
+        start: start.cast::<Summand>(),
+        row_stride: row as isize,
+        column_stride: 1,
+        conj: false,
+    };
+    let result = MatrixMut { start: c.as_mut_ptr(), row_stride: n as isize, column_stride: 1 };
+    // SAFETY: row-major matrices of these sizes.
+    unsafe { gemm_typed(sizes, 1.0, matrix(a[start..].as_ptr(), k), matrix(b.as_ptr(), n), 1.0, result) };
+    for i in 0..m {
+        for j in 0..n {
+            let product = |l: usize| a[start + i * k + l].to_f32() * b[l * n + j].to_f32();
+            assert_eq!(c[i * n + j], 2.0 + (0..k).map(product).sum::<f32>(), "{sizes:?}: [{i}, {j}]");
+        }
+    }
+}
+
+#[test]
+fn sums_of_halves() {
+    check_sums(Sizes { m: 9, n: 40, k: 70 });
+    check_sums(Sizes { m: 1, n: 40, k: 70 });
 }
 
 /// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products.
@@ -283,7 +313,7 @@ fn not_a_number() {
     let sizes = Sizes { m, n, k };
     // SAFETY: row-major matrices of these sizes.
     unsafe {
-        super::gemm_typed(
+        gemm_typed(
             sizes,
             1.0,
             Matrix { start: a.as_ptr(), row_stride: k as isize, column_stride: 1, conj: false },

@@ -26,11 +26,10 @@ mod absent {
 mod amx {
     use super::super::groups::{GroupKernels, pack_bytes, pack_halves};
     use super::super::kernel::{Block, Kernel, KernelLane};
-    use super::super::operand::Byte;
+    use super::super::operand::{Byte, Entry};
     use super::super::simd::Lane;
     use crate::buffer::aligned;
     use crate::math::Level;
-    use flambeau_base::dtype::bf16;
     use std::arch::asm;
     use std::marker::PhantomData;
     use std::mem::MaybeUninit;
@@ -131,7 +130,7 @@ mod amx {
         Unsigned: i32, "tdpbuud";
     }
 
-    /// A block of up to `R` by `N` tiles: rows of A in place, `b` packed; both have whole tiles of steps.
+    /// A block of up to `R` by `N` tiles: rows of A one after the other, `b` packed; both have whole tiles of steps.
     ///
     /// # Safety
     /// Tiles are configured; `a` has `16 * R` rows, C the block's rows and columns.
@@ -268,8 +267,8 @@ mod amx {
 
     /// Columns of B, with rows of zeros up to a whole tile.
     macro_rules! pack_columns {
-        ($name:ident, $t:ty, $lane:ty, $pack:ident, $steps:literal) => {
-            unsafe fn $name(
+        ($name:ident$(<$g:ident>)?, $t:ty, $lane:ty, $pack:ident, $steps:literal) => {
+            unsafe fn $name$(<$g>)?(
                 source: *const $t,
                 across: isize,
                 along: isize,
@@ -288,17 +287,18 @@ mod amx {
             }
         };
     }
-    pack_columns! { pack_columns_of_halves, bf16, f32, pack_halves, 2 }
+    pack_columns! { pack_columns_of_halves<T>, T, f32, pack_halves, 2 }
     pack_columns! { pack_columns_of_bytes, Byte, i32, pack_bytes, 4 }
 
     /// The kernels for `bf16`, where the processor has tiles of them.
-    pub fn of_halves(level: Level) -> Option<GroupKernels<bf16>> {
+    pub fn of_halves<T: Entry<Lane = f32>>(level: Level) -> Option<GroupKernels<T>> {
         static TABLE: [[Kernel<f32>; 2]; 2 * SIDE] = table::<Halves>();
-        if level < Level::Avx512 || !available().halves {
+        if !available(level).halves {
             return None;
         }
         Some(GroupKernels {
             steps: 2,
+            lanes: SIDE,
             unit: SIDE,
             head: 0,
             tiles: true,
@@ -313,11 +313,12 @@ mod amx {
     pub fn of_bytes(level: Level, unsigned: [bool; 2]) -> Option<GroupKernels<Byte>> {
         static TABLES: [[[Kernel<i32>; 2]; 2 * SIDE]; 4] =
             [table::<Signed>(), table::<SignedUnsigned>(), table::<UnsignedSigned>(), table::<Unsigned>()];
-        if level < Level::Avx512 || !available().bytes {
+        if !available(level).bytes {
             return None;
         }
         Some(GroupKernels {
             steps: 4,
+            lanes: SIDE,
             unit: SIDE,
             head: 0,
             tiles: true,
@@ -336,10 +337,13 @@ mod amx {
     }
 
     /// What the processor has and the system lets the process use.
-    fn available() -> Available {
+    fn available(level: Level) -> Available {
         #[cfg(all(test, target_os = "linux"))]
         if super::emulator::is_on() {
             return Available { halves: true, bytes: true };
+        }
+        if level < Level::Avx512 {
+            return Available::default();
         }
         static AVAILABLE: OnceLock<Available> = OnceLock::new();
         *AVAILABLE.get_or_init(|| {
