@@ -2,8 +2,8 @@
 //!
 //! Blocks of rows meet blocks of keys in a tile that stays in the cache; each row keeps its running maximum and sum and
 //! corrects its output when the maximum grows ("FlashAttention-2", Dao 2023). Memory beyond the results grows with the
-//! sequence length only. The matrix products are [`crate::gemm`]'s; halves are widened tile by tile, so scores and sums
-//! are `f32`.
+//! sequence length only. The matrix products are [`crate::gemm`]'s; halves are widened tile by tile, or multiplied as they
+//! are where the processor adds their products to `f32`: scores and sums are `f32`.
 //!
 //! A row with no key to attend to gives zeros, with a log-sum-exp of zero, as PyTorch's does.
 
@@ -15,9 +15,10 @@ mod tests;
 
 use backward::attention_backward;
 
-use crate::gemm::{Matrix, MatrixMut, Operand, Sizes, gemm_typed, with_buffer};
+use crate::gemm::{Entry, Matrix, MatrixMut, Operand, Sizes, Summand, gemm_typed, with_buffer};
 use crate::math::{Float, Number, level};
 use flambeau_base::dtype::{bf16, f16};
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Bool, Element};
 use rows::{MaskRows, SoftmaxRows, softmax_rows};
@@ -26,6 +27,8 @@ use rows::{MaskRows, SoftmaxRows, softmax_rows};
 pub trait AttentionElement: Operand<Lane = Self::Sum, Factor = Self::Sum> {
     /// The type of scores, sums and log-sum-exps.
     type Sum: Float + Operand<Lane = Self::Sum, Factor = Self::Sum>;
+    /// The elements, as factors of products whose result are sums.
+    type Summand: Entry<Out = Self::Sum, Lane = Self::Sum, Factor = Self::Sum>;
     /// Attention: writes `out` (batch, heads, queries, value size) and, for the backward pass, each query's log-sum-exp,
     /// contiguous (batch, heads, queries).
     ///
@@ -48,9 +51,10 @@ pub trait AttentionElement: Operand<Lane = Self::Sum, Factor = Self::Sum> {
 }
 
 macro_rules! attention_elements {
-    ($($t:ty: $sum:ty),*) => { $(
+    ($($t:ty: $sum:ty, $summand:ty;)*) => { $(
         impl AttentionElement for $t {
             type Sum = $sum;
+            type Summand = $summand;
             unsafe fn forward(attention: &Attention<$t>, out: Result4<$t>, logsumexp: *mut $sum) {
                 // SAFETY: the caller's.
                 unsafe { attention_forward(attention, out, logsumexp) }
@@ -68,7 +72,7 @@ macro_rules! attention_elements {
         }
     )* };
 }
-attention_elements!(f32: f32, f64: f64, f16: f32, bf16: f32);
+attention_elements! { f32: f32, f32; f64: f64, f64; f16: f32, f32; bf16: f32, Summand; }
 
 /// The sizes of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,17 +224,36 @@ impl<T: AttentionElement> Copy for Attention<T> {}
 const KEYS: usize = 256;
 /// The most rows in a tile.
 const ROWS: usize = 128;
+/// As many, where products of narrow numbers take less time than it takes to pack them.
+const NARROW_ROWS: usize = 256;
+/// Fewer rows than these are multiplied as sums are.
+const FEWEST_NARROW_ROWS: usize = 8;
 /// Pieces wanted before rows are put into one tile.
 const PIECES: usize = 16;
 
+/// Whether elements are multiplied as they are, several at a time, and only sums are wide. Weights are rounded to elements
+/// then, as PyTorch's are.
+fn stays_narrow<T: AttentionElement>(queries: usize) -> bool {
+    !T::PLAIN
+        && size_of::<T::Summand>() == size_of::<T>()
+        && queries >= FEWEST_NARROW_ROWS
+        && FastPath::GemmGroups.is_on()
+        && T::Summand::group_kernels(level(), [false; 2]).is_some()
+}
+
 /// Rows in a tile, by size only: many where there is enough to do otherwise. In front of a diagonal a tile's last row decides
 /// how many scores all of them compute: in four tiles about an eighth of all are in vain, in one half.
-fn tile_rows(problems: usize, queries: usize, causal: bool) -> usize {
-    let mut rows = if causal { (queries / 4).next_power_of_two().clamp(32, ROWS) } else { ROWS };
+fn tile_rows(problems: usize, queries: usize, causal: bool, most: usize) -> usize {
+    let mut rows = if causal { (queries / 4).next_power_of_two().clamp(32, most) } else { most };
     while rows > 32 && problems * queries.div_ceil(rows) < PIECES {
         rows /= 2;
     }
     rows.min(queries.max(1))
+}
+
+/// A tile of an operand as it is.
+fn narrow_tile<T: AttentionElement>(start: *const T, strides: &[isize; 4]) -> Matrix<T::Summand> {
+    Matrix { start: start.cast(), row_stride: strides[2], column_stride: strides[3], conj: false }
 }
 
 /// A tile of an operand as a matrix of sums: in place if it is one, else copied to `buffer`.
@@ -292,10 +315,11 @@ unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: 
     if batch * heads * queries == 0 {
         return;
     }
-    let most_rows = tile_rows(batch * heads, queries, causal);
+    let narrow = stays_narrow::<T>(queries);
+    let most_rows = tile_rows(batch * heads, queries, causal, if narrow { NARROW_ROWS } else { ROWS });
     let row_blocks = queries.div_ceil(most_rows);
     let logsumexp = Result4 { start: logsumexp, strides: [(heads * queries) as isize, queries as isize, 1, 1] };
-    let widened = if T::PLAIN { 0 } else { 1 };
+    let widened = if T::PLAIN || narrow { 0 } else { 1 };
     let lens = [
         most_rows * KEYS,
         most_rows * value_size,
@@ -304,6 +328,8 @@ unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: 
         widened * most_rows * size,
         widened * KEYS * size,
         widened * KEYS * value_size,
+        // Of narrow weights, which take no more room than sums.
+        if narrow { most_rows * KEYS } else { 0 },
     ];
     let zero = <T::Sum as Number>::ZERO;
     let one = <T::Sum as Number>::ONE;
@@ -319,7 +345,7 @@ unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: 
             // SAFETY: the parts have room for a full tile; every index below is inside its operand.
             unsafe {
                 let mut parts = Parts(buffer);
-                let [scores, sums, maxima, totals, wide_q, wide_k, wide_v] = lens.map(|len| parts.take(len));
+                let [scores, sums, maxima, totals, wide_q, wide_k, wide_v, weights] = lens.map(|len| parts.take(len));
                 for i in 0..count * value_size {
                     *sums.add(i) = zero;
                 }
@@ -327,19 +353,27 @@ unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: 
                     *maxima.add(i) = T::Sum::NEG_INFINITY;
                     *totals.add(i) = zero;
                 }
-                let q_tile = tile(q.at(b, h, rows.start), &q.strides, count, size, wide_q);
+                let q_start = q.at(b, h, rows.start);
+                let q_tile = if narrow { None } else { Some(tile(q_start, &q.strides, count, size, wide_q)) };
+                let scale = T::Sum::from_f64(scale);
                 let last = if causal { keys.min(rows.end) } else { keys };
                 let mut j = 0;
                 while j < last {
                     let columns = KEYS.min(last - j);
-                    let k_tile = tile(k.at(b, kh, j), &k.strides, columns, size, wide_k);
-                    let v_tile = tile(v.at(b, kh, j), &v.strides, columns, value_size, wide_v);
-                    let scale = T::Sum::from_f64(scale);
+                    let (k_start, v_start) = (k.at(b, kh, j), v.at(b, kh, j));
                     let tile_sizes = Sizes { m: count, n: columns, k: size };
                     let score_tile = row_major(scores, columns);
-                    gemm_typed(tile_sizes, scale, q_tile, transposed(k_tile), zero, score_tile);
+                    if let Some(q_tile) = q_tile {
+                        let k_tile = tile(k_start, &k.strides, columns, size, wide_k);
+                        gemm_typed(tile_sizes, scale, q_tile, transposed(k_tile), zero, score_tile);
+                    } else {
+                        let (q_tile, k_tile) = (narrow_tile(q_start, &q.strides), narrow_tile(k_start, &k.strides));
+                        gemm_typed::<T::Summand>(tile_sizes, one, q_tile, transposed(k_tile), zero, score_tile);
+                    }
                     soften(SoftmaxRows {
                         scores,
+                        // The factor of narrow products is one: tiles of sums then need no other pass.
+                        scale: if narrow { scale } else { one },
                         rows: count,
                         columns,
                         // Query `i` attends to keys up to `i`: so many of this tile's.
@@ -351,7 +385,17 @@ unsafe fn attention_forward<T: AttentionElement>(attention: &Attention<T>, out: 
                         width: value_size,
                     });
                     let tile_sizes = Sizes { m: count, n: value_size, k: columns };
-                    gemm_typed(tile_sizes, one, read(score_tile), v_tile, one, row_major(sums, value_size));
+                    let sum_tile = row_major(sums, value_size);
+                    if narrow {
+                        let weights = weights.cast::<T>();
+                        T::finish(scores, columns, count, columns, one, None, weights, columns as isize, 1);
+                        let weights = read(row_major(weights.cast::<T::Summand>(), columns));
+                        let v_tile = narrow_tile(v_start, &v.strides);
+                        gemm_typed::<T::Summand>(tile_sizes, one, weights, v_tile, one, sum_tile);
+                    } else {
+                        let v_tile = tile(v_start, &v.strides, columns, value_size, wide_v);
+                        gemm_typed(tile_sizes, one, read(score_tile), v_tile, one, sum_tile);
+                    }
                     j += columns;
                 }
                 for i in 0..count {

@@ -127,8 +127,10 @@ fn visible(first_length: isize, r: usize, columns: usize) -> usize {
 
 /// A tile of scores to be turned into weights.
 pub struct SoftmaxRows<T: AttentionElement> {
-    /// Row-major scores, overwritten by `exp(score - maximum)`.
+    /// Row-major scores, overwritten by `exp(scale * score - maximum)`.
     pub scores: *mut T::Sum,
+    /// Their factor.
+    pub scale: T::Sum,
     /// Rows of the tile.
     pub rows: usize,
     /// Columns of the tile.
@@ -159,6 +161,11 @@ impl<T: AttentionElement> Kernel for Softmax<T> {
             unsafe {
                 let row = t.scores.add(r * t.columns);
                 let len = visible(t.first_length, r, t.columns);
+                if t.scale != <T::Sum as Number>::ONE {
+                    for j in 0..len {
+                        *row.add(j) = *row.add(j) * t.scale;
+                    }
+                }
                 t.mask.apply(r, row, len);
                 let old = *t.maxima.add(r);
                 let tile = maximum(row, len);

@@ -4,6 +4,8 @@ use super::{
     Attention, AttentionElement, AttentionSizes, Mask, Operand4, Result4, attention_backward, attention_forward,
 };
 use flambeau_base::dtype::{bf16, f16};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Bool, Element, parallel};
 
 /// Values in a layout: plain, heads inside the rows (as a projection leaves them), or columns first.
@@ -200,6 +202,18 @@ fn single_and_double() {
 fn halves() {
     check_type::<f16>(2e-3);
     check_type::<bf16>(1.5e-2);
+}
+
+/// Products in tiles; see [`crate::gemm::emulator`].
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn tiles() {
+    let was = FastPath::GemmGroups.set(true);
+    crate::gemm::emulator::with_tiles(|| {
+        assert!(super::stays_narrow::<bf16>(8) && !super::stays_narrow::<f16>(8) && !super::stays_narrow::<f32>(8));
+        check_type::<bf16>(1.5e-2);
+    });
+    FastPath::GemmGroups.set(was);
 }
 
 #[test]

@@ -19,8 +19,8 @@
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
 //! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without
 //! packing ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves
-//! are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`); integers in
-//! `i64`, which wraps to the same bits; complex numbers as twice as many real channels.
+//! are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`, `tiles`);
+//! integers in `i64`, which wraps to the same bits; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;
@@ -31,6 +31,8 @@ mod pairs;
 mod pixels;
 mod planes;
 pub(crate) mod simd;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 mod weight_gradient;
 mod winograd;
 

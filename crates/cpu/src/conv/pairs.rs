@@ -1,5 +1,5 @@
 //! Convolutions of `bf16` on processors that multiply two of them and add both products to an `f32` in the time of one
-//! multiply-add of `f32`.
+//! multiply-add of `f32`, or has tiles ([`tiles`](super::tiles)).
 //!
 //! Two source channels are one channel of pairs: with the source and the weight rearranged so, the drivers of other
 //! types compute half as many terms. Channels last, neighbouring channels are pairs already.
@@ -9,16 +9,15 @@ use super::geometry::Gather;
 use super::planes::Operands;
 use super::simd::x86::Avx512Pairs;
 use super::simd::{Dispatch, Number, Shared, Simd, Task, level};
-use super::{ConvShape, depthwise, numbers, pixels, planes};
+use super::{ConvShape, depthwise, numbers, pixels, planes, tiles};
 use crate::buffer::Buffer;
 use crate::copy::cast_strip;
-use crate::gemm::pairs_are_fast;
+use crate::gemm::{pairs_are_fast, zip};
 use crate::math::Level;
 use flambeau_base::DType;
 use flambeau_base::dtype::bf16;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
-use std::arch::x86_64::*;
 
 /// As a factor two `bf16`, the first in the low bits; as a sum the bits of an `f32`.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -26,6 +25,11 @@ use std::arch::x86_64::*;
 pub(crate) struct Pair(pub u32);
 
 impl Pair {
+    /// From the bits of two `bf16`.
+    pub(crate) fn new(low: u16, high: u16) -> Pair {
+        Pair(low as u32 | (high as u32) << 16)
+    }
+
     fn factors(self) -> [f32; 2] {
         [self.0 as u16, (self.0 >> 16) as u16].map(|bits| bf16::from_bits(bits).to_f32())
     }
@@ -109,12 +113,17 @@ pub(crate) unsafe fn linear(
     bias: Option<*const u8>,
     result: *mut u8,
 ) -> bool {
-    if !are_used() {
+    let tiles = tiles::kernels().filter(|_| !shape.channels_last);
+    if tiles.is_none() && !are_used() {
         return false;
     }
     // All of them have the same source.
     let mut gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
     let Some(g) = gathers.first().filter(|g| suits(g)) else { return false };
+    if let Some(kernels) = tiles {
+        // SAFETY: the caller's.
+        return unsafe { tiles::linear(shape, &gathers, kernels, source, weight, bias, result) };
+    }
     let (channels, pairs) = (g.source_channels, g.source_channels.div_ceil(2));
     let (groups, results, taps) = (g.groups, g.result_channels, shape.kernel.iter().product::<usize>());
     let positions = g.batch * g.source_positions();
@@ -169,14 +178,13 @@ pub(crate) unsafe fn linear(
 }
 
 /// Joins neighbouring planes; of an odd number of `channels` the last is joined with zeros.
-unsafe fn join_planes(source: *const bf16, images: usize, channels: usize, len: usize, target: *mut Pair) {
+pub(crate) unsafe fn join_planes(source: *const bf16, images: usize, channels: usize, len: usize, target: *mut Pair) {
     let pairs = channels.div_ceil(2);
     let (source, target) = (Shared(source.cast_mut()), Shared(target));
     parallel_for(images * pairs, (1usize << 15).div_ceil(len.max(1)), &|range| {
         for i in range {
             let (image, pair) = (i / pairs, i % pairs);
-            // SAFETY: the caller's planes; each pair of planes is written once. The machine has AVX-512, as `linear`
-            // has seen.
+            // SAFETY: the caller's planes; each pair of planes is written once.
             unsafe {
                 let first = source.get().cast_const().add((image * channels + 2 * pair) * len);
                 let second = if 2 * pair + 1 < channels { first.add(len) } else { std::ptr::null() };
@@ -239,8 +247,7 @@ unsafe fn join_results(g: &Gather, taps: usize, source: *const bf16, target: *mu
         for i in range {
             let (group, pair, tap) = (i / (pairs * taps), i / taps % pairs, i % taps);
             let at = group * g.weight_group_stride + 2 * pair * g.weight_source_stride + tap * g.weight_tap_stride;
-            // SAFETY: the caller's weights; each pair of them is written once. The machine has AVX-512, as `linear` has
-            // seen.
+            // SAFETY: the caller's weights; each pair of them is written once.
             unsafe {
                 let first = source.get().cast_const().add(at);
                 let second = if 2 * pair + 1 < channels { first.add(g.weight_source_stride) } else { std::ptr::null() };
@@ -259,8 +266,7 @@ unsafe fn join_taps(g: &Gather, taps: usize, source: *const bf16, target: *mut P
         for row in range {
             let (group, result) = (row / g.result_channels, row % g.result_channels);
             for pair in 0..pairs {
-                // SAFETY: the caller's weights; each pair of them is written once. The machine has AVX-512, as `linear`
-                // has seen.
+                // SAFETY: the caller's weights; each pair of them is written once.
                 unsafe {
                     let at = group * g.weight_group_stride
                         + result * g.weight_result_stride
@@ -278,19 +284,15 @@ unsafe fn join_taps(g: &Gather, taps: usize, source: *const bf16, target: *mut P
 /// Joins the elements of two runs, or of one and zeros.
 ///
 /// # Safety
-/// The runs have `len` elements, the target as many, and the machine has AVX-512 (F, BW, VL).
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+/// The runs have `len` elements, the target as many.
 unsafe fn join(first: *const bf16, second: *const bf16, len: usize, target: *mut Pair) {
-    for i in (0..len).step_by(16) {
-        let n = (len - i).min(16);
-        let mask = ((1u32 << n) - 1) as u16;
-        let high = if second.is_null() { 0 } else { mask };
-        // SAFETY: the caller's runs have `len` elements; those past the end are neither read nor written.
-        unsafe {
-            let a = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, first.wrapping_add(i).cast()));
-            let b = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(high, second.wrapping_add(i).cast()));
-            let pairs = _mm512_or_si512(a, _mm512_slli_epi32::<16>(b));
-            _mm512_mask_storeu_epi32(target.add(i).cast(), mask, pairs);
+    // SAFETY: the caller's.
+    unsafe {
+        if !second.is_null() {
+            return zip((first.cast(), second.cast()), len, target.cast());
+        }
+        for i in 0..len {
+            *target.add(i) = Pair::new((*first.add(i)).to_bits(), 0);
         }
     }
 }

@@ -337,6 +337,38 @@ fn many_channels_equal_the_definition() {
 #[test]
 fn pairs_equal_the_definition() {
     let _alone = alone();
+    check_pairs();
+}
+
+/// The same in tiles; see [`crate::gemm::emulator`].
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn tiles_equal_the_definition() {
+    let _alone = alone();
+    let was = FastPath::ConvPairs.set(true);
+    crate::gemm::emulator::with_tiles(|| {
+        assert!(super::tiles::kernels().is_some());
+        check_pairs();
+        // Images that end inside a panel, panels that a task has many of, and few.
+        for (batch, channels, size) in [(5, [17, 40], 9), (3, [40, 100], 30), (1, [130, 200], 6)] {
+            let shape = ConvShape::new(
+                batch,
+                channels[0],
+                channels[1],
+                1,
+                [1, size, size],
+                [1, 3, 3],
+                [1; 3],
+                [0, 1, 1],
+                [1; 3],
+            );
+            check_all::<bf16>(&shape.unwrap(), 3);
+        }
+    });
+    FastPath::ConvPairs.set(was);
+}
+
+fn check_pairs() {
     let shapes = [
         ConvShape::new(2, 3, 20, 1, [1, 19, 23], [1, 7, 7], [1, 2, 2], [0, 3, 3], [1; 3]),
         ConvShape::new(3, 14, 9, 1, [1, 9, 9], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),

@@ -450,9 +450,12 @@ unsafe fn pack_pairs(
 
 /// Joins two lines of `width` halves of pairs. The lines after them, the next panel's, are asked for: those of a panel are
 /// far apart, so that no prefetcher of the machine's sees them coming.
+///
+/// # Safety
+/// The lines have `width` halves, and `to` room for as many pairs.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32) {
+pub(crate) unsafe fn zip((low, high): (*const u16, *const u16), width: usize, to: *mut u32) {
     use std::arch::x86_64::*;
     let mut w = 0;
     // SAFETY: the caller's lines; SSE2 is part of x86-64.

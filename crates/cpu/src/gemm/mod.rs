@@ -20,12 +20,18 @@ mod tiles;
 mod tests;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use groups::pairs_are_fast;
+pub(crate) use groups::{GroupKernels, pairs_are_fast, zip};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use kernel::{Block, Sums, bf16_kernels};
 pub use operand::{Entry, Operand, Summand};
 pub(crate) use pack::with_buffer;
 pub(crate) use panels::Panels;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use simd::{MASKS, PairsX16, StoreAs, Vector};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use tiles::Tiles;
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+pub(crate) use tiles::emulator;
 
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
