@@ -2,7 +2,8 @@
 
 use super::AttentionElement;
 use crate::buffer::aligned;
-use crate::math::{Float, Isa, Kernel, Level, Number, entry};
+use crate::math::{Float, Isa, Kernel, Level, Number, entry, select};
+use crate::norm::rows::together;
 use flambeau_base::{Bool, Element};
 use std::marker::PhantomData;
 
@@ -69,54 +70,57 @@ fn from_element<T: AttentionElement>(x: T) -> T::Sum {
 
 /// Partial results of a row's reductions, so that they vectorise: one 512-bit vector of `f32`.
 const LANES: usize = 16;
+/// Partial maxima: two of them, so that one does not wait for the other.
+const MAXIMA: usize = 2 * LANES;
 
+/// The maximum of a row, after it was multiplied by `scale` if it is `SCALED`.
 #[inline(always)]
-unsafe fn maximum<S: Float>(x: *const S, len: usize) -> S {
-    let larger = |a: S, b: S| if b > a { b } else { a };
-    let mut best = aligned([S::NEG_INFINITY; LANES]);
-    let mut j = 0;
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
+unsafe fn maximum<I: Isa, S: Float, const SCALED: bool>(x: *mut S, len: usize, scale: S) -> S {
+    let larger = |a: S, b: S| select(b > a, b, a);
+    let mut best = aligned([S::NEG_INFINITY; MAXIMA]);
+    let mut rest = S::NEG_INFINITY;
+    let whole = len - len % MAXIMA;
     // SAFETY: `x` has `len` elements.
     unsafe {
-        while j + LANES <= len {
-            for (l, b) in best.iter_mut().enumerate() {
-                *b = larger(*b, *x.add(j + l));
+        for j in (0..whole).step_by(MAXIMA) {
+            for l in 0..MAXIMA {
+                let value = if SCALED { *x.add(j + l) * scale } else { *x.add(j + l) };
+                if SCALED {
+                    *x.add(j + l) = value;
+                }
+                best[l] = larger(best[l], value);
             }
-            j += LANES;
         }
-        while j < len {
-            best[0] = larger(best[0], *x.add(j));
-            j += 1;
+        for j in whole..len {
+            if SCALED {
+                *x.add(j) = *x.add(j) * scale;
+            }
+            rest = larger(rest, *x.add(j));
         }
     }
-    best.into_iter().fold(S::NEG_INFINITY, larger)
+    larger(together::<I, S, MAXIMA, true>(*best), rest)
 }
 
+/// The sum of a row.
 #[inline(always)]
-unsafe fn sum<S: Float>(x: *const S, len: usize) -> S {
+#[allow(clippy::needless_range_loop)] // As above.
+unsafe fn sum<I: Isa, S: Float>(x: *const S, len: usize) -> S {
     let mut sums = aligned([<S as Number>::ZERO; LANES]);
-    let mut j = 0;
+    let whole = len - len % LANES;
     // SAFETY: `x` has `len` elements.
     unsafe {
-        while j + LANES <= len {
-            for (l, s) in sums.iter_mut().enumerate() {
-                *s += *x.add(j + l);
+        for j in (0..whole).step_by(LANES) {
+            for l in 0..LANES {
+                sums[l] += *x.add(j + l);
             }
-            j += LANES;
         }
-        while j < len {
-            sums[0] += *x.add(j);
-            j += 1;
+        let mut rest = <S as Number>::ZERO;
+        for j in whole..len {
+            rest += *x.add(j);
         }
+        together::<I, S, LANES, false>(*sums) + rest
     }
-    let mut n = LANES;
-    while n > 1 {
-        n /= 2;
-        for l in 0..n {
-            let other = sums[l + n];
-            sums[l] += other;
-        }
-    }
-    sums[0]
 }
 
 /// How many of `columns` row `r` sees.
@@ -161,24 +165,26 @@ impl<T: AttentionElement> Kernel for Softmax<T> {
             unsafe {
                 let row = t.scores.add(r * t.columns);
                 let len = visible(t.first_length, r, t.columns);
+                let mut tile = None;
                 if t.scale != <T::Sum as Number>::ONE {
-                    for j in 0..len {
-                        *row.add(j) = *row.add(j) * t.scale;
-                    }
+                    tile = Some(maximum::<I, T::Sum, true>(row, len, t.scale));
                 }
-                t.mask.apply(r, row, len);
+                if !matches!(t.mask, MaskRows::None) {
+                    t.mask.apply(r, row, len);
+                    tile = None;
+                }
+                let tile = tile.unwrap_or_else(|| maximum::<I, T::Sum, false>(row, len, t.scale));
                 let old = *t.maxima.add(r);
-                let tile = maximum(row, len);
                 let new = if tile > old { tile } else { old };
                 // With nothing to attend to so far, zero: `exp(-inf - 0)` is zero, and NaN stays NaN.
                 let base = if new == T::Sum::NEG_INFINITY { <T::Sum as Number>::ZERO } else { new };
                 for j in 0..len {
-                    *row.add(j) = (*row.add(j) - base).exp::<I>();
+                    *row.add(j) = (*row.add(j) - base).exp_not_positive::<I>();
                 }
                 for j in len..t.columns {
                     *row.add(j) = <T::Sum as Number>::ZERO;
                 }
-                let total = sum(row, len);
+                let total = sum::<I, T::Sum>(row, len);
                 let shrink = (old - base).exp::<I>();
                 *t.totals.add(r) = *t.totals.add(r) * shrink + total;
                 *t.maxima.add(r) = new;
