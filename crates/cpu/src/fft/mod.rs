@@ -7,6 +7,7 @@ mod real;
 
 use crate::copy::Shared;
 use crate::math::Float;
+use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
@@ -19,9 +20,12 @@ use std::sync::{Arc, LazyLock};
 
 /// Elements below which work is not split.
 const GRAIN: usize = 1 << 14;
-/// Columns that are gathered at a time where lines are not contiguous: a cache line of double-precision numbers and
-/// more.
-const COLUMNS: usize = 8;
+/// Bytes of rows that are transformed by one call, and of the longest row that is asked for before its turn.
+const ROW_BYTES: usize = 4 << 10;
+const AHEAD_BYTES: usize = 64 << 10;
+/// Bytes of lines that are gathered at a time, and how many rows of them are asked for before they are read.
+const LINES_BYTES: usize = 256 << 10;
+const ROWS_AHEAD: usize = 16;
 /// Plans that are kept: beyond, all are forgotten.
 const PLANS: usize = 256;
 
@@ -85,66 +89,114 @@ fn grain(length: usize) -> usize {
     (GRAIN / length.max(1)).max(1)
 }
 
-/// Transforms in place along the middle axis of a dense array (`outer`, `n`, `inner`) of complex numbers, and scales.
-/// `forward` is the direction of exp(-i).
+/// Transforms along the middle axis of a dense array (`outer`, `n`, `inner`) of complex numbers, and scales. `forward` is the
+/// direction of exp(-i).
 ///
 /// # Safety
-/// `data` holds the array, nobody else uses it, and `dtype` is complex.
-pub unsafe fn complex(data: *mut u8, dtype: DType, axes: [usize; 3], forward: bool, scale: f64) {
+/// `source` and `target` hold the array, which nobody else writes, and are the same or apart; `dtype` is complex.
+pub unsafe fn complex(source: *const u8, target: *mut u8, dtype: DType, axes: [usize; 3], forward: bool, scale: f64) {
     if axes.contains(&0) {
         return;
     }
     // SAFETY: the caller's.
     unsafe {
         match dtype {
-            DType::Complex128 => complex_of::<f64>(data.cast(), axes, forward, scale),
-            _ => complex_of::<f32>(data.cast(), axes, forward, scale),
+            DType::Complex128 => complex_of::<f64>(source.cast(), target.cast(), axes, forward, scale),
+            _ => complex_of::<f32>(source.cast(), target.cast(), axes, forward, scale),
         }
     }
 }
 
-unsafe fn complex_of<T: Precision>(data: *mut Complex<T>, [outer, n, inner]: [usize; 3], forward: bool, scale: f64) {
+unsafe fn complex_of<T: Precision>(
+    source: *const Complex<T>,
+    target: *mut Complex<T>,
+    [outer, n, inner]: [usize; 3],
+    forward: bool,
+    scale: f64,
+) {
     let direction = if forward { FftDirection::Forward } else { FftDirection::Inverse };
     let plan = planned(&mut T::plans().lock().complex, (n, forward), || FftPlanner::new().plan_fft(n, direction));
-    let data = Shared(data);
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
     let factor = T::of(scale);
     let scaled = |x: Complex<T>| if scale == 1.0 { x } else { x * factor };
     if inner == 1 {
+        let in_place = source.get() == target.get();
+        let bytes = n * size_of::<Complex<T>>();
         parallel_for(outer, grain(n), &|rows| {
-            // SAFETY: these rows are this piece's alone.
-            let rows = unsafe { std::slice::from_raw_parts_mut(data.get().add(rows.start * n), rows.len() * n) };
+            // Rows at a time, which stay in the first-level cache: the next ones arrive while these are transformed.
+            let most = (ROW_BYTES / bytes).max(1);
             let mut scratch = vec![Complex::default(); plan.get_inplace_scratch_len()];
-            plan.process_with_scratch(rows, &mut scratch);
-            if scale != 1.0 {
-                rows.iter_mut().for_each(|x| *x = scaled(*x));
+            for first in rows.clone().step_by(most) {
+                let len = most.min(rows.end - first) * n;
+                let (from, to) = (source.get().wrapping_add(first * n), target.get().wrapping_add(first * n));
+                if bytes <= AHEAD_BYTES {
+                    prefetch_run(from.wrapping_add(len).cast(), len * size_of::<Complex<T>>());
+                }
+                // SAFETY: these rows are this piece's alone.
+                let to = unsafe { std::slice::from_raw_parts_mut(to, len) };
+                if !in_place {
+                    // SAFETY: the caller's; the arrays are apart.
+                    to.copy_from_slice(unsafe { std::slice::from_raw_parts(from.cast_const(), len) });
+                }
+                plan.process_with_scratch(to, &mut scratch);
+                if scale != 1.0 {
+                    to.iter_mut().for_each(|x| *x = scaled(*x));
+                }
             }
         });
         return;
     }
-    let blocks = inner.div_ceil(COLUMNS);
-    parallel_for(outer * blocks, grain(n * COLUMNS), &|units| {
-        let mut lines = vec![Complex::default(); n * COLUMNS];
+    let lines = Lines::of::<T>(n);
+    let blocks = inner.div_ceil(lines.most);
+    parallel_for(outer * blocks, grain(n * lines.most), &|units| {
+        let mut copies = vec![Complex::default(); lines.stride * lines.most];
         let mut scratch = vec![Complex::default(); plan.get_inplace_scratch_len()];
         for unit in units {
-            let (o, first) = (unit / blocks, unit % blocks * COLUMNS);
-            let count = COLUMNS.min(inner - first);
+            let (o, first) = (unit / blocks, unit % blocks * lines.most);
+            let count = lines.most.min(inner - first);
+            let start = o * n * inner + first;
             // SAFETY: these columns are this unit's alone, and inside the array.
             unsafe {
-                let start = data.get().add(o * n * inner + first);
+                let (from, to) = (source.get().add(start), target.get().add(start));
                 for k in 0..n {
+                    let row = from.add(k * inner);
+                    prefetch_run(row.wrapping_add(ROWS_AHEAD * inner).cast(), count * size_of::<Complex<T>>());
                     for c in 0..count {
-                        lines[c * n + k] = *start.add(k * inner + c);
+                        copies[c * lines.stride + k] = *row.add(c);
                     }
                 }
-                plan.process_with_scratch(&mut lines[..count * n], &mut scratch);
+                if lines.stride == n {
+                    plan.process_with_scratch(&mut copies[..count * n], &mut scratch);
+                } else {
+                    let each = copies.chunks_exact_mut(lines.stride).take(count);
+                    each.for_each(|line| plan.process_with_scratch(&mut line[..n], &mut scratch));
+                }
                 for k in 0..n {
                     for c in 0..count {
-                        *start.add(k * inner + c) = scaled(lines[c * n + k]);
+                        *to.add(k * inner + c) = scaled(copies[c * lines.stride + k]);
                     }
                 }
             }
         }
     });
+}
+
+/// How lines that do not lie in order are gathered.
+struct Lines {
+    /// So many at a time.
+    most: usize,
+    /// From the beginning of a copy to the next.
+    stride: usize,
+}
+
+impl Lines {
+    /// Of `n` numbers: several cache lines of every row are read together, which the processor asks for together, and copies
+    /// fit the second-level cache. Those whose length is a power of two would share their places in the first.
+    fn of<T>(n: usize) -> Lines {
+        let size = size_of::<Complex<T>>();
+        let stride = if n.is_multiple_of(64) { n + 64 / size } else { n };
+        Lines { most: (LINES_BYTES / (n * size)).clamp(64 / size, 256 / size), stride }
+    }
 }
 
 /// Transforms rows of `n` real numbers to rows of `n / 2 + 1` complex ones, or of `n` if `full`, and scales.
@@ -317,12 +369,14 @@ mod tests {
 
     #[test]
     fn lines_of_any_axis() {
-        for n in [1, 2, 3, 8, 11, 12, 101] {
-            for inner in [1, 3, 8, 11] {
+        for n in [1, 2, 3, 8, 11, 12, 101, 128] {
+            for (inner, in_place) in [1, 3, 8, 11, 40].into_iter().flat_map(|inner| [(inner, false), (inner, true)]) {
                 let x = signal(2 * n * inner);
-                let mut y = x.clone();
-                // SAFETY: the array is that large.
-                unsafe { complex(y.as_mut_ptr().cast(), DType::Complex128, [2, n, inner], true, 0.5) };
+                let mut y = if in_place { x.clone() } else { vec![Complex::default(); x.len()] };
+                let to: *mut u8 = y.as_mut_ptr().cast();
+                let from = if in_place { to.cast_const() } else { x.as_ptr().cast() };
+                // SAFETY: the arrays are that large.
+                unsafe { complex(from, to, DType::Complex128, [2, n, inner], true, 0.5) };
                 for (o, c) in (0..2).flat_map(|o| (0..inner).map(move |c| (o, c))) {
                     let line = |v: &[Complex<f64>]| (0..n).map(|k| v[(o * n + k) * inner + c]).collect::<Vec<_>>();
                     let expected: Vec<_> = slow(&line(&x), -1.0).iter().map(|v| v * 0.5).collect();

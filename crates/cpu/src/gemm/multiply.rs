@@ -22,6 +22,11 @@ use std::ops::Range;
 /// is more than some first-level caches; but C is read and written once for each slab, and where the third level is slow (on
 /// Sapphire Rapids a core reads 28 GB/s of it) half as many of those save more than the second level costs.
 const SLAB: usize = 512;
+/// With no more rows than these, B is hardly used again once it is packed: what is packed at a time stays in the first-level
+/// cache, and rows of it are read in longer runs, which a processor asks memory ahead for.
+const FEW_ROWS: usize = 16;
+/// See [`SLAB`], for few rows.
+const FEW_ROWS_SLAB: usize = 128;
 /// The most steps for which B is read in place: two vectors of every row then take 32 KiB.
 const IN_PLACE: usize = 256;
 /// Lanes of A packed at a time (2 MiB of `f32`): B is packed again for each.
@@ -194,10 +199,14 @@ impl<T: Entry> Product<T> {
         }
     }
 
+    fn has_few_rows(&self) -> bool {
+        T::PLAIN && self.m <= FEW_ROWS
+    }
+
     /// Everything else.
     unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, groups: Option<GroupKernels<T>>) {
         let steps = groups.map_or(1, |g| g.steps);
-        let slabs = self.k.div_ceil(steps * SLAB);
+        let slabs = self.k.div_ceil(steps * if self.has_few_rows() { FEW_ROWS_SLAB } else { SLAB });
         // Groups of steps stay whole.
         let unit = steps * groups.map_or(1, |g| g.unit);
         let cut = |s: usize| if s == slabs { self.k } else { s * self.k / slabs / unit * unit };
@@ -297,10 +306,10 @@ impl<T: Entry> Product<T> {
         let width = panel_lanes / T::PARTS;
         let panels = self.n.div_ceil(width);
 
-        // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too.
+        // The cut: up to four panels of columns a piece, or eight; if that leaves few pieces, the rows are cut too.
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
         let wanted = (work / PIECE).clamp(1, 64);
-        let group = (panels / wanted).clamp(1, 4);
+        let group = (panels / wanted).clamp(1, if self.has_few_rows() { 8 } else { 4 });
         let columns_groups = panels.div_ceil(group);
         let row_groups = (wanted / columns_groups).clamp(1, row_panels.div_ceil(8));
 

@@ -82,11 +82,37 @@ pub fn with_buffer<L, R>(len: usize, f: impl FnOnce(*mut L) -> R) -> R {
     result
 }
 
+/// Steps that are turned at a time, up to twice as many at the end: lines of a panel are written a few elements of each at
+/// a time, and have to stay in the first-level cache meanwhile.
+const TURNED: usize = 64;
+
 /// Packs bits: `destination[i * padded + w] = source[w * across + i * along]` for `w < width`, zero up to `padded`.
 ///
 /// # Safety
 /// `source` must be valid for the strides, `destination` for `k * padded` values. A zero `T` must be all zero bits.
 pub unsafe fn pack<T: Copy>(
+    source: *const T,
+    across: isize,
+    along: isize,
+    width: usize,
+    padded: usize,
+    k: usize,
+    destination: *mut T,
+) {
+    let mut first = 0;
+    while first < k {
+        let steps = if across == 1 || k - first < 2 * TURNED { k - first } else { TURNED };
+        // SAFETY: the caller's source and destination, from a step on.
+        unsafe {
+            let from = source.offset(first as isize * along);
+            pack_steps(from, across, along, width, padded, steps, destination.add(first * padded));
+        }
+        first += steps;
+    }
+}
+
+/// [`pack`] of not too many steps.
+unsafe fn pack_steps<T: Copy>(
     source: *const T,
     across: isize,
     along: isize,
@@ -112,7 +138,8 @@ pub unsafe fn pack<T: Copy>(
                 // From the last on, since parts of fewer than eight lines write over what lies behind them.
                 for first in (0..width).step_by(8).rev() {
                     let (from, lines) = (source.offset(first as isize * across), (width - first).min(8));
-                    transpose_eight((from.cast(), across), (lines, k), destination.add(first).cast(), padded);
+                    let ahead = width as isize * across;
+                    transpose_eight((from.cast(), across, ahead), (lines, k), destination.add(first).cast(), padded);
                 }
                 w = width;
             }
@@ -147,7 +174,7 @@ pub unsafe fn pack<T: Copy>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn transpose_eight(
-    (from, across): (*const u32, isize),
+    (from, across, ahead): (*const u32, isize, isize),
     (lines, k): (usize, usize),
     to: *mut u32,
     padded: usize,
@@ -173,7 +200,7 @@ unsafe fn transpose_eight(
             if i.is_multiple_of(16) {
                 // The panel that follows is usually next: what of it lies in a cache line each.
                 for &start in &starts[..lines] {
-                    prefetch(start.wrapping_offset(lines as isize * across).wrapping_add(i).cast());
+                    prefetch(start.wrapping_offset(ahead).wrapping_add(i).cast());
                 }
             }
             i += 8;

@@ -77,16 +77,25 @@ fn with_order(out: &Tensor, order: &[usize], run: impl FnOnce(&Tensor) -> Result
     out.copy_(&dense).map(drop)
 }
 
-/// Transforms dims of a tensor whose dims stand in memory in `order`, in place.
-fn transform(t: &Tensor, order: &[usize], over: &[usize], forward: bool, scale: f64) -> Result<()> {
-    let _lock = LockSet::new([(t.storage(), true)])?;
+/// Transforms dims of a tensor whose dims stand in memory in `order`, in place or from a source that lies like it.
+fn transform(
+    source: Option<&Tensor>,
+    t: &Tensor,
+    order: &[usize],
+    over: &[usize],
+    forward: bool,
+    scale: f64,
+) -> Result<()> {
+    let _locks = LockSet::new([(source.unwrap_or(t).storage(), source.is_none()), (t.storage(), true)])?;
     for (k, &d) in over.iter().enumerate() {
         let at = order.iter().position(|o| *o == d).unwrap_or(0);
         let size = |dims: &[usize]| dims.iter().map(|&d| t.sizes()[d] as usize).product::<usize>();
         let axes = [size(&order[..at]), t.sizes()[d] as usize, size(&order[at + 1..])];
         let scale = if k + 1 == over.len() { scale } else { 1.0 };
-        // SAFETY: the tensor is dense in this order, and locked.
-        unsafe { fft::complex(t.data_ptr(), t.dtype(), axes, forward, scale) };
+        // The first transform takes what it reads to where the others go on.
+        let from = source.filter(|_| k == 0).unwrap_or(t);
+        // SAFETY: the tensors are dense in this order, the same or apart, and locked.
+        unsafe { fft::complex(from.data_ptr(), t.data_ptr(), t.dtype(), axes, forward, scale) };
     }
     Ok(())
 }
@@ -108,8 +117,11 @@ fn c2c_run(x: &Tensor, list: &[i64], normalization: i64, forward: bool, outs: &[
     }
     let order = memory_order(x.strides(), &over, 0);
     with_order(&outs[0], &order, |out| {
-        out.copy_(x)?;
-        transform(out, &order, &over, forward, factor(normalization, count(x.sizes(), &over)))
+        let alike = x.strides() == out.strides() && x.dtype() == out.dtype() && !x.shares_storage_with(out);
+        if !alike {
+            out.copy_(x)?;
+        }
+        transform(alike.then_some(x), out, &order, &over, forward, factor(normalization, count(x.sizes(), &over)))
     })
 }
 
@@ -167,7 +179,7 @@ fn r2c_run(x: &Tensor, list: &[i64], normalization: i64, onesided: bool, outs: &
             // SAFETY: rows of `n` numbers, and of `n` or half as many in memory of that order, locked.
             unsafe { fft::real_to_complex(rows.data_ptr(), out.data_ptr(), x.dtype(), count, n as usize, !onesided, first) };
         }
-        transform(out, &order, rest, true, scale)
+        transform(None, out, &order, rest, true, scale)
     })
 }
 
@@ -247,7 +259,7 @@ fn c2r_run(x: &Tensor, list: &[i64], normalization: i64, n: i64, outs: &[Tensor]
             // A copy in any case, since it is transformed in place.
             let between = memory_order(x.strides(), &rest, 0);
             let copy = Tensor::fresh_strided(x.device(), x.dtype(), Dims::from_slice(x.sizes()), strides)?.copy_(x)?;
-            transform(&copy, &between, &rest, false, 1.0)?;
+            transform(None, &copy, &between, &rest, false, 1.0)?;
             ordered(&copy, &order)?.contiguous()?
         }
     };
