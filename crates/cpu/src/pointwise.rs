@@ -11,6 +11,7 @@ mod pairs;
 mod tests;
 mod turned;
 
+use crate::buffer::aligned;
 use crate::copy::{CastStrip, cast_strip, stream};
 use crate::math::{Isa, Kernel, Level, entry, highest, level};
 use flambeau_base::fast_paths::FastPath;
@@ -374,7 +375,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         numbers: [Option<T>; N],
         p: &[T; MAX_PARAMS],
     ) -> [M::Out; C] {
-        let mut results = [M::Out::default(); C];
+        // (In memory where the loops below are long.)
+        let mut results = aligned([M::Out::default(); C]);
         // SAFETY: the caller's.
         unsafe {
             // Counted in an integer, and without stopping early, so that the check vectorises.
@@ -394,7 +396,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 }
             }
         }
-        results
+        *results
     }
 }
 

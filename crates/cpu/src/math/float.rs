@@ -148,6 +148,16 @@ pub trait Float:
     fn exp_common<I: Isa>(self) -> Self {
         self.exp::<I>()
     }
+    /// Whether [`log_common`](Float::log_common) takes it.
+    #[inline(always)]
+    fn is_common_logarithm(self) -> bool {
+        true
+    }
+    /// The natural logarithm of a number for which [`is_common_logarithm`](Float::is_common_logarithm) holds, at less cost.
+    #[inline(always)]
+    fn log_common<I: Isa>(self) -> Self {
+        self.log::<I>()
+    }
     /// Two to the power.
     fn exp2<I: Isa>(self) -> Self;
     /// `exp(x) - 1`, accurate near zero.
@@ -736,6 +746,7 @@ float! {
         of_single! {
             erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr entr lgamma_common digamma_common trigamma_common;
             exp_common() -> f32 = super::single::exp_common;
+            log_common() -> f32 = super::single::log_common;
             normal() -> (f32, f32) = super::single::normal;
             normal_of_half() -> (f32, f32) = super::single::normal_of_half;
             zeta_common(q: f32) -> f32 = special::single::zeta_common;
@@ -750,6 +761,7 @@ float! {
         }
         single_is! {
             is_common_exponent() = super::single::is_common_exponent;
+            is_common_logarithm() = super::single::is_common_logarithm;
             is_common_gamma() = special::single::is_common_gamma;
             is_common_erfinv() = special::single::is_common_erfinv;
             is_common_digamma() = special::single::is_common_digamma;
@@ -765,6 +777,14 @@ float! {
 float! {
     f64, double, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
     {
+        #[inline(always)]
+        fn is_common_exponent(self) -> bool {
+            super::double::is_common_exponent(self)
+        }
+        #[inline(always)]
+        fn exp_common<I: Isa>(self) -> Self {
+            super::double::exp_common::<I>(self)
+        }
         #[inline(always)]
         fn is_common_erfinv(self) -> bool {
             special::is_common_erfinv(self)

@@ -8,7 +8,7 @@
 //! zeros where its product with an exponent must be exact.
 
 use super::double::{erfc_lite, exp_lite, log_lite, log1p_lite};
-use super::poly::{fma, horner, select};
+use super::poly::{fma, horner, paired, select};
 use super::trig::{reduce_f64, reduce_large};
 use super::{Float, Isa};
 
@@ -54,8 +54,9 @@ fn exp_parts<I: Isa>(x: f32) -> (f32, i32) {
     let (whole, n) = nearest::<I>(x, std::f32::consts::LOG2_E);
     let r = fma::<I, _>(whole, -LN2_HI, x);
     let r = fma::<I, _>(whole, -LN2_LO, r);
-    let q = horner!(I, r; 0.5, 0.16666576, 0.041666552, 0.0083633335, 0.0013926376);
-    (fma::<I, _>(r * r, q, r), n)
+    let z = r * r;
+    let q = paired!(I, r, z; 0.5, 0.16666576, 0.041666552, 0.0083633335, 0.0013926376);
+    (fma::<I, _>(z, q, r), n)
 }
 
 /// The exponential.
@@ -109,21 +110,25 @@ pub fn expm1<I: Isa>(x: f32) -> f32 {
 /// `(f, e)` with `x = (1 + f) 2^e` and `1 + f` between the roots of 1/2 and 2, for positive `x`.
 #[inline(always)]
 fn log_parts(x: f32) -> (f32, f32) {
-    const ROOT_HALF: u32 = 0x3f35_04f3;
     let subnormal = x < f32::MIN_POSITIVE;
-    let x = select(subnormal, x * 8388608.0, x);
-    let bits = x.to_bits().wrapping_sub(ROOT_HALF).wrapping_add(127 << 23);
-    let bias: i32 = select(subnormal, 127 + 23, 127);
-    let e = (bits >> 23) as i32 - bias;
+    let (f, e) = log_parts_normal(select(subnormal, x * 8388608.0, x));
+    (f, e - select(subnormal, 23.0, 0.0))
+}
+
+/// [`log_parts`] of a positive normal number.
+#[inline(always)]
+fn log_parts_normal(x: f32) -> (f32, f32) {
+    const ROOT_HALF: u32 = 0x3f35_04f3;
+    let bits = x.to_bits().wrapping_sub(ROOT_HALF);
     let m = f32::from_bits((bits & 0x007f_ffff).wrapping_add(ROOT_HALF));
-    (m - 1.0, e as f32)
+    (m - 1.0, ((bits as i32) >> 23) as f32)
 }
 
 /// `log(1 + f) - f`.
 #[inline(always)]
 fn log_tail<I: Isa>(f: f32) -> f32 {
     let z = f * f;
-    let q = horner!(I, f; 0.3333333, -0.24999997, 0.20000716, -0.16667803, 0.14249058, -0.12425687, 0.1168542, -0.11479734, 0.06971612);
+    let q = paired!(I, f, z; 0.3333333, -0.24999997, 0.20000716, -0.16667803, 0.14249058, -0.12425687, 0.1168542, -0.11479734, 0.06971612);
     fma::<I, _>(f * z, q, -0.5 * z)
 }
 
@@ -135,12 +140,29 @@ fn log_special(x: f32, y: f32) -> f32 {
     select(x == 0.0, f32::NEG_INFINITY, y)
 }
 
+/// The natural logarithm of `(1 + f) 2^e`.
+#[inline(always)]
+fn log_of_parts<I: Isa>((f, e): (f32, f32)) -> f32 {
+    let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
+    fma::<I, _>(e, LN2_HI, f + tail)
+}
+
 /// The natural logarithm.
 #[inline(always)]
 pub fn log<I: Isa>(x: f32) -> f32 {
-    let (f, e) = log_parts(x);
-    let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
-    log_special(x, fma::<I, _>(e, LN2_HI, f + tail))
+    log_special(x, log_of_parts::<I>(log_parts(x)))
+}
+
+/// Whether it is a positive normal number, whose logarithm needs no special case.
+#[inline(always)]
+pub fn is_common_logarithm(x: f32) -> bool {
+    x.to_bits().wrapping_sub(f32::MIN_POSITIVE.to_bits()) < f32::INFINITY.to_bits() - f32::MIN_POSITIVE.to_bits()
+}
+
+/// The natural logarithm of a common number.
+#[inline(always)]
+pub fn log_common<I: Isa>(x: f32) -> f32 {
+    log_of_parts::<I>(log_parts_normal(x))
 }
 
 /// `log(x / (1 - x))`.
@@ -406,16 +428,20 @@ pub fn cosh<I: Isa>(x: f32) -> f32 {
 #[inline(always)]
 pub fn tanh<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
-    let z = a * a;
-    let small = fma::<I, _>(
-        a * z,
-        horner!(I, z; -0.33333334, 0.13333304, -0.053959254, 0.021768868, -0.00834378, 0.0022925576),
-        a,
-    );
-    let (p, n) = exp_parts::<I>(select(a > 10.0, 20.0, 2.0 * a));
+    let (p, n) = exp_parts::<I>(2.0 * select(a > 10.0, 10.0, a));
     let s = power(n);
-    let large = 1.0 - 2.0 / (fma::<I, _>(s, p, s) + 1.0);
-    select(a < 0.625, small, large).copysign(x)
+    let e = fma::<I, _>(s, p, s - 1.0);
+    let quotient = e / (e + 2.0);
+    let small = if I::FMA {
+        // What the quotient is below `e / 2`: it is small itself, and so are its two more roundings.
+        let half = 0.5 * e;
+        fma::<I, _>(-half, quotient, half)
+    } else {
+        let z = a * a;
+        let q = horner!(I, z; -0.3333333244048485, 0.13333070610171605, -0.05384672946218065, 0.020050396683569893);
+        fma::<I, _>(a * z, q, a)
+    };
+    select(a < 0.33, small, quotient).copysign(x)
 }
 
 /// `1 / (1 + exp(-x))`.
@@ -492,6 +518,13 @@ pub fn erfc<I: Isa>(x: f32) -> f32 {
     (select(x < 0.0, 2.0 - e, e)) as f32
 }
 
+/// Two to the power: what brings exponentials that may be subnormal up to normal numbers, until a last product.
+const UP: i32 = 64;
+/// Its inverse.
+const DOWN: f32 = f32::from_bits(((127 - UP) as u32) << 23);
+/// [`ROUNDER`] with that exponent added already.
+const ROUNDER_UP: f32 = ROUNDER + UP as f32;
+
 /// `(function, exp(-x^2 / 2))` of the normal distribution, within 6 and 3 units in the last place; of NaN, the latter is
 /// anything.
 #[inline(always)]
@@ -501,11 +534,12 @@ pub fn normal<I: Isa>(x: f32) -> (f32, f32) {
     const LO: f32 = -9.629_819e-9;
     let t = x.abs();
     let t = select(t > 14.86, 14.86, t);
-    // exp(t^2 / 2) times the function of -t: a rational function of least relative error, 2^-27.
-    let h = horner!(I, t; 0.5743820, 0.50432068, 0.2111049, 0.046884246, 0.0047593624)
-        / horner!(I, t; 1.1487640, 1.925223, 1.3839277, 0.54092407, 0.1175285, 0.011929822);
     let square = t * t;
-    let (whole, n) = nearest::<I>(square, HI);
+    // exp(t^2 / 2) times the function of -t: a rational function of least relative error, 2^-27.
+    let h = paired!(I, t, square; 0.5743820 * DOWN, 0.50432068 * DOWN, 0.2111049 * DOWN, 0.046884246 * DOWN, 0.0047593624 * DOWN)
+        / paired!(I, t, square; 1.1487640, 1.925223, 1.3839277, 0.54092407, 0.1175285, 0.011929822);
+    let up = fma::<I, _>(square, HI, ROUNDER_UP);
+    let whole = up - ROUNDER_UP;
     let r = if I::FMA {
         // With what the square is rounded by, which the exponential would magnify.
         let lost = fma::<I, _>(t, t, -square);
@@ -514,8 +548,9 @@ pub fn normal<I: Isa>(x: f32) -> (f32, f32) {
     } else {
         (t as f64 * t as f64 * (-0.5 * std::f64::consts::LOG2_E) - whole as f64) as f32
     };
-    let p = horner!(I, r; 1.0, 0.6931472, 0.24022648, 0.055503345, 0.009618440, 0.0013398293, 0.00015351919);
-    tails(x, h, scale_down(p, n))
+    let z = r * r;
+    let p = paired!(I, r, z; 1.0, 0.6931472, 0.24022648, 0.055503345, 0.009618440, 0.0013398293, 0.00015351919);
+    tails(x, h, p, up)
 }
 
 /// [`normal`] as far as halves need it, within 2^-12, of numbers whose square is exact.
@@ -523,25 +558,24 @@ pub fn normal<I: Isa>(x: f32) -> (f32, f32) {
 pub fn normal_of_half<I: Isa>(x: f32) -> (f32, f32) {
     let t = x.abs();
     let t = select(t > 14.86, 14.86, t);
-    let h = horner!(I, t; 0.50001276, 0.27949583, 0.063044685) / horner!(I, t; 1.0, 1.3576636, 0.70546695, 0.15786537);
+    let h = horner!(I, t; 0.50001276 * DOWN, 0.27949583 * DOWN, 0.063044685 * DOWN)
+        / horner!(I, t; 1.0, 1.3576636, 0.70546695, 0.15786537);
     let y = t * t * -0.7213475;
-    let (whole, n) = nearest::<I>(y, 1.0);
-    let r = y - whole;
+    let up = y + ROUNDER_UP;
+    let r = y - (up - ROUNDER_UP);
     let p = horner!(I, r; 0.99992807, 0.69326099, 0.24261112, 0.055171668);
-    tails(x, h, scale_down(p, n))
+    tails(x, h, p, up)
 }
 
-/// `p`, near one, times two to the power `n`, from -160 to 0; only the product rounds, to a subnormal result.
+/// The distribution's function and the exponential: the tail, a function of `t`, is `h` times that, which is `p` (near one)
+/// times two to the power that is in the low bits of `up`. `h` is [`DOWN`] already, and the exponential up until one product,
+/// which is all that rounds to a subnormal result.
 #[inline(always)]
-fn scale_down(p: f32, n: i32) -> f32 {
-    f32::from_bits(p.to_bits().wrapping_add((n.wrapping_add(64) as u32) << 23)) * f32::from_bits((127 - 64) << 23)
-}
-
-/// The distribution's function from the tail's two factors, and the second.
-#[inline(always)]
-fn tails(x: f32, h: f32, e: f32) -> (f32, f32) {
+fn tails(x: f32, h: f32, p: f32, up: f32) -> (f32, f32) {
+    let e = f32::from_bits(p.to_bits().wrapping_add(up.to_bits() << 23));
     let tail = h * e;
-    (select(x < 0.0, tail, 1.0 - tail), e)
+    // (Asked so that a difference under a mask is all that it takes.)
+    (select(x >= 0.0, 1.0 - tail, tail), e * DOWN)
 }
 
 /// The normal distribution function.

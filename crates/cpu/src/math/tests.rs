@@ -487,6 +487,54 @@ fn common_exponents_agree_with_any() {
     }
 }
 
+/// To the bit, and the predicate takes no special case.
+#[test]
+fn common_forms_agree_with_any() {
+    struct Log<const COMMON: bool>;
+    impl<const COMMON: bool> Function for Log<COMMON> {
+        const NAME: &'static str = "log_common";
+        #[inline(always)]
+        fn call<I: Isa, T: Float>(x: T) -> T {
+            if COMMON { x.log_common::<I>() } else { x.log::<I>() }
+        }
+        fn reference(x: f64) -> f64 {
+            x.ln()
+        }
+    }
+    struct Exp<const COMMON: bool>;
+    impl<const COMMON: bool> Function for Exp<COMMON> {
+        const NAME: &'static str = "exp_common";
+        #[inline(always)]
+        fn call<I: Isa, T: Float>(x: T) -> T {
+            if COMMON { x.exp_common::<I>() } else { x.exp::<I>() }
+        }
+        fn reference(x: f64) -> f64 {
+            x.exp()
+        }
+    }
+    for x in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-40] {
+        assert!(!x.is_common_logarithm(), "{x}");
+    }
+    for x in [f64::NAN, f64::INFINITY, 709.0, -709.0] {
+        assert!(!x.is_common_exponent(), "{x}");
+    }
+    let normal = (f32::MIN_POSITIVE.to_bits()..f32::INFINITY.to_bits()).step_by(8191);
+    let x: Vec<f32> = normal.map(f32::from_bits).chain([f32::MIN_POSITIVE, 1.0, f32::MAX]).collect();
+    assert!(x.iter().all(|x| x.is_common_logarithm()));
+    let wide: Vec<f64> = (0..400_001).map(|i| (i as f64 - 2e5) * (708.0 / 2e5)).collect();
+    assert!(wide.iter().all(|x| x.is_common_exponent()));
+    let (mut any, mut common) = (x.clone(), x.clone());
+    let (mut any_wide, mut common_wide) = (wide.clone(), wide.clone());
+    for level in Level::available() {
+        map::<Log<false>, f32>(level, &x, &mut any);
+        map::<Log<true>, f32>(level, &x, &mut common);
+        assert_eq!(any, common, "{level:?}");
+        map::<Exp<false>, f64>(level, &wide, &mut any_wide);
+        map::<Exp<true>, f64>(level, &wide, &mut common_wide);
+        assert_eq!(any_wide, common_wide, "{level:?}");
+    }
+}
+
 #[test]
 fn special_values() {
     fn check<I: Isa, T: Float>() {

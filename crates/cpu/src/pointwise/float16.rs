@@ -2,6 +2,7 @@
 
 use super::pairs::store;
 use super::{MAX_PARAMS, Map, StripArgs, StripFn, converted_params, stream};
+use crate::buffer::aligned;
 use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
@@ -10,20 +11,34 @@ use std::marker::PhantomData;
 const CHUNK: usize = 32;
 
 /// The strip of `M` over `float16`, if it has one: for functions that take less time than conversions through memory
-/// do, with AVX-512. Its inputs are contiguous `float16` or one `f32`, at a stride of zero (not all of them); its
+/// do, with AVX-512 (of those with two forms, such as have a strip over [`pairs`](super::pairs)). Its inputs are contiguous `float16` or one `f32`, at a stride of zero (not all of them); its
 /// output is contiguous `float16`. It takes whole chunks, as those of [`pairs`](super::pairs) do.
 pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
     let exists = const {
         cfg!(target_arch = "x86_64")
             && matches!(T::DTYPE, DType::F32)
             && matches!(M::Out::DTYPE, DType::F32)
-            && !M::CHOICE
+            && (!M::CHOICE || M::HALVES)
             && !M::COSTLY
     };
     if exists && level == Level::Avx512 { Some(entry::<HalfStrip<M, T, N>>(level)) } else { None }
 }
 
 struct HalfStrip<M, T, const N: usize>(PhantomData<(M, T)>);
+
+impl<M: Map<T, N>, T: Element, const N: usize> HalfStrip<M, T, N> {
+    /// Element `i` of a chunk, of which an operand that is a number is zero.
+    #[inline(always)]
+    fn element(x: &[[f32; CHUNK]; N], numbers: &[u32; N], i: usize) -> [T; N] {
+        let mut of = [T::default(); N];
+        for k in 0..N {
+            // (An only operand is no number.)
+            let number = if N == 1 { 0 } else { numbers[k] };
+            of[k] = T::from_f32(f32::from_bits(x[k][i].to_bits() | number));
+        }
+        of
+    }
+}
 
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
     type Args = StripArgs;
@@ -53,17 +68,24 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
                     for k in 0..N {
                         x[k] = x86::widened(inputs[k].0.wrapping_add(start & inputs[k].1));
                     }
-                    let mut results = [0f32; CHUNK];
-                    for i in 0..CHUNK {
-                        let mut of = [T::default(); N];
-                        for k in 0..N {
-                            // (An only operand is no number.)
-                            let number = if N == 1 { 0 } else { numbers[k] };
-                            of[k] = T::from_f32(f32::from_bits(x[k][i].to_bits() | number));
+                    let mut rare = u32::from(!M::CHOICE);
+                    if M::CHOICE {
+                        for i in 0..CHUNK {
+                            rare |= u32::from(!M::chosen(Self::element(&x, &numbers, i), &p));
                         }
-                        results[i] = M::map::<I>(of, &p).to_f32();
                     }
-                    store::<I, _, CHUNK>(a.data[0].cast::<u16>().add(start), x86::rounded(results), streams);
+                    // (In memory where the loops below are long.)
+                    let mut results = aligned([0f32; CHUNK]);
+                    if M::CHOICE && rare == 0 {
+                        for (i, result) in results.iter_mut().enumerate() {
+                            *result = M::map_chosen::<I>(Self::element(&x, &numbers, i), &p).to_f32();
+                        }
+                    } else {
+                        for (i, result) in results.iter_mut().enumerate() {
+                            *result = M::map::<I>(Self::element(&x, &numbers, i), &p).to_f32();
+                        }
+                    }
+                    store::<I, _, CHUNK>(a.data[0].cast::<u16>().add(start), x86::rounded(*results), streams);
                 }
             }
             if a.streams {

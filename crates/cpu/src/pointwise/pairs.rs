@@ -5,6 +5,7 @@
 //! such a loop convert blocks into `f32` and back.
 
 use super::{CHUNK, MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, StripFn, converted_params, stream};
+use crate::buffer::aligned;
 use crate::copy::CastStrip;
 use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::halves::bf16_in_upper_half;
@@ -37,7 +38,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
     /// The words are readable.
     #[inline(always)]
     unsafe fn chunk<I: Isa>(words: [*const u32; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u32; WORDS] {
-        let mut results = [0; WORDS];
+        // (In memory where the loops below are long.)
+        let mut results = aligned([0; WORDS]);
         // SAFETY: the caller's.
         unsafe {
             let mut rare = u32::from(!M::CHOICE);
@@ -59,7 +61,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
                 }
             }
         }
-        results
+        *results
     }
 
     /// The elements of word `i`.

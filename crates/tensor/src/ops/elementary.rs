@@ -55,7 +55,7 @@ unary! {
 unary! {
     /// The natural logarithm.
     fn log, log_, log_out(x): Promotion::Float;
-    { floats |x| x.log::<I>(); complexes |x| complex::log::<I, R>(x); }
+    { floats |x| => x.log_common::<I>(), if x.is_common_logarithm(), halves x.log_common::<I>(), else x.log::<I>(); complexes |x| complex::log::<I, R>(x); }
     derivative: backward! { self_(g, self_: Tensor) => g.div(&self_.conj()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
