@@ -112,6 +112,14 @@ pub trait Map<T: Element, const N: usize> {
     fn map_chosen<I: Isa>(x: [T; N], p: &[T; MAX_PARAMS]) -> Self::Out {
         Self::map::<I>(x, p)
     }
+    /// Whether there is `map_vectors`, which is asked with AVX-512.
+    const VECTORS: bool = false;
+    /// What `map` or, where it chooses, `map_chosen` gives for each of `C` elements, to the bit, where there is a form for
+    /// many at once.
+    #[inline(always)]
+    fn map_vectors<I: Isa, const C: usize>(_x: [[T; C]; N], _p: &[T; MAX_PARAMS]) -> Option<[Self::Out; C]> {
+        None
+    }
     /// Whether `map_halves` is another form.
     const HALVES: bool = false;
     /// The form for chosen elements that are `bfloat16`, of results that are rounded to such.
@@ -379,6 +387,17 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         let mut results = aligned([M::Out::default(); C]);
         // SAFETY: the caller's.
         unsafe {
+            if const { M::VECTORS && I::LEVEL as u8 == Level::Avx512 as u8 } {
+                let mut x = [[T::default(); C]; N];
+                for (k, operand) in x.iter_mut().enumerate() {
+                    for (i, x) in operand.iter_mut().enumerate() {
+                        *x = Self::load(from, numbers, i)[k];
+                    }
+                }
+                if let Some(results) = M::map_vectors::<I, C>(x, p) {
+                    return results;
+                }
+            }
             // Counted in an integer, and without stopping early, so that the check vectorises.
             let mut rare = 0u32;
             if M::CHOICE {

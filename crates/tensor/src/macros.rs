@@ -162,15 +162,16 @@ macro_rules! run {
 ///
 /// `floats |x| => fast, if condition, else any;` gives a faster form for blocks whose elements all meet a condition (or a
 /// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. With `halves
-/// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. `floats costly
+/// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. With `vectors form,` it has
+/// one for arrays of `C` elements, or for none; see `Map::map_vectors`. `floats costly
 /// |x, y|` says that an expression takes too long for loops of its own over numbers to pay; see `Map::COSTLY`. `ints
 /// wrapping` and `numbers wrapping` say that integers with and without signs give the same bits, so that one strip does.
 #[macro_export]
 macro_rules! strips {
-    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? else)? $e:expr;)*) => {
+    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {
         |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
             let _ = level;
-            $( $crate::strips!(@$group dtype, level, [$($how)?], [$($out)?], [$($x),+], [$($p)?], [$($fast, $cond $(, $half)?)?], $e); )*
+            $( $crate::strips!(@$group dtype, level, [$($how)?], [$($out)?], [$($x),+], [$($p)?], [$($([$vectors])? $fast, $cond $(, $half)?)?], $e); )*
             None
         }
     };
@@ -216,6 +217,19 @@ macro_rules! strips {
     (@dtype $dtype:ident, [wrapping]) => { $dtype.to_signed() };
     (@dtype $dtype:ident, $how:tt) => { $dtype };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};
+    (@choice $t:ty, [$($x:ident),+], [$($p:ident)?], [[$vectors:expr] $($rest:tt)*]) => {
+        $crate::strips!(@choice $t, [$($x),+], [$($p)?], [$($rest)*]);
+        const VECTORS: bool = true;
+        #[inline(always)]
+        #[allow(unused_variables)]
+        fn map_vectors<I: ::flambeau_cpu::math::Isa, const C: usize>(
+            [$($x),+]: [[$t; C]; { $crate::strips!(@count $($x)+) }],
+            _params: &[$t; ::flambeau_cpu::pointwise::MAX_PARAMS],
+        ) -> Option<[$t; C]> {
+            $(let $p = _params;)?
+            $vectors
+        }
+    };
     (@choice $t:ty, $x:tt, $p:tt, [$fast:expr, $cond:expr, $half:expr]) => {
         $crate::strips!(@choice $t, $x, $p, [$fast, $cond]);
         const HALVES: bool = true;
@@ -263,7 +277,7 @@ macro_rules! dispatch_dtype {
 /// The text of each group's expression, for kernels compiled at run time.
 #[macro_export]
 macro_rules! strip_text {
-    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, else)? $e:expr;)*) => {
+    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {
         &[$((stringify!($group), concat!($(stringify!($x), " "),+, "=> ", stringify!($e)))),*]
     };
 }

@@ -53,9 +53,17 @@ fn exp_reduce<I: Isa>(x: f64) -> (f64, i64) {
     (fma::<I, _>(whole, -LN2_LO, r), n)
 }
 
+/// The same with `n` as a float, of any number.
+#[inline(always)]
+pub fn exp_reduce_any<I: Isa>(x: f64) -> (f64, f64) {
+    let (whole, _) = nearest::<I>(x, std::f64::consts::LOG2_E);
+    let r = fma::<I, _>(whole, -LN2_HI, x);
+    (fma::<I, _>(whole, -LN2_LO, r), whole)
+}
+
 /// `exp(r) - 1` for reduced `r`.
 #[inline(always)]
-fn expm1_poly<I: Isa>(r: f64) -> f64 {
+pub fn expm1_poly<I: Isa>(r: f64) -> f64 {
     let z = r * r;
     let q = paired!(I, r, z; 0.5000000000000001, 0.16666666666666669, 0.04166666666662324, 0.008333333333329994, 0.0013888888917654016, 0.00019841269863392214, 2.4801520613566223e-05, 2.7557267935231926e-06, 2.762041219449885e-07, 2.5100634461878497e-08);
     fma::<I, _>(z, q, r)

@@ -1,6 +1,6 @@
 //! The real functions, for `f32` and `f64`.
 
-use super::{Isa, Number, special, trig};
+use super::{Isa, Level, Number, special, trig, vectors};
 use std::f64::consts::PI;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -148,6 +148,11 @@ pub trait Float:
     fn exp_common<I: Isa>(self) -> Self {
         self.exp::<I>()
     }
+    /// The same of many numbers, where vectors are chosen by hand. (A multiple of a vector's lanes.)
+    #[inline(always)]
+    fn exp_vectors<I: Isa, const C: usize>(_x: [Self; C]) -> Option<[Self; C]> {
+        None
+    }
     /// Whether [`log_common`](Float::log_common) takes it.
     #[inline(always)]
     fn is_common_logarithm(self) -> bool {
@@ -208,6 +213,16 @@ pub trait Float:
     fn erfc<I: Isa>(self) -> Self;
     /// The normal distribution function.
     fn ndtr<I: Isa>(self) -> Self;
+    /// The number times [`ndtr`](Float::ndtr).
+    #[inline(always)]
+    fn gelu<I: Isa>(self) -> Self {
+        self * self.ndtr::<I>()
+    }
+    /// The same of many numbers, where vectors are chosen by hand.
+    #[inline(always)]
+    fn gelu_vectors<I: Isa, const C: usize>(_x: [Self; C]) -> Option<[Self; C]> {
+        None
+    }
     /// [`ndtr`](Float::ndtr) and `exp(-x^2 / 2)`, which is anything where `x` is NaN.
     #[inline(always)]
     fn normal<I: Isa>(self) -> (Self, Self) {
@@ -747,6 +762,7 @@ float! {
             erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr entr lgamma_common digamma_common trigamma_common;
             exp_common() -> f32 = super::single::exp_common;
             log_common() -> f32 = super::single::log_common;
+            gelu() -> f32 = vectors::gelu;
             normal() -> (f32, f32) = super::single::normal;
             normal_of_half() -> (f32, f32) = super::single::normal_of_half;
             zeta_common(q: f32) -> f32 = special::single::zeta_common;
@@ -758,6 +774,16 @@ float! {
             bessel_y0_common() -> f32 = special::single::bessel::y0;
             bessel_y1_common() -> f32 = special::single::bessel::y1;
             bessel_k_common(order_1: bool, scaled: bool) -> f32 = special::single::bessel::k;
+        }
+        #[inline(always)]
+        fn gelu_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
+            #[cfg(target_arch = "x86_64")]
+            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+                // SAFETY: who names a set vouches that the machine has it.
+                return Some(unsafe { vectors::x86::gelu(x) });
+            }
+            let _ = x;
+            None
         }
         single_is! {
             is_common_exponent() = super::single::is_common_exponent;
@@ -784,6 +810,16 @@ float! {
         #[inline(always)]
         fn exp_common<I: Isa>(self) -> Self {
             super::double::exp_common::<I>(self)
+        }
+        #[inline(always)]
+        fn exp_vectors<I: Isa, const C: usize>(x: [f64; C]) -> Option<[f64; C]> {
+            #[cfg(target_arch = "x86_64")]
+            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+                // SAFETY: who names a set vouches that the machine has it.
+                return Some(unsafe { vectors::x86::exp(x) });
+            }
+            let _ = x;
+            None
         }
         #[inline(always)]
         fn is_common_erfinv(self) -> bool {

@@ -68,15 +68,29 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
                     for k in 0..N {
                         x[k] = x86::widened(inputs[k].0.wrapping_add(start & inputs[k].1));
                     }
+                    // (In memory where the loops below are long.)
+                    let mut results = aligned([0f32; CHUNK]);
+                    let mut vectors = None;
+                    if const { M::VECTORS } {
+                        let mut elements = [[T::default(); CHUNK]; N];
+                        for (k, operand) in elements.iter_mut().enumerate() {
+                            for (i, element) in operand.iter_mut().enumerate() {
+                                *element = Self::element(&x, &numbers, i)[k];
+                            }
+                        }
+                        vectors = M::map_vectors::<I, CHUNK>(elements, &p);
+                    }
                     let mut rare = u32::from(!M::CHOICE);
                     if M::CHOICE {
                         for i in 0..CHUNK {
                             rare |= u32::from(!M::chosen(Self::element(&x, &numbers, i), &p));
                         }
                     }
-                    // (In memory where the loops below are long.)
-                    let mut results = aligned([0f32; CHUNK]);
-                    if M::CHOICE && rare == 0 {
+                    if let Some(vectors) = vectors {
+                        for i in 0..CHUNK {
+                            results[i] = vectors[i].to_f32();
+                        }
+                    } else if M::CHOICE && rare == 0 {
                         for (i, result) in results.iter_mut().enumerate() {
                             *result = M::map_chosen::<I>(Self::element(&x, &numbers, i), &p).to_f32();
                         }

@@ -226,9 +226,11 @@ op! {
         arity: 1,
         promotion: Promotion::Common,
         strips: strips! { floats |x; p| => {
-            x * x.ndtr::<I>()
+            x.gelu::<I>()
         }, if p[0] == T::ZERO, halves {
             x * x.normal_of_half::<I>().0
+        }, vectors {
+            if p[0] == T::ZERO { T::gelu_vectors::<I, C>(x) } else { None }
         }, else {
             x * (T::from_f64(GELU_SCALE) * x * (T::ONE + T::from_f64(GELU_CUBIC) * x * x)).sigmoid::<I>()
         }; },

@@ -1,0 +1,264 @@
+//! Forms for many numbers at once, with vectors chosen by hand: where AVX-512 has instructions that no loop over numbers is
+//! compiled to. They give the bits of the plain forms, one by one.
+
+use super::poly::{fma, paired, select};
+use super::{Isa, Level, double, single};
+
+/// From one centre of [`TAILS`] to the next.
+const STEP: f32 = 0.1875;
+/// What the table reaches to.
+const FAR: f32 = 5.9;
+/// 1.5 * 2^23: added to a number, it leaves the nearest integer in the low bits.
+const ROUNDER: f32 = 12582912.0;
+
+/// The normal distribution's tail about each of 32 centres: a polynomial in the distance, from its constant coefficients up,
+/// fitted as all are (see [`single`]). A coefficient's 32 are two registers, and one instruction looks 16 of them up.
+#[rustfmt::skip]
+static TAILS: [[f32; 32]; 7] = [
+    [
+        0.5, 0.42563432, 0.35383025, 0.2868877, 0.22662735, 0.1742507, 0.13029452, 0.09467574,
+        0.0668072, 0.045753624, 0.03039636, 0.01958008, 0.012224473, 0.007394607, 0.0043324484, 0.0024579011,
+        0.001349898, 0.0007175423, 0.00036907845, 0.00018366995, 8.8417284e-5, 4.1167466e-5, 1.8536737e-5, 8.070944e-6,
+        3.397673e-6, 1.3828135e-6, 5.440423e-7, 2.0689703e-7, 7.60496e-8, 2.7016675e-8, 9.275399e-9, 3.0773342e-9,
+    ],
+    [
+        -0.3989423, -0.3919909, -0.37185508, -0.3405676, -0.30113742, -0.2570739, -0.21187665, -0.16859318,
+        -0.1295176, -0.0960615, -0.06878628, -0.04755389, -0.031739652, -0.020452674, -0.012724182, -0.007642606,
+        -0.0044318484, -0.0024811907, -0.0013411188, -0.000699852, -0.00035259567, -0.00017150611, -8.054045e-5, -3.6515758e-5,
+        -1.5983742e-5, -6.7547367e-6, -2.755943e-6, -1.085585e-6, -4.1284716e-7, -1.5158165e-7, -5.373234e-8, -1.8388942e-8,
+    ],
+    [
+        -0.0, 0.036749147, 0.06972283, 0.095784634, 0.112926535, 0.120503396, 0.11918061, 0.110639274,
+        0.097138196, 0.08105189, 0.06448714, 0.04903995, 0.03570711, 0.024926696, 0.016700488, 0.010747414,
+        0.0066477726, 0.003954398, 0.002263138, 0.0012466114, 0.0006611169, 0.00033765266, 0.00016611468, 7.87371e-5,
+        3.5963418e-5, 1.5831412e-5, 6.71761e-6, 2.7478868e-6, 1.0837236e-6, 4.121125e-7, 1.5112218e-7, 5.344285e-8,
+    ],
+    [
+        0.0664903, 0.06303492, 0.05326045, 0.038801637, 0.02195796, 0.0051883874, -0.009379899, -0.020305768,
+        -0.026982795, -0.02958142, -0.028840078, -0.025789328, -0.021490406, -0.01684418, -0.012492246, -0.008801944,
+        -0.005909137, -0.003788018, -0.0023225101, -0.0013637074, -0.00076762814, -0.0004145829, -0.00021498284, -0.000107097614,
+        -5.1280516e-5, -2.3610399e-5, -1.0456571e-5, -4.4560097e-6, -1.8276487e-6, -7.2166165e-7, -2.7438563e-7, -1.00475006e-7,
+    ],
+    [
+        0.0, -0.009079611, -0.016613621, -0.021420565, -0.022938183, -0.021299904, -0.017225321, -0.01177704,
+        -0.006071149, -0.0010289918, 0.0027709212, 0.0051242854, 0.006137157, 0.0061099627, 0.0054146145, 0.004397627,
+        0.0033238893, 0.002359511, 0.0015824297, 0.0010067852, 0.00060946716, 0.0003518312, 0.00019401645, 0.00010234259,
+        5.1697207e-5, 2.5030187e-5, 1.16245255e-5, 5.181754e-6, 2.2182185e-6, 9.1234784e-7, 3.6067908e-7, 1.3710063e-7,
+    ],
+    [
+        -0.009955314, -0.009098707, -0.0067328853, -0.0034081102, 0.00014177045, 0.0032047946, 0.0052698036, 0.0061254594,
+        0.005860192, 0.0047802147, 0.0032866427, 0.0017572378, 0.0004658871, -0.00044777847, -0.00096534484, -0.0011509788,
+        -0.0011066627, -0.0009355485, -0.0007198813, -0.0005131705, -0.00034242062, -0.00021530004, -0.00012814412, -7.243625e-5,
+        -3.8984326e-5, -2.0013871e-5, -9.816054e-6, -4.605104e-6, -2.0685975e-6, -8.9045443e-7, -3.675827e-7, -1.4560275e-7,
+    ],
+    [
+        -0.0, 0.0014926147, 0.0026317763, 0.0031704148, 0.0030355358, 0.0023349728, 0.0013058656, 0.00022930029,
+        -0.0006550175, -0.0012055507, -0.0013942554, -0.0012849469, -0.0009909827, -0.00063128467, -0.00029873618, -4.6471796e-5,
+        0.00011012706, 0.00018216645, 0.00019360695, 0.00017011838, 0.00013245974, 9.4155694e-5, 6.207157e-5, 3.831335e-5,
+        2.2280652e-5, 1.2260774e-5, 6.4047736e-6, 3.183721e-6, 1.5087971e-6, 6.827253e-7, 2.9533433e-7, 1.222578e-7,
+    ],
+];
+
+/// `x` times the normal distribution function. With AVX-512 the tail comes from a table as far as that goes, in half the
+/// time; other sets have no such instruction, and their loops would fetch number by number.
+#[inline(always)]
+pub fn gelu<I: Isa>(x: f32) -> f32 {
+    let any = x * single::ndtr::<I>(x);
+    if const { I::LEVEL as u8 == Level::Avx512 as u8 } { select(x < -FAR, any, gelu_near(x)) } else { any }
+}
+
+/// [`gelu`] of a number above -[`FAR`], by the table.
+#[inline(always)]
+fn gelu_near(x: f32) -> f32 {
+    type I = super::Avx512;
+    let t = x.abs();
+    let t = select(t > FAR, FAR, t);
+    let up = fma::<I, _>(t, 1.0 / STEP, ROUNDER);
+    let d = fma::<I, _>(up - ROUNDER, -STEP, t);
+    let z = d * d;
+    let of = |k: usize| TAILS[k][up.to_bits() as usize % 32];
+    let tail = paired!(I, d, z; of(0), of(1), of(2), of(3), of(4), of(5), of(6));
+    x * select(x >= 0.0, 1.0 - tail, tail)
+}
+
+#[cfg(target_arch = "x86_64")]
+pub mod x86 {
+    use super::super::Avx512;
+    use super::*;
+    use std::arch::x86_64::*;
+
+    /// [`gelu`].
+    ///
+    /// # Safety
+    /// The machine has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub unsafe fn gelu<const C: usize>(x: [f32; C]) -> [f32; C] {
+        const { assert!(C.is_multiple_of(16)) };
+        let mut y = x;
+        let mut any_far = 0;
+        for i in (0..C).step_by(16) {
+            // SAFETY: 16 elements from there.
+            unsafe {
+                let x = _mm512_loadu_ps(x.as_ptr().add(i));
+                any_far |= far(x);
+                _mm512_storeu_ps(y.as_mut_ptr().add(i), gelu_near(x));
+            }
+        }
+        if any_far != 0 {
+            for i in (0..C).step_by(16) {
+                // SAFETY: as above.
+                unsafe {
+                    let at = y.as_mut_ptr().add(i);
+                    _mm512_storeu_ps(at, gelu_far(_mm512_loadu_ps(x.as_ptr().add(i)), _mm512_loadu_ps(at)));
+                }
+            }
+        }
+        y
+    }
+
+    /// Where a number is beyond the table.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn far(x: __m512) -> __mmask16 {
+        _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_set1_ps(-FAR))
+    }
+
+    /// `y`, the results of [`gelu_near`], put right where `x` is beyond. (Vectors, because arrays that it is passed would be
+    /// in memory also where it is not called.)
+    #[cold]
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    fn gelu_far(x: __m512, y: __m512) -> __m512 {
+        // SAFETY: vectors are arrays of their lanes.
+        let lanes: [f32; 16] = unsafe { std::mem::transmute(x) };
+        let mut results = [0.0; 16];
+        for (result, x) in results.iter_mut().zip(lanes) {
+            *result = x * single::ndtr::<Avx512>(x);
+        }
+        // SAFETY: as above.
+        _mm512_mask_blend_ps(far(x), y, unsafe { std::mem::transmute::<[f32; 16], __m512>(results) })
+    }
+
+    /// [`gelu_near`](super::gelu_near) of 16.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn gelu_near(x: __m512) -> __m512 {
+        let all = |x: f32| _mm512_set1_ps(x);
+        // (Of NaN and a number, the second operand.)
+        let t = _mm512_min_ps(all(FAR), _mm512_abs_ps(x));
+        let up = _mm512_fmadd_ps(t, all(1.0 / STEP), all(ROUNDER));
+        let d = _mm512_fmadd_ps(_mm512_sub_ps(up, all(ROUNDER)), all(-STEP), t);
+        let z = _mm512_mul_ps(d, d);
+        // The low five bits choose.
+        let of = |k: usize| {
+            // SAFETY: both halves of a row of the table.
+            let [low, high] = unsafe { [0, 16].map(|at| _mm512_loadu_ps(TAILS[k].as_ptr().add(at))) };
+            _mm512_permutex2var_ps(low, _mm512_castps_si512(up), high)
+        };
+        let pair = |k: usize| _mm512_fmadd_ps(of(k + 1), d, of(k));
+        let tail = _mm512_fmadd_ps(of(6), z, pair(4));
+        let tail = _mm512_fmadd_ps(tail, z, pair(2));
+        let tail = _mm512_fmadd_ps(tail, z, pair(0));
+        let positive = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(x, _mm512_setzero_ps());
+        _mm512_mul_ps(x, _mm512_mask_sub_ps(tail, positive, all(1.0), tail))
+    }
+
+    /// The exponential.
+    ///
+    /// # Safety
+    /// The machine has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub unsafe fn exp<const C: usize>(x: [f64; C]) -> [f64; C] {
+        const { assert!(C.is_multiple_of(8)) };
+        let (mut y, mut whole) = (x, x);
+        for i in 0..C {
+            (y[i], whole[i]) = double::exp_reduce_any::<Avx512>(x[i]);
+        }
+        for i in (0..C).step_by(8) {
+            // SAFETY: 8 elements from there.
+            unsafe {
+                // What is left of a number that is too large may be anything, and NaN of infinity: the smaller in magnitude
+                // of that and one, which is the one that is a number.
+                let at = y.as_mut_ptr().add(i);
+                let rest = _mm512_range_pd::<SMALLER>(_mm512_loadu_pd(at), _mm512_set1_pd(1.0));
+                _mm512_storeu_pd(at, rest);
+            }
+        }
+        for y in &mut y {
+            *y = 1.0 + double::expm1_poly::<Avx512>(*y);
+        }
+        for i in (0..C).step_by(8) {
+            // SAFETY: as above.
+            unsafe {
+                // Rounds once, and knows what to make of powers that are infinite or NaN.
+                let at = y.as_mut_ptr().add(i);
+                let scaled = _mm512_scalef_pd(_mm512_loadu_pd(at), _mm512_loadu_pd(whole.as_ptr().add(i)));
+                _mm512_storeu_pd(at, scaled);
+            }
+        }
+        y
+    }
+
+    /// For `range`: the operand that is smaller in magnitude, with the first one's sign.
+    const SMALLER: i32 = 0b0010;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Avx512, Baseline, Float, level};
+    use super::*;
+
+    /// The table's form against the distribution, and across its end.
+    #[test]
+    fn gelu_by_table() {
+        let mut worst = (0.0, 0.0);
+        for bits in (0..0x8000_0000u32).step_by(9973).flat_map(|bits| [bits, bits | 1 << 31]) {
+            let x = f32::from_bits(bits);
+            let wide = f64::from(x);
+            let (y, wanted) = (gelu_near(x), wide * wide.ndtr::<Baseline>());
+            if x.is_nan() || x < -FAR {
+                assert!(y.is_nan() || x < 0.0);
+                continue;
+            }
+            let unit =
+                f64::from_bits(wanted.to_bits() & 0x7ff << 52).abs().max(f64::from(f32::MIN_POSITIVE)) * 2f64.powi(-23);
+            let error = if f64::from(y) == wanted { 0.0 } else { (f64::from(y) - wanted).abs() / unit };
+            if error > worst.0 {
+                worst = (error, x);
+            }
+            assert!(y.is_sign_negative() == x.is_sign_negative());
+        }
+        assert!(worst.0 <= 4.0, "{worst:?}");
+        assert!(gelu_near(f32::INFINITY) == f32::INFINITY && gelu::<Avx512>(f32::NEG_INFINITY).is_nan());
+    }
+
+    /// Whole vectors give the bits of one by one.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn vectors_are_the_plain_forms() {
+        if level() < Level::Avx512 {
+            return;
+        }
+        let any = |k: u32| f32::from_bits(k.wrapping_mul(0x9e37_79b9));
+        for start in 0..200_000u32 {
+            let scale = [1.0, 0.0, f32::INFINITY][start as usize % 3];
+            let x: [f32; 32] = std::array::from_fn(|i| match start % 2 {
+                0 => any(32 * start + i as u32),
+                _ => (any(32 * start + i as u32) % 8.0) * scale,
+            });
+            // SAFETY: the machine has AVX-512.
+            let y = unsafe { x86::gelu(x) };
+            let one = x.map(gelu::<Avx512>);
+            assert!((0..32).all(|i| y[i].to_bits() == one[i].to_bits() || y[i].is_nan() && one[i].is_nan()), "{x:?}");
+            let x: [f64; 32] = std::array::from_fn(|i| match start % 2 {
+                0 => f64::from_bits(u64::from(any(32 * start + i as u32).to_bits()) * 0x9e37_79b9_7f4a_7c15),
+                _ => f64::from(any(32 * start + i as u32) % 800.0),
+            });
+            let y = f64::exp_vectors::<Avx512, 32>(x).unwrap();
+            let one = x.map(|x| Float::exp::<Avx512>(x));
+            assert!((0..32).all(|i| y[i].to_bits() == one[i].to_bits() || y[i].is_nan() && one[i].is_nan()), "{x:?}");
+        }
+    }
+}
