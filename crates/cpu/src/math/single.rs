@@ -124,12 +124,17 @@ fn log_parts_normal(x: f32) -> (f32, f32) {
     (m - 1.0, ((bits as i32) >> 23) as f32)
 }
 
+/// `(log(1 + f) - f + f^2 / 2) / f^3`, given the square.
+#[inline(always)]
+fn log_poly<I: Isa>(f: f32, z: f32) -> f32 {
+    paired!(I, f, z; 0.3333333, -0.24999997, 0.20000716, -0.16667803, 0.14249058, -0.12425687, 0.1168542, -0.11479734, 0.06971612)
+}
+
 /// `log(1 + f) - f`.
 #[inline(always)]
 fn log_tail<I: Isa>(f: f32) -> f32 {
     let z = f * f;
-    let q = paired!(I, f, z; 0.3333333, -0.24999997, 0.20000716, -0.16667803, 0.14249058, -0.12425687, 0.1168542, -0.11479734, 0.06971612);
-    fma::<I, _>(f * z, q, -0.5 * z)
+    fma::<I, _>(f * z, log_poly::<I>(f, z), -0.5 * z)
 }
 
 /// `y`, put right where the logarithm's argument is not positive and finite.
@@ -143,7 +148,8 @@ fn log_special(x: f32, y: f32) -> f32 {
 /// The natural logarithm of `(1 + f) 2^e`.
 #[inline(always)]
 fn log_of_parts<I: Isa>((f, e): (f32, f32)) -> f32 {
-    let tail = fma::<I, _>(e, LN2_LO, log_tail::<I>(f));
+    let z = f * f;
+    let tail = fma::<I, _>(z, fma::<I, _>(f, log_poly::<I>(f, z), -0.5), e * LN2_LO);
     fma::<I, _>(e, LN2_HI, f + tail)
 }
 
@@ -428,13 +434,19 @@ pub fn cosh<I: Isa>(x: f32) -> f32 {
 #[inline(always)]
 pub fn tanh<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
-    let (p, n) = exp_parts::<I>(2.0 * select(a > 10.0, 10.0, a));
+    let a = select(a > 10.0, 10.0, a);
+    // Half of `exp(2a) - 1`, as `exp_parts` has it of a number and its constants twice as large.
+    let (whole, n) = nearest::<I>(a, 2.0 * std::f32::consts::LOG2_E);
+    let r = fma::<I, _>(whole, -0.5 * LN2_HI, a);
+    let r = fma::<I, _>(whole, -0.5 * LN2_LO, r);
+    let z = r * r;
+    let q = paired!(I, r, z; 2.0 * 0.5, 4.0 * 0.16666576, 8.0 * 0.041666552, 16.0 * 0.0083633335, 32.0 * 0.0013926376);
+    let p = fma::<I, _>(z, q, r);
     let s = power(n);
-    let e = fma::<I, _>(s, p, s - 1.0);
-    let quotient = e / (e + 2.0);
+    let half = fma::<I, _>(s, p, fma::<I, _>(s, 0.5, -0.5));
+    let quotient = half / (half + 1.0);
     let small = if I::FMA {
-        // What the quotient is below `e / 2`: it is small itself, and so are its two more roundings.
-        let half = 0.5 * e;
+        // What the quotient is below the half: it is small itself, and so are its two more roundings.
         fma::<I, _>(-half, quotient, half)
     } else {
         let z = a * a;
