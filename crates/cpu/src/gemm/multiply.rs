@@ -27,6 +27,9 @@ const SLAB: usize = 512;
 const FEW_ROWS: usize = 16;
 /// See [`SLAB`], for few rows.
 const FEW_ROWS_SLAB: usize = 128;
+/// The most steps of short sums, and the panels of columns that are multiplied with one after another there.
+const SHORT: usize = 32;
+const SHORT_PANELS: usize = 16;
 /// The most steps for which B is read in place: two vectors of every row then take 32 KiB.
 const IN_PLACE: usize = 256;
 /// Lanes of A packed at a time (2 MiB of `f32`): B is packed again for each.
@@ -306,12 +309,95 @@ impl<T: Entry> Product<T> {
         let width = panel_lanes / T::PARTS;
         let panels = self.n.div_ceil(width);
 
-        // The cut: up to four panels of columns a piece, or eight; if that leaves few pieces, the rows are cut too.
+        // Short sums go along rows of C, many panels of them: else more time goes into asking for lines of it, two at a place,
+        // than into the products.
+        let across = k <= SHORT && !a_in_place;
+        // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too.
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
         let wanted = (work / PIECE).clamp(1, 64);
-        let group = (panels / wanted).clamp(1, if self.has_few_rows() { 8 } else { 4 });
+        let group = match across {
+            true => panels.min(SHORT_PANELS),
+            false => (panels / wanted).clamp(1, if self.has_few_rows() { 8 } else { 4 }),
+        };
         let columns_groups = panels.div_ceil(group);
         let row_groups = (wanted / columns_groups).clamp(1, row_panels.div_ceil(8));
+
+        // One block of rows by one panel of columns.
+        let multiply = |packed_a: *const T::Lane, i: usize, panel: usize, panel_b: *const T::Lane| {
+            let columns = width.min(self.n - panel * width);
+            let lanes = columns * T::PARTS;
+            let vectors = 1 + (lanes > lanes_of_vector) as usize;
+            // SAFETY: the block is inside the product and the buffers; pieces write disjoint blocks of C.
+            unsafe {
+                let rows = rows_of(i);
+                let kernel_rows = rows.len() * T::PARTS;
+                let (kernel, a, a_row, a_step) = if a_in_place {
+                    let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
+                    (kernels.direct[kernel_rows - 1][vectors - 1], a.cast_const(), self.a_row, self.a_column)
+                } else if is_ready(&rows) {
+                    let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
+                    let a_row = self.a_row * size_of::<T>() as isize / size_of::<T::Lane>() as isize;
+                    (packed_kernels[kernel_rows - 1][vectors - 1], a.cast_const(), a_row, 1)
+                } else {
+                    let a = packed_a.add(rows.start * T::PARTS * k);
+                    let (a_row, a_step) = if tiles { (k, 1) } else { (1, kernel_rows) };
+                    let kernel = packed_kernels[kernel_rows - 1][vectors - 1];
+                    (kernel, a, a_row as isize, a_step as isize)
+                };
+                let mut block = Block {
+                    k,
+                    a,
+                    a_row,
+                    a_step,
+                    b: panel_b,
+                    b_step: panel_lanes as isize,
+                    c: std::ptr::null_mut(),
+                    c_row: 0,
+                    rows: kernel_rows,
+                    columns: lanes,
+                    alpha: T::Lane::ONE,
+                    beta: None,
+                };
+                if let Some((sums, add)) = wide {
+                    block.c = sums.get().add(rows.start * self.n + panel * width);
+                    block.c_row = self.n as isize;
+                    block.beta = add.then_some(T::Lane::ONE);
+                    kernel(&block);
+                    return;
+                }
+                let c = self.c.offset(rows.start as isize * self.c_row + (panel * width) as isize * self.c_column);
+                if let Some(rounded) = rounded
+                    && lanes.is_multiple_of(lanes_of_vector)
+                {
+                    block.c = c.cast();
+                    block.c_row = self.c_row;
+                    block.alpha = T::factor_lane(self.alpha);
+                    rounded[kernel_rows - 1][vectors - 1](&block);
+                } else if T::STORED && self.c_column == 1 {
+                    block.c = c.cast();
+                    block.c_row = self.c_row;
+                    block.alpha = T::factor_lane(self.alpha);
+                    block.beta = beta.map(T::factor_lane);
+                    kernel(&block);
+                } else {
+                    let mut tile = aligned(std::mem::MaybeUninit::<[T::Lane; TILE]>::uninit());
+                    block.c = tile.as_mut_ptr().cast();
+                    block.c_row = panel_lanes as isize;
+                    kernel(&block);
+                    T::finish(
+                        block.c,
+                        panel_lanes,
+                        rows.len(),
+                        columns,
+                        self.alpha,
+                        beta,
+                        c,
+                        self.c_row,
+                        self.c_column,
+                    );
+                }
+            }
+        };
 
         let piece = |packed_a: *const T::Lane, range: Range<usize>| {
             with_buffer((group + 1) * panel_rows * panel_lanes, |packed_b: *mut T::Lane| {
@@ -321,91 +407,16 @@ impl<T: Entry> Product<T> {
                     let (g, rg) = (index % columns_groups, index / columns_groups);
                     let group_panels = g * group..((g + 1) * group).min(panels);
                     let row_panel_range = rg * row_panels / row_groups..(rg + 1) * row_panels / row_groups;
-                    // SAFETY: every panel is inside the product and its buffers; pieces write disjoint blocks of C.
-                    unsafe {
-                        self.pack_b(kernels, panel_lanes, groups, b.get(), steps_len, &group_panels, packed_b);
-                        for panel in group_panels.clone() {
-                            let columns = width.min(self.n - panel * width);
-                            let lanes = columns * T::PARTS;
-                            let vectors = lanes.div_ceil(lanes_of_vector);
-                            let panel_b = packed_b.add((panel - group_panels.start) * panel_rows * panel_lanes);
-                            for i in row_panel_range.clone() {
-                                let rows = rows_of(i);
-                                let kernel_rows = rows.len() * T::PARTS;
-                                let (kernel, a, a_row, a_step) = if a_in_place {
-                                    let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
-                                    (
-                                        kernels.direct[kernel_rows - 1][vectors - 1],
-                                        a.cast_const(),
-                                        self.a_row,
-                                        self.a_column,
-                                    )
-                                } else if is_ready(&rows) {
-                                    let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
-                                    let a_row = self.a_row * size_of::<T>() as isize / size_of::<T::Lane>() as isize;
-                                    (packed_kernels[kernel_rows - 1][vectors - 1], a.cast_const(), a_row, 1)
-                                } else {
-                                    let a = packed_a.add(rows.start * T::PARTS * k);
-                                    let (a_row, a_step) = if tiles { (k, 1) } else { (1, kernel_rows) };
-                                    let kernel = packed_kernels[kernel_rows - 1][vectors - 1];
-                                    (kernel, a, a_row as isize, a_step as isize)
-                                };
-                                let mut block = Block {
-                                    k,
-                                    a,
-                                    a_row,
-                                    a_step,
-                                    b: panel_b,
-                                    b_step: panel_lanes as isize,
-                                    c: std::ptr::null_mut(),
-                                    c_row: 0,
-                                    rows: kernel_rows,
-                                    columns: lanes,
-                                    alpha: T::Lane::ONE,
-                                    beta: None,
-                                };
-                                if let Some((sums, add)) = wide {
-                                    block.c = sums.get().add(rows.start * self.n + panel * width);
-                                    block.c_row = self.n as isize;
-                                    block.beta = add.then_some(T::Lane::ONE);
-                                    kernel(&block);
-                                    continue;
-                                }
-                                let c = self.c.offset(
-                                    rows.start as isize * self.c_row + (panel * width) as isize * self.c_column,
-                                );
-                                if let Some(rounded) = rounded
-                                    && lanes.is_multiple_of(lanes_of_vector)
-                                {
-                                    block.c = c.cast();
-                                    block.c_row = self.c_row;
-                                    block.alpha = T::factor_lane(self.alpha);
-                                    rounded[kernel_rows - 1][vectors - 1](&block);
-                                } else if T::STORED && self.c_column == 1 {
-                                    block.c = c.cast();
-                                    block.c_row = self.c_row;
-                                    block.alpha = T::factor_lane(self.alpha);
-                                    block.beta = beta.map(T::factor_lane);
-                                    kernel(&block);
-                                } else {
-                                    let mut tile = aligned(std::mem::MaybeUninit::<[T::Lane; TILE]>::uninit());
-                                    block.c = tile.as_mut_ptr().cast();
-                                    block.c_row = panel_lanes as isize;
-                                    kernel(&block);
-                                    T::finish(
-                                        block.c,
-                                        panel_lanes,
-                                        rows.len(),
-                                        columns,
-                                        self.alpha,
-                                        beta,
-                                        c,
-                                        self.c_row,
-                                        self.c_column,
-                                    );
-                                }
-                            }
-                        }
+                    // SAFETY: every panel is inside the product and its buffer.
+                    unsafe { self.pack_b(kernels, panel_lanes, groups, b.get(), steps_len, &group_panels, packed_b) };
+                    let block = |i: usize, panel: usize| {
+                        let panel_b = packed_b.wrapping_add((panel - group_panels.start) * panel_rows * panel_lanes);
+                        multiply(packed_a, i, panel, panel_b)
+                    };
+                    if across {
+                        row_panel_range.for_each(|i| group_panels.clone().for_each(|panel| block(i, panel)));
+                    } else {
+                        group_panels.clone().for_each(|panel| row_panel_range.clone().for_each(|i| block(i, panel)));
                     }
                 }
             })

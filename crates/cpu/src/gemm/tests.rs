@@ -289,8 +289,15 @@ fn sums_of_halves() {
 /// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products.
 #[test]
 fn large() {
-    for (m, n, k) in [(700, 300, 600), (2100, 40, 300), (20, 1100, 300), (1, 2000, 700), (2, 3, 70000), (1, 3, 300000)]
-    {
+    for (m, n, k) in [
+        (700, 300, 600),
+        (150, 1100, 20),
+        (2100, 40, 300),
+        (20, 1100, 300),
+        (1, 2000, 700),
+        (2, 3, 70000),
+        (1, 3, 300000),
+    ] {
         for kinds in [(0, 0, 0), (0, 1, 0), (1, 0, 1)] {
             check::<f32>(level(), Sizes { m, n, k }, kinds, 1.0, 1.0, (false, false));
         }

@@ -257,7 +257,7 @@ mod tests {
                 _ => f64::from(any(32 * start + i as u32) % 800.0),
             });
             let y = f64::exp_vectors::<Avx512, 32>(x).unwrap();
-            let one = x.map(|x| Float::exp::<Avx512>(x));
+            let one = x.map(Float::exp::<Avx512>);
             assert!((0..32).all(|i| y[i].to_bits() == one[i].to_bits() || y[i].is_nan() && one[i].is_nan()), "{x:?}");
         }
     }
