@@ -122,7 +122,7 @@ pub(crate) unsafe fn linear(
     let Some(g) = gathers.first().filter(|g| suits(g)) else { return false };
     if let Some(kernels) = tiles {
         // SAFETY: the caller's.
-        return unsafe { tiles::linear(shape, &gathers, kernels, source, weight, bias, result) };
+        return unsafe { tiles::linear(&gathers, kernels, source, weight, bias, result) };
     }
     let (channels, pairs) = (g.source_channels, g.source_channels.div_ceil(2));
     let (groups, results, taps) = (g.groups, g.result_channels, shape.kernel.iter().product::<usize>());

@@ -4,10 +4,11 @@
 //! A panel is read straight from the planes. Which lanes of a vector a tap reads, and from where, is the same for every
 //! channel, so that it is found once; what lies in the padding are lanes that are not read.
 
+use super::access::Access;
 use super::geometry::{Gather, Tap};
+use super::numbers;
 use super::pairs::{Pair, join_planes};
 use super::simd::{Shared, level};
-use super::{ConvShape, numbers};
 use crate::buffer::{Buffer, aligned};
 use crate::gemm::{Block, Entry, GroupKernels, Summand, Sums, Tiles, bf16_kernels, with_buffer, zip};
 use crate::math::Level;
@@ -94,7 +95,6 @@ unsafe impl Sync for Plan<'_> {}
 /// # Safety
 /// As for [`forward`](super::forward), of `bf16` over planes; `kernels` are [`kernels()`].
 pub(crate) unsafe fn linear(
-    shape: &ConvShape,
     gathers: &[Gather],
     kernels: GroupKernels<Summand>,
     source: *const u8,
@@ -113,9 +113,8 @@ pub(crate) unsafe fn linear(
     // SAFETY: the caller's; the copies were sized for what they take, and live until the end.
     unsafe {
         join_planes(source.cast(), planes, channels, g.source_positions(), paired);
-        let (_biases, bias) = bias.map_or((None, std::ptr::null()), |b| {
-            numbers(&super::Access::of::<bf16>(), b, g.groups * g.result_channels)
-        });
+        let (_biases, bias) =
+            bias.map_or((None, std::ptr::null()), |b| numbers(&Access::of::<bf16>(), b, g.groups * g.result_channels));
         for gather in gathers {
             let depth = kernels.packed_steps(2 * pairs * gather.taps.len());
             pack_weight(gather, (rows, depth), weight.cast(), packed);
@@ -133,7 +132,6 @@ pub(crate) unsafe fn linear(
             plan.run();
         }
     }
-    debug_assert!(!shape.channels_last);
     true
 }
 

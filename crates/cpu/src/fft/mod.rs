@@ -5,6 +5,7 @@
 
 mod real;
 
+use crate::buffer::Scratch;
 use crate::copy::Shared;
 use crate::math::Float;
 use crate::prefetch::prefetch_run;
@@ -149,31 +150,32 @@ unsafe fn complex_of<T: Precision>(
     let lines = Lines::of::<T>(n);
     let blocks = inner.div_ceil(lines.most);
     parallel_for(outer * blocks, grain(n * lines.most), &|units| {
-        let mut copies = vec![Complex::default(); lines.stride * lines.most];
+        let copies = Scratch::<Complex<T>>::new(lines.stride * lines.most);
         let mut scratch = vec![Complex::default(); plan.get_inplace_scratch_len()];
         for unit in units {
             let (o, first) = (unit / blocks, unit % blocks * lines.most);
             let count = lines.most.min(inner - first);
             let start = o * n * inner + first;
-            // SAFETY: these columns are this unit's alone, and inside the array.
+            let copy = |c: usize, k: usize| copies.get().wrapping_add(c * lines.stride + k);
+            // SAFETY: these columns are this unit's alone, and inside the arrays; so many copies are written before they are
+            // read.
             unsafe {
                 let (from, to) = (source.get().add(start), target.get().add(start));
                 for k in 0..n {
                     let row = from.add(k * inner);
                     prefetch_run(row.wrapping_add(ROWS_AHEAD * inner).cast(), count * size_of::<Complex<T>>());
                     for c in 0..count {
-                        copies[c * lines.stride + k] = *row.add(c);
+                        *copy(c, k) = *row.add(c);
                     }
                 }
-                if lines.stride == n {
-                    plan.process_with_scratch(&mut copies[..count * n], &mut scratch);
-                } else {
-                    let each = copies.chunks_exact_mut(lines.stride).take(count);
-                    each.for_each(|line| plan.process_with_scratch(&mut line[..n], &mut scratch));
+                // Those that lie side by side are transformed by one call.
+                let (calls, len) = if lines.stride == n { (1, count * n) } else { (count, n) };
+                for c in 0..calls {
+                    plan.process_with_scratch(std::slice::from_raw_parts_mut(copy(c, 0), len), &mut scratch);
                 }
                 for k in 0..n {
                     for c in 0..count {
-                        *to.add(k * inner + c) = scaled(copies[c * lines.stride + k]);
+                        *to.add(k * inner + c) = scaled(*copy(c, k));
                     }
                 }
             }

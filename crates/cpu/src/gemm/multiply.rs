@@ -32,8 +32,10 @@ const SHORT: usize = 32;
 const SHORT_PANELS: usize = 16;
 /// The most steps for which B is read in place: two vectors of every row then take 32 KiB.
 const IN_PLACE: usize = 256;
-/// Lanes of A packed at a time (2 MiB of `f32`): B is packed again for each.
-const PACKED_A: usize = 1 << 19;
+/// [`SLAB`] for tiles, in which a product takes an eighth of the time: sums that go through memory, being wide, cost as much.
+const TILES_SLAB: usize = 1024;
+/// Bytes of A packed at a time: B is packed again for each.
+const PACKED_A: usize = 2 << 20;
 /// Multiply-adds worth a piece of their own: some 10 microseconds.
 const PIECE: usize = 1 << 20;
 /// Rows and columns of the wide sums of a half-precision product.
@@ -209,13 +211,19 @@ impl<T: Entry> Product<T> {
     /// Everything else.
     unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, groups: Option<GroupKernels<T>>) {
         let steps = groups.map_or(1, |g| g.steps);
-        let slabs = self.k.div_ceil(steps * if self.has_few_rows() { FEW_ROWS_SLAB } else { SLAB });
+        let slab = match groups {
+            Some(groups) if groups.tiles => TILES_SLAB,
+            _ if self.has_few_rows() => FEW_ROWS_SLAB,
+            _ => SLAB,
+        };
+        let slabs = self.k.div_ceil(steps * slab);
         // Groups of steps stay whole.
         let unit = steps * groups.map_or(1, |g| g.unit);
         let cut = |s: usize| if s == slabs { self.k } else { s * self.k / slabs / unit * unit };
         let wide = T::WIDE_SUMS && slabs > 1;
         // Rows at a time: what fits the cache, in equal parts.
-        let most = (PACKED_A / (self.k.div_ceil(slabs * steps) * T::PARTS)).max(64);
+        let row = self.k.div_ceil(slabs * steps) * T::PARTS * size_of::<T::Lane>();
+        let most = (PACKED_A / row).max(64);
         let most = if wide { most.min(WIDE_ROWS) } else { most };
         let row_parts = self.m.div_ceil(most);
         let column_parts = if wide { self.n.div_ceil(WIDE_COLUMNS) } else { 1 };
