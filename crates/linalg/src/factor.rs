@@ -7,10 +7,18 @@ use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratc
 use faer::linalg::triangular_solve as triangular;
 use faer::{Conj, MatMut, MatRef, Par};
 use flambeau_base::fast_paths::FastPath;
+use flambeau_base::parallel::parallel_for;
 use num_traits::{Float, One, Zero};
 
 /// Below this order a plain loop is faster than the blocked algorithm's set-up.
 const PLAIN: usize = 16;
+
+/// From this order of a triangle on, the columns of its right side are shared out among threads: into so many parts, none of
+/// them too narrow to be solved quickly.
+const SHARED: usize = 128;
+const PARTS: usize = 4;
+const LEAST_COLUMNS: usize = 64;
+const MOST_COLUMNS: usize = 128;
 
 /// From this order on whole columns as vectors are faster than a plain loop.
 const VECTORS: usize = 8;
@@ -189,10 +197,34 @@ pub fn solve_triangular<T: Number>(n: usize, k: usize, a: &[T], triangle: Triang
         upper = !upper;
     }
     let conj = if adjoint { Conj::Yes } else { Conj::No };
-    match (upper, unit) {
+    let solve = |b: MatMut<'_, T>| match (upper, unit) {
         (false, false) => triangular::solve_lower_triangular_in_place_with_conj(a, conj, b, Par::Seq),
         (false, true) => triangular::solve_unit_lower_triangular_in_place_with_conj(a, conj, b, Par::Seq),
         (true, false) => triangular::solve_upper_triangular_in_place_with_conj(a, conj, b, Par::Seq),
         (true, true) => triangular::solve_unit_upper_triangular_in_place_with_conj(a, conj, b, Par::Seq),
+    };
+    let part = (k / PARTS).clamp(LEAST_COLUMNS, MOST_COLUMNS);
+    if n < SHARED || k <= part {
+        return solve(b);
+    }
+    let (row_step, column_step) = (b.row_stride(), b.col_stride());
+    let start = Start(b.as_ptr_mut());
+    parallel_for(k.div_ceil(part), 1, &|range| {
+        let columns = range.start * part..k.min(range.end * part);
+        // SAFETY: columns of `b` that are this piece's alone.
+        solve(unsafe {
+            let first = start.get().offset(columns.start as isize * column_step);
+            MatMut::from_raw_parts_mut(first, n, columns.len(), row_step, column_step)
+        });
+    });
+}
+
+/// Where a matrix begins whose columns threads share out.
+struct Start<T>(*mut T);
+// SAFETY: every piece writes columns of its own.
+unsafe impl<T: Send> Sync for Start<T> {}
+impl<T> Start<T> {
+    fn get(&self) -> *mut T {
+        self.0
     }
 }

@@ -170,6 +170,32 @@ where
     }
 }
 
+/// So many right sides that threads share them out.
+#[test]
+fn many_right_sides() {
+    let (n, k) = (130, 150);
+    let mut a = numbers::<f64>(n * n, 5);
+    (0..n).for_each(|i| a[i * n + i] += 40.0);
+    let b = numbers::<f64>(n * k, 6);
+    for (upper, unit, adjoint, left) in [
+        (false, false, false, true),
+        (true, false, false, true),
+        (true, false, true, false),
+        (false, false, false, false),
+    ] {
+        let triangle = Triangle { upper, unit, adjoint };
+        let mut x = b.clone();
+        f64::solve_triangular(n, k, &a, triangle, left, &mut x);
+        let part: Vec<f64> =
+            (0..n * n).map(|i| if (i % n <= i / n) == upper || i % n == i / n { a[i] } else { 0.0 }).collect();
+        let back = match left {
+            true => product(n, n, k, &part, adjoint, &x, false),
+            false => product(k, n, n, &x, false, &part, adjoint),
+        };
+        close("triangular", &b, &back);
+    }
+}
+
 #[test]
 fn single() {
     everything::<f32>();
