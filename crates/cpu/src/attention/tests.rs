@@ -208,12 +208,10 @@ fn halves() {
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn tiles() {
-    let was = FastPath::GemmGroups.set(true);
-    crate::gemm::emulator::with_tiles(|| {
+    crate::gemm::emulator::with_tiles(FastPath::GemmGroups, || {
         assert!(super::stays_narrow::<bf16>(8) && !super::stays_narrow::<f16>(8) && !super::stays_narrow::<f32>(8));
         check_type::<bf16>(1.5e-2);
     });
-    FastPath::GemmGroups.set(was);
 }
 
 #[test]

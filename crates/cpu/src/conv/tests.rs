@@ -345,8 +345,7 @@ fn pairs_equal_the_definition() {
 #[test]
 fn tiles_equal_the_definition() {
     let _alone = alone();
-    let was = FastPath::ConvPairs.set(true);
-    crate::gemm::emulator::with_tiles(|| {
+    crate::gemm::emulator::with_tiles(FastPath::ConvPairs, || {
         assert!(super::tiles::kernels().is_some());
         check_pairs();
         // Images that end inside a panel, panels that a task has many of, and few.
@@ -365,7 +364,6 @@ fn tiles_equal_the_definition() {
             check_all::<bf16>(&shape.unwrap(), 3);
         }
     });
-    FastPath::ConvPairs.set(was);
 }
 
 fn check_pairs() {

@@ -240,8 +240,7 @@ fn bytes() {
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn tiles() {
-    let was = FastPath::GemmGroups.set(true);
-    let emulated = super::tiles::emulator::with_tiles(|| {
+    let emulated = super::tiles::emulator::with_tiles(FastPath::GemmGroups, || {
         check_all_bytes();
         for (m, k) in [(16, 32), (40, 64), (64, 1088), (33, 96), (64, 100), (5, 64)] {
             check_sums(Sizes { m, n: 70, k });
@@ -251,7 +250,6 @@ fn tiles() {
             check::<bf16>(level(), Sizes { m: 100, n: 70, k: 1300 }, kinds, 1.0, 1.0, (false, false));
         }
     });
-    FastPath::GemmGroups.set(was);
     let has_tiles = std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 1 == 1;
     assert!(has_tiles || emulated > 10_000, "{emulated} instructions emulated");
 }

@@ -1,9 +1,10 @@
 //! AMX on a processor without it: its instructions are not valid there, and the signal handler does what they would have
 //! done, as Intel's manual says (Software Developer's Manual, volume 2). So the kernels' own bytes are tested anywhere.
 
+use flambeau_base::fast_paths::FastPath;
 use std::cell::UnsafeCell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once};
 
 /// The tiles of a thread, rows of 64 bytes.
 type Registers = [[[u8; 64]; 16]; 8];
@@ -20,10 +21,12 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Calls `f` with tiles, and gives how many instructions of theirs the processor did not have meanwhile. Other threads
-/// have tiles too, which their results must not depend on.
-pub fn with_tiles(f: impl FnOnce()) -> usize {
+/// Calls `f` with tiles and with the fast path that uses them, one caller after the other, and gives how many instructions of
+/// theirs the processor did not have meanwhile. Other threads have both too, which their results must not depend on.
+pub fn with_tiles(path: FastPath, f: impl FnOnce()) -> usize {
+    static ALONE: Mutex<()> = Mutex::new(());
     static INSTALL: Once = Once::new();
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     INSTALL.call_once(|| {
         // SAFETY: the handler keeps to what signals may do: it touches registers, and memory of its thread.
         unsafe {
@@ -34,10 +37,12 @@ pub fn with_tiles(f: impl FnOnce()) -> usize {
             assert_eq!(libc::sigaction(libc::SIGILL, &action, std::ptr::null_mut()), 0);
         }
     });
+    let was = path.set(true);
     ON.store(true, Ordering::Relaxed);
     let before = DONE.load(Ordering::Relaxed);
     f();
     ON.store(false, Ordering::Relaxed);
+    path.set(was);
     DONE.load(Ordering::Relaxed) - before
 }
 
