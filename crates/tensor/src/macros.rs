@@ -164,7 +164,8 @@ macro_rules! run {
 /// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. With `halves
 /// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. With `vectors form,`
 /// it has one for arrays of `C` elements, or for none; see `Map::map_vectors`. `floats costly |x, y|` says that an expression
-/// takes too long for loops of its own over numbers to pay; see `Map::COSTLY`. `ints wrapping` and `numbers wrapping` say that integers with and without signs give the same bits, so that one strip does.
+/// takes too long for loops of its own over numbers to pay; see `Map::COSTLY`. `ints wrapping` and `numbers wrapping` say that
+/// integers with and without signs give the same bits, so that one strip does.
 #[macro_export]
 macro_rules! strips {
     ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {

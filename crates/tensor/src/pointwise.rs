@@ -227,8 +227,8 @@ pub(crate) fn map_one(strip: Strip, x: &Tensor) -> Result<Tensor> {
 
 /// The commonest call by far, without the general one's bookkeeping: few elements, one dtype, one shape, all dense and on
 /// the CPU, at most one operand a number that does not promote, and a fresh result or the first operand for one. `None` for
-/// any other call. (It fills in
-/// the strip's arguments itself: sharing that with [`run`] was measured at 97 ns to 115 for `add` of two numbers.)
+/// any other call. (It fills in the strip's arguments itself: sharing that with [`run`] was measured at 97 ns to 115 for `add`
+/// of two numbers.)
 #[inline]
 fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>]) -> Result<Option<Tensor>> {
     let (Some(Value::Tensor(first)), true) = (args.first(), args.len() >= pointwise.arity) else { return Ok(None) };

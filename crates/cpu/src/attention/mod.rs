@@ -27,7 +27,7 @@ use rows::{MaskRows, SoftmaxRows, softmax_rows};
 pub trait AttentionElement: Operand<Lane = Self::Sum, Factor = Self::Sum> {
     /// The type of scores, sums and log-sum-exps.
     type Sum: Float + Operand<Lane = Self::Sum, Factor = Self::Sum>;
-    /// The elements, as factors of products whose result are sums.
+    /// The elements, as factors of products whose results are sums; a type of another size where there are no such.
     type Summand: Entry<Out = Self::Sum, Lane = Self::Sum, Factor = Self::Sum>;
     /// Attention: writes `out` (batch, heads, queries, value size) and, for the backward pass, each query's log-sum-exp,
     /// contiguous (batch, heads, queries).

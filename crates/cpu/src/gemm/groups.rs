@@ -77,7 +77,8 @@ pub fn of_halves<T: Entry<Lane = f32>>(level: Level) -> Option<GroupKernels<T>> 
                 pack_a: pack_halves,
                 pack_b: pack_halves,
                 multiply: rows!(pairs::multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
-                rounded: Some(rows!(pairs::rounded: 1 2 3 4 5 6 7 8 9 10 11 12)),
+                // (What stays `f32` is not rounded.)
+                rounded: if T::STORED { None } else { Some(rows!(pairs::rounded: 1 2 3 4 5 6 7 8 9 10 11 12)) },
             });
         }
     }

@@ -22,8 +22,8 @@ use std::ops::Range;
 /// is more than some first-level caches; but C is read and written once for each slab, and where the third level is slow (on
 /// Sapphire Rapids a core reads 28 GB/s of it) half as many of those save more than the second level costs.
 const SLAB: usize = 512;
-/// With no more rows than these, B is hardly used again once it is packed: what is packed at a time stays in the first-level
-/// cache, and rows of it are read in longer runs, which a processor asks memory ahead for.
+/// With no more rows than these, B is hardly used again once it is packed: little is packed at a time, in longer runs of its
+/// rows, which a processor asks memory ahead for.
 const FEW_ROWS: usize = 16;
 /// See [`SLAB`], for few rows.
 const FEW_ROWS_SLAB: usize = 128;

@@ -254,26 +254,29 @@ fn tiles() {
     assert!(has_tiles || emulated > 10_000, "{emulated} instructions emulated");
 }
 
-/// Sums of products of `bf16`, added to what is there; A begins with a cache line.
+/// Sums of products of `bf16`, in place of what is there and added to it; A begins with a cache line.
 fn check_sums(sizes: Sizes) {
     let Sizes { m, n, k } = sizes;
     let a: Vec<bf16> = (0..m * k + 32).map(value).collect();
     let start = a.as_ptr().align_offset(64);
     let b: Vec<bf16> = (0..k * n).map(|i| value(i + 77)).collect();
-    let mut c = vec![2f32; m * n];
     let matrix = |start: *const bf16, row: usize| Matrix {
         start: start.cast::<Summand>(),
         row_stride: row as isize,
         column_stride: 1,
         conj: false,
     };
-    let result = MatrixMut { start: c.as_mut_ptr(), row_stride: n as isize, column_stride: 1 };
-    // SAFETY: row-major matrices of these sizes.
-    unsafe { gemm_typed(sizes, 1.0, matrix(a[start..].as_ptr(), k), matrix(b.as_ptr(), n), 1.0, result) };
-    for i in 0..m {
-        for j in 0..n {
-            let product = |l: usize| a[start + i * k + l].to_f32() * b[l * n + j].to_f32();
-            assert_eq!(c[i * n + j], 2.0 + (0..k).map(product).sum::<f32>(), "{sizes:?}: [{i}, {j}]");
+    for (beta, old) in [(0.0, f32::NAN), (1.0, 2.0)] {
+        let mut c = vec![old; m * n];
+        let result = MatrixMut { start: c.as_mut_ptr(), row_stride: n as isize, column_stride: 1 };
+        // SAFETY: row-major matrices of these sizes.
+        unsafe { gemm_typed(sizes, 1.0, matrix(a[start..].as_ptr(), k), matrix(b.as_ptr(), n), beta, result) };
+        for i in 0..m {
+            for j in 0..n {
+                let product = |l: usize| a[start + i * k + l].to_f32() * b[l * n + j].to_f32();
+                let sum = (0..k).map(product).sum::<f32>() + if beta == 0.0 { 0.0 } else { old };
+                assert_eq!(c[i * n + j], sum, "{sizes:?}, {beta}: [{i}, {j}]");
+            }
         }
     }
 }
@@ -281,6 +284,8 @@ fn check_sums(sizes: Sizes) {
 #[test]
 fn sums_of_halves() {
     check_sums(Sizes { m: 9, n: 40, k: 70 });
+    // Whole vectors, which pairs of `bf16` would round at once.
+    check_sums(Sizes { m: 24, n: 64, k: 70 });
     check_sums(Sizes { m: 1, n: 40, k: 70 });
 }
 
