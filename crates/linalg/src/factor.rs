@@ -5,10 +5,12 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
 use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratch};
 use faer::linalg::triangular_solve as triangular;
+use faer::reborrow::ReborrowMut;
 use faer::{Conj, MatMut, MatRef, Par};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use num_traits::{Float, One, Zero};
+use std::sync::Mutex;
 
 /// Below this order a plain loop is faster than the blocked algorithm's set-up.
 const PLAIN: usize = 16;
@@ -207,24 +209,14 @@ pub fn solve_triangular<T: Number>(n: usize, k: usize, a: &[T], triangle: Triang
     if n < SHARED || k <= part {
         return solve(b);
     }
-    let (row_step, column_step) = (b.row_stride(), b.col_stride());
-    let start = Start(b.as_ptr_mut());
-    parallel_for(k.div_ceil(part), 1, &|range| {
-        let columns = range.start * part..k.min(range.end * part);
-        // SAFETY: columns of `b` that are this piece's alone.
-        solve(unsafe {
-            let first = start.get().offset(columns.start as isize * column_step);
-            MatMut::from_raw_parts_mut(first, n, columns.len(), row_step, column_step)
-        });
-    });
-}
-
-/// Where a matrix begins whose columns threads share out.
-struct Start<T>(*mut T);
-// SAFETY: every piece writes columns of its own.
-unsafe impl<T: Send> Sync for Start<T> {}
-impl<T> Start<T> {
-    fn get(&self) -> *mut T {
-        self.0
+    let (mut parts, mut rest) = (Vec::new(), b);
+    while rest.ncols() > part {
+        let (first, others) = rest.split_at_col_mut(part);
+        parts.push(Mutex::new(first));
+        rest = others;
     }
+    parts.push(Mutex::new(rest));
+    parallel_for(parts.len(), 1, &|range| {
+        parts[range].iter().for_each(|part| solve(part.lock().unwrap_or_else(|e| e.into_inner()).rb_mut()));
+    });
 }
