@@ -97,6 +97,7 @@ pub trait Map<T: Element, const N: usize> {
     const CHOICE: bool = false;
     /// Whether an element takes so long that it does not matter where numbers among the operands come from. Loops of their
     /// own for them treble the code, and buy a cheap function a tenth of its time.
+    /// (Rounding to whole numbers says so, too: where numbers are converted in registers, compilers make no vectors of it.)
     const COSTLY: bool = false;
     /// Whether it asks for the scalar parameters: most do not, and converting them is half of a small strip's code.
     const PARAMS: bool = true;

@@ -9,6 +9,7 @@
 mod groups;
 mod kernel;
 mod multiply;
+mod one_sum;
 mod operand;
 mod pack;
 mod panels;

@@ -3,6 +3,7 @@
 use super::groups::{self, GroupKernels};
 use super::kernel::{KernelLane, Sums, bf16_kernels, f16_kernels};
 use super::multiply::Product;
+use super::one_sum;
 use super::pack::{pack, pack_converted};
 use crate::copy::{bf16_to_f32, f16_to_f32};
 use crate::math::{Level, level};
@@ -65,6 +66,14 @@ pub trait Entry: Copy + Send + Sync + 'static {
     /// As for [`Product::run`](super::multiply::Product::run).
     unsafe fn few_rows(product: &Product<Self>, level: Level) -> bool {
         let _ = (product, level);
+        false
+    }
+    /// Computes a product of one row and one column in a way of its own, if there is one; says whether it did.
+    ///
+    /// # Safety
+    /// As for [`Product::run`](super::multiply::Product::run).
+    unsafe fn one_sum(product: &Product<Self>) -> bool {
+        let _ = product;
         false
     }
     /// `c = alpha * tile + beta * c`, element by element; without beta, `c` is not read.
@@ -355,7 +364,7 @@ impl Entry for Summand {
 }
 
 macro_rules! integer_operand {
-    ($($t:ty, $lane:ty, $plain:literal;)*) => { $(
+    ($($t:ty, $lane:ty, $plain:literal, $one_sum:expr;)*) => { $(
         impl Entry for $t {
             type Out = Self;
             type Lane = $lane;
@@ -395,6 +404,11 @@ macro_rules! integer_operand {
                     }
                 }
             }
+            unsafe fn one_sum(product: &Product<Self>) -> bool {
+                let add_up: Option<unsafe fn(&Product<$t>)> = $one_sum;
+                // SAFETY: forwarded contract.
+                add_up.map(|add_up| unsafe { add_up(product) }).is_some()
+            }
             // Types that are lanes already need no cast; `i8` does.
             #[allow(clippy::useless_transmute)]
             fn axpy(level: Level) -> Option<super::kernel::Axpy<$lane, $t>> {
@@ -416,7 +430,7 @@ macro_rules! integer_operand {
     )* };
 }
 integer_operand! {
-    i8, i16, false; i16, i16, true; i32, i32, true; i64, i64, true;
+    i8, i16, false, Some(one_sum::of_bytes); i16, i16, true, None; i32, i32, true, None; i64, i64, true, None;
 }
 
 /// A byte of a product whose sums are `i32`. What tells of complex numbers that they are conjugated tells of bytes that
@@ -542,6 +556,11 @@ macro_rules! complex_operand {
                         }
                     }
                 }
+            }
+            unsafe fn one_sum(product: &Product<Self>) -> bool {
+                // SAFETY: forwarded contract.
+                unsafe { one_sum::of_complex(product) };
+                true
             }
             unsafe fn widen(_: *const Self, _: isize, _: usize, _: *mut $t) {}
             fn axpy(_: Level) -> Option<super::kernel::Axpy<$t, Self>> { None }

@@ -203,15 +203,20 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn div_trunc(self, other: Self) -> Self {
-                if other == 0 { 0 } else { self.wrapping_div(other) }
+                match other {
+                    0 => 0,
+                    // (As C divides them: a longer quotient is no slower, and none overflows.)
+                    _ if Self::BITS < 32 => (self as i32 / other as i32) as Self,
+                    _ => self.wrapping_div(other),
+                }
             }
             #[inline(always)]
             fn floor_divide(self, other: Self) -> Self {
                 if other == 0 {
                     return 0;
                 }
-                let quotient = self.wrapping_div(other);
-                let rest = self.wrapping_rem(other);
+                let quotient = self.div_trunc(other);
+                let rest = self.wrapping_sub(quotient.wrapping_mul(other));
                 quotient.wrapping_sub((rest != 0 && (rest < 0) != (other < 0)) as Self)
             }
             #[inline(always)]
@@ -221,7 +226,11 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn fmod(self, other: Self) -> Self {
-                if other == 0 { 0 } else { self.wrapping_rem(other) }
+                match other {
+                    0 => 0,
+                    _ if Self::BITS < 32 => (self as i32 % other as i32) as Self,
+                    _ => self.wrapping_rem(other),
+                }
             }
             #[inline(always)]
             fn is_small(self) -> bool {

@@ -7,11 +7,11 @@ use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
-/// Elements of a chunk: two vectors of `f32`.
+/// Elements of a chunk: two vectors of `f32` with AVX-512, four with AVX2.
 const CHUNK: usize = 32;
 
 /// The strip of `M` over `float16`, if it has one: for functions that take less time than conversions through memory
-/// do, with AVX-512 (of those with two forms, such as have a strip over [`pairs`](super::pairs)). Its inputs are contiguous
+/// do, with AVX2 or AVX-512 (of those with two forms, such as have a strip over [`pairs`](super::pairs)). Its inputs are contiguous
 /// `float16` or one `f32`, at a stride of zero (not all of them); its output is contiguous `float16`. It takes whole chunks,
 /// as those of [`pairs`](super::pairs) do.
 pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
@@ -22,7 +22,7 @@ pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> O
             && (!M::CHOICE || M::HALVES)
             && !M::COSTLY
     };
-    if exists && level == Level::Avx512 { Some(entry::<HalfStrip<M, T, N>>(level)) } else { None }
+    if exists && level != Level::Baseline { Some(entry::<HalfStrip<M, T, N>>(level)) } else { None }
 }
 
 struct HalfStrip<M, T, const N: usize>(PhantomData<(M, T)>);
@@ -48,7 +48,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
         #[cfg(target_arch = "x86_64")]
-        if I::LEVEL == Level::Avx512 {
+        if I::LEVEL != Level::Baseline {
             let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
             let streams = a.streams && a.data[0].addr().is_multiple_of(64);
             // A number is read from memory as nothing, always in the same place, and added as bits.
@@ -63,11 +63,11 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
                 }
             }
             for start in (0..a.n).step_by(CHUNK) {
-                // SAFETY: a chunk of the caller's elements, and of the zeros; the machine has AVX-512.
+                // SAFETY: a chunk of the caller's elements, and of the zeros; the machine has the level.
                 unsafe {
                     let mut x = [[0f32; CHUNK]; N];
                     for k in 0..N {
-                        x[k] = x86::widened(inputs[k].0.wrapping_add(start & inputs[k].1));
+                        x[k] = x86::widened::<I>(inputs[k].0.wrapping_add(start & inputs[k].1));
                     }
                     // (In memory where the loops below are long.)
                     let mut results = aligned([0f32; CHUNK]);
@@ -100,7 +100,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
                             *result = M::map::<I>(Self::element(&x, &numbers, i), &p).to_f32();
                         }
                     }
-                    store::<I, _, CHUNK>(a.data[0].cast::<u16>().add(start), x86::rounded(*results), streams);
+                    store::<I, _, CHUNK>(a.data[0].cast::<u16>().add(start), x86::rounded::<I>(*results), streams);
                 }
             }
             if a.streams {
@@ -114,31 +114,69 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::CHUNK;
+    use crate::math::{Isa, Level};
     use std::arch::x86_64::*;
+    use std::mem::transmute;
 
     /// The numbers of a chunk.
     ///
     /// # Safety
-    /// The chunk is readable, and the machine has AVX-512.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn widened(x: *const u16) -> [f32; CHUNK] {
-        // SAFETY: 16 elements each, and vectors are arrays of their lanes.
-        unsafe {
-            let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(x.add(at).cast()));
-            std::mem::transmute::<[__m512; 2], [f32; CHUNK]>([half(0), half(16)])
-        }
+    /// The chunk is readable, and the machine has `I`, which is not the baseline.
+    #[inline(always)]
+    pub(super) unsafe fn widened<I: Isa>(x: *const u16) -> [f32; CHUNK] {
+        // SAFETY: forwarded contract.
+        unsafe { if I::LEVEL == Level::Avx512 { widened_avx512(x) } else { widened_avx2(x) } }
     }
 
     /// Numbers rounded to nearest.
+    ///
+    /// # Safety
+    /// The machine has `I`, which is not the baseline.
+    #[inline(always)]
+    pub(super) unsafe fn rounded<I: Isa>(x: [f32; CHUNK]) -> [u16; CHUNK] {
+        // SAFETY: forwarded contract.
+        unsafe { if I::LEVEL == Level::Avx512 { rounded_avx512(x) } else { rounded_avx2(x) } }
+    }
+
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn rounded(x: [f32; CHUNK]) -> [u16; CHUNK] {
+    unsafe fn widened_avx512(x: *const u16) -> [f32; CHUNK] {
+        // SAFETY: 16 elements each, and vectors are arrays of their lanes.
+        unsafe {
+            let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(x.add(at).cast()));
+            transmute::<[__m512; 2], [f32; CHUNK]>([half(0), half(16)])
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn widened_avx2(x: *const u16) -> [f32; CHUNK] {
+        // SAFETY: 8 elements each, and vectors are arrays of their lanes.
+        unsafe {
+            let quarter = |at: usize| _mm256_cvtph_ps(_mm_loadu_si128(x.add(at).cast()));
+            transmute::<[__m256; 4], [f32; CHUNK]>([quarter(0), quarter(8), quarter(16), quarter(24)])
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn rounded_avx512(x: [f32; CHUNK]) -> [u16; CHUNK] {
         // SAFETY: vectors are arrays of their lanes.
         unsafe {
-            let [a, b] = std::mem::transmute::<[f32; CHUNK], [__m512; 2]>(x);
+            let [a, b] = transmute::<[f32; CHUNK], [__m512; 2]>(x);
             let half = |x: __m512| _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
-            std::mem::transmute::<[__m256i; 2], [u16; CHUNK]>([half(a), half(b)])
+            transmute::<[__m256i; 2], [u16; CHUNK]>([half(a), half(b)])
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    fn rounded_avx2(x: [f32; CHUNK]) -> [u16; CHUNK] {
+        // SAFETY: vectors are arrays of their lanes.
+        unsafe {
+            let [a, b, c, d] = transmute::<[f32; CHUNK], [__m256; 4]>(x);
+            let quarter = |x: __m256| _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+            transmute::<[__m128i; 4], [u16; CHUNK]>([quarter(a), quarter(b), quarter(c), quarter(d)])
         }
     }
 }

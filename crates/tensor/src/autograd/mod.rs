@@ -415,12 +415,14 @@ impl Tensor {
     }
 
     /// Where a gradient of this tensor goes.
-    #[inline]
+    #[inline(always)]
     pub fn gradient_edge(&self) -> Option<Edge> {
         if !self.requires_grad() {
             return None;
         }
-        self.refresh_view();
+        if self.is_view() {
+            self.refresh_view();
+        }
         if !self.0.has_history.load(Acquire) {
             return Some(Edge::Leaf(self.clone()));
         }

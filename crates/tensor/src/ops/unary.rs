@@ -398,7 +398,7 @@ op! {
 unary! {
     /// The largest integer not above; integers are themselves.
     fn floor, floor_, floor_out(x): Promotion::Common;
-    { ints wrapping |x| x; floats |x| x.floor::<I>(); }
+    { ints wrapping |x| x; floats costly |x| x.floor::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
     out_rule: crate::OutRule::UNCAST;
@@ -407,7 +407,7 @@ unary! {
 unary! {
     /// The smallest integer not below; integers are themselves.
     fn ceil, ceil_, ceil_out(x): Promotion::Common;
-    { ints wrapping |x| x; floats |x| x.ceil::<I>(); }
+    { ints wrapping |x| x; floats costly |x| x.ceil::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
     out_rule: crate::OutRule::UNCAST;
@@ -415,7 +415,7 @@ unary! {
 unary! {
     /// The nearest integer, halves to the even one; integers are themselves.
     fn round, round_, round_out(x): Promotion::Common;
-    { ints wrapping |x| x; floats |x| x.round::<I>(); }
+    { ints wrapping |x| x; floats costly |x| x.round::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
     out_rule: crate::OutRule::UNCAST;
@@ -423,7 +423,7 @@ unary! {
 unary! {
     /// The integer part; integers are themselves.
     fn trunc, trunc_, trunc_out(x): Promotion::Common;
-    { ints wrapping |x| x; floats |x| x.trunc::<I>(); }
+    { ints wrapping |x| x; floats costly |x| x.trunc::<I>(); }
     derivative: backward! { self_(g) => g.zeros_like()? };
     samples: |m| super::examples(&OP, m, 0.1, 0.4, &[]);
     out_rule: crate::OutRule::UNCAST;
