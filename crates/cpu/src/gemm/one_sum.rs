@@ -51,7 +51,7 @@ where
     let sums = unsafe { pieces::<_, ComplexTerms<T>, _>(p) };
     let [real, imaginary, real_imaginary, imaginary_real] = sums.into_iter().fold([T::ZERO; 4], |sum, piece| {
         let mut sum = sum;
-        (0..4).for_each(|i| sum[i] = sum[i] + piece[i]);
+        (0..4).for_each(|i| sum[i] += piece[i]);
         sum
     });
     let signed = |x: T, negative: bool| if negative { T::ZERO - x } else { x };
@@ -110,8 +110,8 @@ impl<T: Float + Element> Kernel for ComplexTerms<T> {
         }
         let mut sums = [T::ZERO; 4];
         for i in 0..LANES {
-            sums[i % 2] = sums[i % 2] + same[i];
-            sums[2 + i % 2] = sums[2 + i % 2] + crossed[i];
+            sums[i % 2] += same[i];
+            sums[2 + i % 2] += crossed[i];
         }
         sums
     }

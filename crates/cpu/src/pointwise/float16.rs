@@ -11,9 +11,9 @@ use std::marker::PhantomData;
 const CHUNK: usize = 32;
 
 /// The strip of `M` over `float16`, if it has one: for functions that take less time than conversions through memory
-/// do, with AVX2 or AVX-512 (of those with two forms, such as have a strip over [`pairs`](super::pairs)). Its inputs are contiguous
-/// `float16` or one `f32`, at a stride of zero (not all of them); its output is contiguous `float16`. It takes whole chunks,
-/// as those of [`pairs`](super::pairs) do.
+/// do, with AVX2 or AVX-512 (of those with two forms, such as have a strip over [`pairs`](super::pairs)). Its inputs are
+/// contiguous `float16` or one `f32`, at a stride of zero (not all of them); its output is contiguous `float16`. It takes
+/// whole chunks, as those of [`pairs`](super::pairs) do.
 pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
     let exists = const {
         cfg!(target_arch = "x86_64")
