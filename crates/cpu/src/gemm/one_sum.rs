@@ -2,40 +2,42 @@
 
 use super::multiply::{Product, Shared};
 use super::operand::Entry;
-use crate::math::{Float, Isa, Kernel, run};
+use super::rows::{PIECE, finish_cuts};
+use crate::math::{Float, Isa, Kernel};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, Element};
 use std::marker::PhantomData;
 
-/// Terms of a piece of a long sum.
-const PIECE: usize = 1 << 16;
-
 /// Partial sums kept beside each other, so that the loop over the terms vectorises.
 const LANES: usize = 16;
 
-/// The sums of the pieces of a product of one row and one column, in order; `K` adds up one.
+/// Computes a product of one row and one column. `K` adds up terms: the first of A and of B, the distances to the next, and
+/// how many.
 ///
 /// # Safety
-/// As for [`Product::run`], and `K` must take elements of that type.
-unsafe fn pieces<T: Entry, K, S: Copy + Default + Send + Sync>(p: &Product<T>) -> Vec<S>
-where
-    K: Kernel<Args = (*const T, isize, *const T, isize, usize), Output = S>,
+/// As for [`Product::run`]; `SUMS` must be the lanes of a tile of one element.
+unsafe fn run<T: Entry, K, const SUMS: usize>(
+    p: &Product<T>,
+    finish: impl Fn([T::Lane; SUMS]) -> [T::Lane; SUMS] + Sync,
+) where
+    K: Kernel<Args = (*const T, isize, *const T, isize, usize), Output = [T::Lane; SUMS]>,
 {
-    let count = (p.k / PIECE).clamp(1, 64);
-    let mut sums = vec![S::default(); count];
-    let (a, b, out) = (Shared(p.a.cast_mut()), Shared(p.b.cast_mut()), Shared(sums.as_mut_ptr()));
-    parallel_for(count, 1, &|range| {
-        for i in range {
-            let (first, last) = (i * p.k / count, (i + 1) * p.k / count);
-            // SAFETY: terms first..last of the product, and a place of this piece's own.
-            unsafe {
-                let a = a.get().cast_const().offset(first as isize * p.a_column);
-                let b = b.get().cast_const().offset(first as isize * p.b_row);
-                *out.get().add(i) = run::<K>((a, p.a_column, b, p.b_row, last - first));
+    let cuts = (p.k / PIECE).clamp(1, 64);
+    finish_cuts(p, cuts, |sums| {
+        let (a, b) = (Shared(p.a.cast_mut()), Shared(p.b.cast_mut()));
+        parallel_for(cuts, 1, &|range| {
+            for cut in range {
+                let (first, last) = (cut * p.k / cuts, (cut + 1) * p.k / cuts);
+                // SAFETY: terms first..last of the product, and a tile of this cut's own.
+                unsafe {
+                    let a = a.get().cast_const().offset(first as isize * p.a_column);
+                    let b = b.get().cast_const().offset(first as isize * p.b_row);
+                    let tile = crate::math::run::<K>((a, p.a_column, b, p.b_row, last - first));
+                    sums.get().add(cut * SUMS).cast::<[T::Lane; SUMS]>().write(finish(tile));
+                }
             }
-        }
+        });
     });
-    sums
 }
 
 /// Computes a product of one row and one column of complex numbers.
@@ -47,22 +49,14 @@ where
     T: Float + Element,
     Complex<T>: Entry<Lane = T>,
 {
-    // SAFETY: forwarded contract.
-    let sums = unsafe { pieces::<_, ComplexTerms<T>, _>(p) };
-    let [real, imaginary, real_imaginary, imaginary_real] = sums.into_iter().fold([T::ZERO; 4], |sum, piece| {
-        let mut sum = sum;
-        (0..4).for_each(|i| sum[i] += piece[i]);
-        sum
-    });
+    let (conj_a, conj_b) = (p.conj_a, p.conj_b);
     let signed = |x: T, negative: bool| if negative { T::ZERO - x } else { x };
-    let tile = [
-        real - signed(imaginary, p.conj_a != p.conj_b),
-        signed(real_imaginary, p.conj_b) + signed(imaginary_real, p.conj_a),
-        T::ZERO,
-        T::ZERO,
-    ];
-    // SAFETY: a tile of one element, which is C's.
-    unsafe { Complex::<T>::finish(tile.as_ptr(), 2, 1, 1, p.alpha, p.beta, p.c, 0, 0) }
+    // SAFETY: forwarded contract; an element is two rows of two lanes.
+    unsafe {
+        run::<_, ComplexTerms<T>, 4>(p, |[rr, ri, ir, ii]| {
+            [rr, signed(ri, conj_b), signed(ir, conj_a), signed(ii, conj_a != conj_b)]
+        });
+    }
 }
 
 /// Computes a product of one row and one column of bytes.
@@ -70,15 +64,12 @@ where
 /// # Safety
 /// As for [`Product::run`].
 pub(super) unsafe fn of_bytes(p: &Product<i8>) {
-    // SAFETY: forwarded contract; a tile of one element, which is C's.
-    unsafe {
-        let sum = pieces::<_, ByteTerms, _>(p).into_iter().fold(0, i16::wrapping_add);
-        i8::finish(&sum, 1, 1, 1, p.alpha, p.beta, p.c, 0, 0);
-    }
+    // SAFETY: forwarded contract; an element is a lane.
+    unsafe { run::<_, ByteTerms, 1>(p, |sum| sum) }
 }
 
-/// Adds up the products of the real parts of complex numbers, of the imaginary parts, of the first's real with the second's
-/// imaginary parts, and of the first's imaginary with the second's real parts.
+/// Adds up the products of the real parts of complex numbers, of the first's real with the second's imaginary parts, of the
+/// first's imaginary with the second's real parts, and of the imaginary parts.
 struct ComplexTerms<T>(PhantomData<T>);
 
 impl<T: Float + Element> Kernel for ComplexTerms<T> {
@@ -108,12 +99,12 @@ impl<T: Float + Element> Kernel for ComplexTerms<T> {
             crossed[0] = x.re.mul_add::<I>(y.im, crossed[0]);
             crossed[1] = x.im.mul_add::<I>(y.re, crossed[1]);
         }
-        let mut sums = [T::ZERO; 4];
+        let (mut of_same, mut of_crossed) = ([T::ZERO; 2], [T::ZERO; 2]);
         for i in 0..LANES {
-            sums[i % 2] += same[i];
-            sums[2 + i % 2] += crossed[i];
+            of_same[i % 2] += same[i];
+            of_crossed[i % 2] += crossed[i];
         }
-        sums
+        [of_same[0], of_crossed[0], of_crossed[1], of_same[1]]
     }
 }
 
@@ -122,10 +113,10 @@ struct ByteTerms;
 
 impl Kernel for ByteTerms {
     type Args = (*const i8, isize, *const i8, isize, usize);
-    type Output = i16;
+    type Output = [i16; 1];
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((a, a_step, b, b_step, n): Self::Args) -> i16 {
+    unsafe fn run<I: Isa>((a, a_step, b, b_step, n): Self::Args) -> [i16; 1] {
         let mut lanes = [0i16; LANES];
         let mut done = 0;
         if a_step == 1 && b_step == 1 {
@@ -143,7 +134,7 @@ impl Kernel for ByteTerms {
             let (x, y) = unsafe { (*a.offset(i * a_step), *b.offset(i * b_step)) };
             lanes[0] = lanes[0].wrapping_add(i16::from(x).wrapping_mul(i16::from(y)));
         }
-        lanes.into_iter().fold(0, i16::wrapping_add)
+        [lanes.into_iter().fold(0, i16::wrapping_add)]
     }
 }
 

@@ -9,7 +9,7 @@ use flambeau_base::allocator::check_available;
 use flambeau_base::parallel::parallel_for;
 
 /// Elements of B a piece reads at least: 10 microseconds at memory speed.
-const PIECE: usize = 1 << 16;
+pub(super) const PIECE: usize = 1 << 16;
 
 /// Computes the product by rows if its layout suits; says whether it did.
 ///
@@ -136,9 +136,9 @@ fn with_rows<T: Entry>(p: &Product<T>, f: impl FnOnce(Shared<T::Lane>, isize)) {
     })
 }
 
-/// Calls `f` with room for `cuts` partial results of `m` by `n`, adds them in order and finishes into C.
-fn finish_cuts<T: Entry>(p: &Product<T>, cuts: usize, f: impl FnOnce(Shared<T::Lane>)) {
-    let len = p.m * p.n;
+/// Calls `f` with room for `cuts` partial results of `m` by `n` elements, adds them in order and finishes into C.
+pub(super) fn finish_cuts<T: Entry>(p: &Product<T>, cuts: usize, f: impl FnOnce(Shared<T::Lane>)) {
+    let len = p.m * p.n * T::PARTS * T::PARTS;
     with_buffer(cuts * len, |sums: *mut T::Lane| {
         f(Shared(sums));
         // SAFETY: `f` has written every partial result.
@@ -148,7 +148,7 @@ fn finish_cuts<T: Entry>(p: &Product<T>, cuts: usize, f: impl FnOnce(Shared<T::L
                     *sums.add(i) = (*sums.add(i)).plus(*sums.add(cut * len + i));
                 }
             }
-            T::finish(sums, p.n, p.m, p.n, p.alpha, p.beta, p.c, p.c_row, p.c_column);
+            T::finish(sums, p.n * T::PARTS, p.m, p.n, p.alpha, p.beta, p.c, p.c_row, p.c_column);
         }
     })
 }

@@ -72,7 +72,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
                     // (In memory where the loops below are long.)
                     let mut results = aligned([0f32; CHUNK]);
                     let mut vectors = None;
-                    if const { M::VECTORS } {
+                    if const { M::VECTORS && matches!(I::LEVEL, Level::Avx512) } {
                         let mut elements = [[T::default(); CHUNK]; N];
                         for (k, operand) in elements.iter_mut().enumerate() {
                             for (i, element) in operand.iter_mut().enumerate() {

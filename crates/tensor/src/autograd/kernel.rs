@@ -2,7 +2,7 @@
 //! tangent. It runs the layers below, then writes down what backward will need, as the operator's entry says.
 
 use super::forward;
-use super::node::{Edge, EdgeStarts, Expected, Kind, NewNode, Node, push_with};
+use super::node::{EdgeStarts, Expected, Kind, NewNode, Node};
 use super::recipe::{Recipe, Source, plain};
 use super::saved::{FromSaved, SaveKind, Saved, SavedRef, SavedTensor, SavedValue};
 use super::view;
@@ -171,14 +171,13 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
 #[inline]
 fn separate_results(op: &'static Op, args: &[Value<'_>], outputs: &mut Outputs) {
     let separate = |t: &mut Tensor| {
-        if !op.is_view() && !args.iter().any(|a| shares_storage(a, t)) {
+        if t.is_view() && !op.is_view() && !args.iter().any(|a| shares_storage(a, t)) {
             *t = t.on_the_same_storage();
         }
     };
     match outputs {
-        Outputs::One(t) if !t.is_view() => {}
         Outputs::One(t) => separate(t),
-        Outputs::Many(all) => all.iter_mut().flatten().filter(|t| t.is_view()).for_each(separate),
+        Outputs::Many(all) => all.iter_mut().flatten().for_each(separate),
         Outputs::None | Outputs::Scalar(_) => {}
     }
 }
@@ -251,10 +250,14 @@ impl Recorder {
         let Node { kind: Kind::Op { edge_starts, .. }, edges, state, .. } = node else { return Ok(0) };
         for (i, a) in args.iter().enumerate() {
             let start = edges.len() as u32;
-            if let Value::Tensor(t) = a {
-                push_with(edges, || t.gradient_edge());
-            } else if !Self::push_edges(edges, a, recipe.numbers >> i & 1 == 1) {
-                continue;
+            match a {
+                Value::Tensor(t) => push_with(edges, || t.gradient_edge()),
+                Value::Tensors(ts) => edges.extend(ts.iter().map(Tensor::gradient_edge)),
+                Value::OptionalTensors(ts) => {
+                    edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
+                }
+                Value::Scalar(_) if recipe.numbers >> i & 1 == 1 => edges.push(None),
+                _ => continue,
             }
             // Arguments before this one that have no tensors have no edges.
             while edge_starts.len() <= i {
@@ -278,27 +281,13 @@ impl Recorder {
         Ok(results)
     }
 
-    /// Pushes the edges of an argument that is no single tensor; whether it has a place for any.
-    #[inline(never)]
-    fn push_edges(edges: &mut SmallVec<[Option<Edge>; 3]>, a: &Value<'_>, stands_for_tensor: bool) -> bool {
-        match a {
-            Value::Tensors(ts) => edges.extend(ts.iter().map(Tensor::gradient_edge)),
-            Value::OptionalTensors(ts) => {
-                edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
-            }
-            Value::Scalar(_) if stands_for_tensor => edges.push(None),
-            _ => return false,
-        }
-        true
-    }
-
     /// Completes the node with what it needs of the results, and hangs them on it.
     #[inline]
     fn after(mut self, op: &'static Op, args: &[Value<'_>], outputs: &mut Outputs) -> Result<()> {
         let count = outputs.len();
         let node = self.node.parts();
         match &*outputs {
-            Outputs::One(t) => Expected::push(&mut node.expected, t),
+            Outputs::One(t) => push_with(&mut node.expected, || Expected::of(t)),
             _ => node.expected.extend((0..count).map(|i| outputs.get(i).map_or_else(Expected::nothing, Expected::of))),
         }
         let saved = node.state.get_mut().saved.get_or_insert_default();
@@ -335,6 +324,19 @@ impl Recorder {
             }
         }
         Ok(())
+    }
+}
+
+/// Pushes what `make` makes, which is written where it stays. (`push` holds it on the stack until the list has room: a move
+/// right after the write of its fields waits for them.)
+#[inline(always)]
+fn push_with<A: smallvec::Array>(list: &mut SmallVec<A>, make: impl FnOnce() -> A::Item) {
+    list.reserve(1);
+    let n = list.len();
+    // SAFETY: there is room for one more element, and it is counted when it is there.
+    unsafe {
+        list.as_mut_ptr().add(n).write(make());
+        list.set_len(n + 1);
     }
 }
 

@@ -420,9 +420,7 @@ impl Tensor {
         if !self.requires_grad() {
             return None;
         }
-        if self.is_view() {
-            self.refresh_view();
-        }
+        self.refresh_view();
         if !self.0.has_history.load(Acquire) {
             return Some(Edge::Leaf(self.clone()));
         }

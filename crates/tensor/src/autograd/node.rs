@@ -109,33 +109,6 @@ impl Expected {
     pub fn of(t: &Tensor) -> Expected {
         Expected { sizes: crate::dims::copy(&t.0.sizes), dtype: t.dtype(), device: t.device() }
     }
-
-    /// Pushes that of a result.
-    #[inline(always)]
-    pub fn push(list: &mut SmallVec<[Expected; 1]>, t: &Tensor) {
-        #[cold]
-        #[inline(never)]
-        fn of_many_dims(list: &mut SmallVec<[Expected; 1]>, t: &Tensor) {
-            list.push(Expected::of(t));
-        }
-        match t.0.sizes.spilled() {
-            true => of_many_dims(list, t),
-            false => push_with(list, || Self::of(t)),
-        }
-    }
-}
-
-/// Pushes what `make` makes, which is written where it stays. (`push` holds it on the stack until the list has room: a move
-/// right after the write of its fields waits for them.)
-#[inline(always)]
-pub(super) fn push_with<A: smallvec::Array>(list: &mut SmallVec<A>, make: impl FnOnce() -> A::Item) {
-    list.reserve(1);
-    let n = list.len();
-    // SAFETY: there is room for one more element, and it is counted when it is there.
-    unsafe {
-        list.as_mut_ptr().add(n).write(make());
-        list.set_len(n + 1);
-    }
 }
 
 /// A node: an operator call seen from behind. It takes the gradients of the call's results and gives those of its

@@ -268,19 +268,10 @@ pub(crate) enum SavedValue {
 impl SavedValue {
     /// # Errors
     /// As [`SavedTensor::input`].
-    #[inline]
     pub fn input(v: &Value<'_>, kind: SaveKind) -> Result<SavedValue> {
-        match (v, kind) {
-            (Value::Tensor(t), SaveKind::Data) => Ok(SavedValue::Tensor(SavedTensor::input(t)?)),
-            (Value::Scalar(s), _) => Ok(SavedValue::Other(OwnedValue::Scalar(*s))),
-            _ => Self::rare_input(v, kind),
-        }
-    }
-
-    #[inline(never)]
-    fn rare_input(v: &Value<'_>, kind: SaveKind) -> Result<SavedValue> {
         Ok(match (v, kind) {
-            (Value::Tensor(t), _) => SavedValue::Geometry(Arc::new(Geometry::of(t))),
+            (Value::Tensor(t), SaveKind::Data) => SavedValue::Tensor(SavedTensor::input(t)?),
+            (Value::Tensor(t), SaveKind::Geometry) => SavedValue::Geometry(Arc::new(Geometry::of(t))),
             (Value::Tensors(ts), SaveKind::Data) => {
                 SavedValue::Tensors(ts.iter().map(|t| SavedTensor::input(t).map(Some)).collect::<Result<_>>()?)
             }

@@ -110,8 +110,14 @@ pub(super) fn rebase_history(t: &Tensor, node: Arc<Node>, output: u32) -> Result
 
 impl Tensor {
     /// Brings the history of a view up to date with its base's.
+    #[inline(always)]
     pub(crate) fn refresh_view(&self) {
-        let Some(base) = self.base() else { return };
+        if let Some(base) = self.base() {
+            self.refresh_view_of(base);
+        }
+    }
+
+    fn refresh_view_of(&self, base: &Tensor) {
         let version = self.version();
         if self.0.view_version.load(Relaxed) == version
             || matches!(self.0.view_kind, ViewKind::NoGrad | ViewKind::Inference)
