@@ -185,7 +185,12 @@ mod functions {
             }
             return C::new(if x == f64::INFINITY { x } else { f64::NAN }, f64::NAN);
         }
-        C::new(scaled_exp(x, double::cos::<I>(y), 1.0), scaled_exp(x, double::sin::<I>(y), 1.0))
+        let (s, c) = (double::sin::<I>(y), double::cos::<I>(y));
+        if x < 700.0 {
+            let e = double::exp::<I>(x);
+            return C::new(e * c, e * s);
+        }
+        C::new(scaled_exp(x, c, 1.0), scaled_exp(x, s, 1.0))
     }
 
     pub fn exp2(z: C) -> C {

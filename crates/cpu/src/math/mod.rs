@@ -10,6 +10,7 @@ pub mod complex;
 mod double;
 mod float;
 pub mod isa;
+mod native;
 mod number;
 mod poly;
 #[allow(clippy::excessive_precision, clippy::approx_constant)]

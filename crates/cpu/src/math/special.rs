@@ -320,12 +320,14 @@ pub fn erfcx(x: f64) -> f64 {
         let e = exp(square);
         return 2.0 * (e + e * rest) - erfcx(-x);
     }
-    if x > 28.0 {
-        // The asymptotic series (Abramowitz and Stegun 7.1.23).
-        let z = 0.5 / x / x;
-        return horner!(I, z; 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0) / (x * PI.sqrt());
-    }
-    erfcx_positive::<I>(x)
+    if x > 28.0 { erfcx_far::<I>(x) } else { erfcx_positive::<I>(x) }
+}
+
+/// [`erfcx`] of more than 28: the asymptotic series (Abramowitz and Stegun 7.1.23).
+#[inline(always)]
+fn erfcx_far<I: Isa>(x: f64) -> f64 {
+    let z = 0.5 / x / x;
+    horner!(I, z; 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0) / (x * PI.sqrt())
 }
 
 /// `exp(-|x|)` times the Bessel function `I_0`: fits of it in `|x| / 4 - 1`, and of its product with the root in
@@ -393,8 +395,8 @@ pub fn ndtri(p: f64) -> f64 {
         f64::INFINITY
     } else if !(p > 0.0 && p < 1.0) {
         f64::NAN
-    } else if p.min(1.0 - p) >= LEAST_TAIL {
-        normal_quantile::<I>(p - 0.5, p.min(1.0 - p))
+    } else if is_common_ndtri(p) {
+        ndtri_common::<I>(p)
     } else if p < 0.5 {
         -SQRT_2 * erfc_inverse(2.0 * p)
     } else {
@@ -402,13 +404,26 @@ pub fn ndtri(p: f64) -> f64 {
     }
 }
 
+/// Whether [`ndtri_common`] takes it.
+#[inline(always)]
+pub fn is_common_ndtri(p: f64) -> bool {
+    (p >= LEAST_TAIL) & (p <= 1.0 - LEAST_TAIL)
+}
+
+/// [`ndtri`] of a probability not too close to 0 or 1.
+#[inline(always)]
+pub fn ndtri_common<I: Isa>(p: f64) -> f64 {
+    normal_quantile::<I>(p - 0.5, select(p < 0.5, p, 1.0 - p))
+}
+
 /// The logarithm of [`double::ndtr`].
-pub fn log_ndtr(x: f64) -> f64 {
-    if x < -1.0 {
-        log(0.5 * erfcx(-x * FRAC_1_SQRT_2)) - 0.5 * x * x
-    } else {
-        log1p(-0.5 * double::erfc::<I>(x * FRAC_1_SQRT_2))
-    }
+#[inline(always)]
+pub fn log_ndtr<I: Isa>(x: f64) -> f64 {
+    let y = x * FRAC_1_SQRT_2;
+    let a = y.abs();
+    let scaled = select(a > 28.0, erfcx_far::<I>(a), erfcx_positive::<I>(a));
+    let tail = double::log::<I>(0.5 * scaled) - 0.5 * x * x;
+    select(x < -1.0, tail, double::log1p::<I>(-0.5 * double::erfc::<I>(y)))
 }
 
 /// `sin(pi x) / (pi x)`, 1 at 0.
@@ -453,3 +468,6 @@ pub fn xlog1py(x: f64, y: f64) -> f64 {
         x * log1p(y)
     }
 }
+
+#[cfg(test)]
+mod tests;

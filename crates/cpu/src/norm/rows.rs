@@ -166,7 +166,9 @@ pub(crate) const BLOCK: usize = 4096;
 // Note [Lanes]: accumulators must stay in registers, which the compiler manages only for an array that is indexed by
 // loops with constant bounds: what is left of a row goes through an array of its own, and both are joined afterwards. The
 // array starts from a constant, since 64 stores of one value are more uses of it than alias analysis looks at. And 64
-// elements are too many for a loop to be unrolled before it is vectorised, which leaves vectors of two.
+// elements are too many for a loop to be unrolled before it is vectorised, which leaves vectors of two. What may leave an
+// accumulator as it is, a maximum, goes to an array of its own first: compilers make of it a store under a mask, which
+// keeps the accumulators in memory (at least where a crate is optimised once, by `codegen-units = 1`).
 
 /// Joins accumulators, a power of two of them, in a tree.
 #[inline(always)]
@@ -182,8 +184,7 @@ pub(crate) fn joined<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T)
     lanes[0]
 }
 
-/// The sum of all elements, or the largest, of an array of 16, 32 or 64, in a tree. (Every step has an array of its own:
-/// where a maximum replaces what it is made from, compilers make of it a store under a mask, and what follows waits for it.)
+/// The sum of all elements, or the largest, of an array of 16, 32 or 64, in a tree. (An array for each step: Note [Lanes].)
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
 pub(crate) fn together<I: Isa, T: Float, const W: usize, const MAX: bool>(lanes: [T; W]) -> T {

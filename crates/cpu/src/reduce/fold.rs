@@ -597,6 +597,7 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
 ) -> Option<F::State> {
     const N: usize = RUN;
     let mut lanes = const { aligned([F::IDENTITY; N]) };
+    let mut next = const { aligned([F::IDENTITY; N]) };
     let mut rare = const { aligned([0u32; N]) };
     let merge = |a: F::State, b: F::State| if QUICK { f.quick_merge(a, b) } else { f.merge(a, b) };
     let mut at = 0;
@@ -611,7 +612,7 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
             let four = |l: usize| [element(l), element(N + l), element(2 * N + l), element(3 * N + l)];
             for l in 0..N {
                 let four = if QUICK { f.quick_four::<I>(four(l), param) } else { f.four::<I>(four(l), param) };
-                lanes[l] = merge(lanes[l], four);
+                next[l] = merge(lanes[l], four);
             }
             if QUICK {
                 for l in 0..N {
@@ -624,13 +625,16 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
             let four = |l: usize| [one(l), one(N + l), one(2 * N + l), one(3 * N + l)];
             for l in 0..N {
                 let four = if QUICK { f.quick_four::<I>(four(l), param) } else { f.four::<I>(four(l), param) };
-                lanes[l] = merge(lanes[l], four);
+                next[l] = merge(lanes[l], four);
             }
             if QUICK {
                 for l in 0..N {
                     rare[l] = select(any_rare::<F>(four(l)), 1, rare[l]);
                 }
             }
+        }
+        for l in 0..N {
+            lanes[l] = next[l];
         }
         at += SET;
     }
@@ -643,14 +647,26 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
             return None;
         }
     }
-    let mut half = N;
-    while half > 1 {
-        half /= 2;
-        for l in 0..half {
-            lanes[l] = merge(lanes[l], lanes[l + half]);
-        }
+    let all = joined(&lanes, merge);
+    (!QUICK || F::stands(all)).then_some(all)
+}
+
+/// The lanes joined, halves with halves. (An array for each step: Note [Lanes].)
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+fn joined<S: Copy>(lanes: &[S; RUN], merge: impl Fn(S, S) -> S) -> S {
+    const { assert!(RUN == 16) };
+    let (mut x8, mut x4, mut x2) = ([lanes[0]; 8], [lanes[0]; 4], [lanes[0]; 2]);
+    for l in 0..8 {
+        x8[l] = merge(lanes[l], lanes[8 + l]);
     }
-    (!QUICK || F::stands(lanes[0])).then_some(lanes[0])
+    for l in 0..4 {
+        x4[l] = merge(x8[l], x8[4 + l]);
+    }
+    for l in 0..2 {
+        x2[l] = merge(x4[l], x4[2 + l]);
+    }
+    merge(x2[0], x2[1])
 }
 
 /// [`fold_run`] where an element's accumulator takes long to make: one after the other.

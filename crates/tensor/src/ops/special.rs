@@ -10,12 +10,12 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 /// Functions of one tensor, which have no in-place form.
 macro_rules! special {
-    ($($(#[doc = $doc:expr])* fn $name:ident, $out:ident, $cpu_name:expr; |$x:ident| $e:expr; $low:expr, $high:expr; $derivative:expr;)*) => { $(
+    ($($(#[doc = $doc:expr])* fn $name:ident, $out:ident, $cpu_name:expr; { $($strips:tt)* } $low:expr, $high:expr; $derivative:expr;)*) => { $(
         op! {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self) -> Tensor"),
                 Out OUT: concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)");
-            pointwise!(1, Promotion::Float, scalar_params, $cpu_name; floats |$x| $e;);
+            pointwise!(1, Promotion::Float, scalar_params, $cpu_name; floats $($strips)*;);
             derivative: $derivative;
             samples: |m| super::examples(&OP, m, $low, $high, &[]);
             ulp: 4.0;
@@ -28,29 +28,29 @@ macro_rules! special {
 special! {
     /// `-self log(self)`: 0 at 0, negative infinity below.
     fn special_entr, special_entr_out, "entr_cpu";
-    |x| x.entr::<I>(); 0.1, 3.0;
+    { |x| x.entr::<I>() } 0.1, 3.0;
     backward! { self_(g, self_: Tensor) => g.mul(&self_.log()?.add(1)?.neg()?)? };
 
     /// `exp(self^2) erfc(self)`.
     fn special_erfcx, special_erfcx_out, "erfcx_cpu";
-    |x| x.erfcx::<I>(); -1.0, 3.0;
+    { |x| x.erfcx::<I>() } -1.0, 3.0;
     backward! { self_(g, self_: Tensor, result: Tensor) => g.mul(&self_.mul(&result)?.mul(2)?.sub(FRAC_2_SQRT_PI)?)? };
 
     /// `exp(-|self|)` times the modified Bessel function of the first kind of order 0.
     fn special_i0e, special_i0e_out, "i0e_cpu";
-    |x| x.i0e::<I>(); 0.2, 3.0;
+    { |x| x.i0e::<I>() } 0.2, 3.0;
     backward! {
         self_(g, self_: Tensor, result: Tensor) => g.mul(&self_.special_i1e()?.sub(&self_.sgn()?.mul(&result)?)?)?
     };
 
     /// `exp(-|self|)` times the modified Bessel function of the first kind of order 1.
     fn special_i1e, special_i1e_out, "i1e_cpu";
-    |x| x.i1e::<I>(); 0.2, 3.0;
+    { |x| x.i1e::<I>() } 0.2, 3.0;
     backward! { self_(g, self_: Tensor, result: Tensor) => g.mul(&i1e_slope(&self_, &result)?)? };
 
     /// The logarithm of the normal distribution function, accurate where that is small.
     fn special_log_ndtr, special_log_ndtr_out, "log_ndtr_cpu";
-    |x| x.log_ndtr::<I>(); -3.0, 3.0;
+    { |x| x.log_ndtr::<I>() } -3.0, 3.0;
     backward! {
         self_(g, self_: Tensor) => {
             let tail = self_.mul(-FRAC_1_SQRT_2)?.special_erfcx()?;
@@ -60,7 +60,7 @@ special! {
 
     /// The inverse of the normal distribution function.
     fn special_ndtri, special_ndtri_out, "ndtri_cpu";
-    |x| x.ndtri::<I>(); 0.1, 0.9;
+    { |x| => x.ndtri_common::<I>(), if x.is_common_ndtri(), else x.ndtri::<I>() } 0.1, 0.9;
     backward! {
         self_(g, result: Tensor) => g.mul(&result.mul(&result)?.mul(0.5)?.exp()?.mul((2.0 * PI).sqrt())?)?
     };

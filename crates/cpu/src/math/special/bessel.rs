@@ -5,7 +5,7 @@
 //! mathematical functions" (1962); the coefficients were computed with mpmath in 45 digits and cut where they no longer
 //! matter to a double.
 
-use super::super::double;
+use super::super::{Isa, double, select};
 use super::{I, exp, i0, i1, log};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_4, PI, SQRT_2};
 
@@ -20,6 +20,7 @@ fn series(c: &[f64], t: f64) -> f64 {
 
 /// [`series`] at `u - 1` by Reinsch's form of the recurrence (Oliver, "An error analysis of the modified Clenshaw
 /// method", 1977): for small `u` the other one magnifies errors, first of all that of the difference.
+#[inline(always)]
 fn series_from_left(c: &[f64], u: f64) -> f64 {
     let (mut b, mut d) = (0.0, 0.0);
     for &c in c[1..].iter().rev() {
@@ -90,6 +91,40 @@ pub(super) const REST_1: [f64; 7] = [
     336.0936078106983,
 ];
 
+/// Whether the functions of the first and second kind are power series, which need no branches: `j0_near` and so on take
+/// it. (Those of the second kind need a positive number as well.)
+#[inline(always)]
+pub fn is_near(x: f64) -> bool {
+    x.abs() <= 5.0
+}
+
+/// [`j0`] of a number that [is near](is_near).
+#[inline(always)]
+pub fn j0_near<I: Isa>(x: f64) -> f64 {
+    let square = x * x;
+    select(square < 1e-10, 1.0 - square / 4.0, series_from_left(&J0, square / 32.0))
+}
+
+/// [`j1`] of a number that [is near](is_near).
+#[inline(always)]
+pub fn j1_near<I: Isa>(x: f64) -> f64 {
+    x * series_from_left(&J1, x * x / 32.0)
+}
+
+/// [`y0`] of a positive number that [is near](is_near).
+#[inline(always)]
+pub fn y0_near<I: Isa>(x: f64) -> f64 {
+    let u = x * x / 32.0;
+    FRAC_2_PI * double::log::<I>(x) * series_from_left(&J0, u) + series_from_left(&Y0, u)
+}
+
+/// [`y1`] of a positive number that [is near](is_near).
+#[inline(always)]
+pub fn y1_near<I: Isa>(x: f64) -> f64 {
+    let u = x * x / 32.0;
+    FRAC_2_PI * (double::log::<I>(x) * x * series_from_left(&J1, u) - 1.0 / x) + x * series_from_left(&Y1, u)
+}
+
 /// The Bessel function of the first kind, order 0.
 pub fn j0(x: f64) -> f64 {
     let x = x.abs();
@@ -97,10 +132,7 @@ pub fn j0(x: f64) -> f64 {
         // As PyTorch has it, here and below: the sine of infinity.
         return f64::NAN;
     }
-    if x < 1e-5 {
-        return 1.0 - x * x / 4.0;
-    }
-    if x <= 5.0 { series_from_left(&J0, x * x / 32.0) } else { hankel_0(x).0 }
+    if is_near(x) { j0_near::<I>(x) } else { hankel_0(x).0 }
 }
 
 /// The Bessel function of the first kind, order 1.
@@ -109,8 +141,7 @@ pub fn j1(x: f64) -> f64 {
     if a == f64::INFINITY {
         return f64::NAN;
     }
-    let y = if a <= 5.0 { a * series_from_left(&J1, a * a / 32.0) } else { hankel_1(a).0 };
-    if x.is_sign_negative() { -y } else { y }
+    if is_near(x) { j1_near::<I>(x) } else { hankel_1(a).0 * 1f64.copysign(x) }
 }
 
 /// The Bessel function of the second kind, order 0.
@@ -121,11 +152,7 @@ pub fn y0(x: f64) -> f64 {
     if x.is_nan() || x < 0.0 || x == f64::INFINITY {
         return f64::NAN;
     }
-    if x > 5.0 {
-        return hankel_0(x).1;
-    }
-    let u = x * x / 32.0;
-    FRAC_2_PI * log(x) * series_from_left(&J0, u) + series_from_left(&Y0, u)
+    if is_near(x) { y0_near::<I>(x) } else { hankel_0(x).1 }
 }
 
 /// The Bessel function of the second kind, order 1.
@@ -136,11 +163,7 @@ pub fn y1(x: f64) -> f64 {
     if x.is_nan() || x < 0.0 || x == f64::INFINITY {
         return f64::NAN;
     }
-    if x > 5.0 {
-        return hankel_1(x).1;
-    }
-    let u = x * x / 32.0;
-    FRAC_2_PI * (log(x) * x * series_from_left(&J1, u) - 1.0 / x) + x * series_from_left(&Y1, u)
+    if is_near(x) { y1_near::<I>(x) } else { hankel_1(x).1 }
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind of order 0.

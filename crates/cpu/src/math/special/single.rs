@@ -70,10 +70,12 @@ pub fn ndtri<I: Isa>(p: f32) -> f32 {
     select(p == 1.0, f64::INFINITY, y) as f32
 }
 
-/// Whether `lgamma_common` and `trigamma_common` take it. Beside its roots, 1 and 2, the former has too few digits.
+/// Whether `lgamma_common` and `trigamma_common` take it. Beside its roots, 1 and 2, the former has too few digits (but for
+/// the roots themselves, which many a whole number is).
 #[inline(always)]
 pub fn is_common_gamma(x: f32) -> bool {
-    (x > 0.0) & (x < 1e30) & ((x - 1.0).abs() > 1e-3) & ((x - 2.0).abs() > 1e-3)
+    let (one, two) = (x - 1.0, x - 2.0);
+    (x > 0.0) & (x < 1e30) & ((one.abs() > 1e-3) | (one == 0.0)) & ((two.abs() > 1e-3) | (two == 0.0))
 }
 
 /// The logarithm of the gamma function of a positive number.
@@ -88,7 +90,8 @@ pub fn lgamma_common<I: Isa>(x: f32) -> f32 {
     let r = 1.0 / z;
     let series = r * horner!(I, r * r; 1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0);
     let y = (z - 0.5) * double::log::<I>(z) - z + (HALF_LOG_TWO_PI + series);
-    (y - double::log::<I>(select(small, product, 1.0))) as f32
+    let y = y - double::log::<I>(select(small, product, 1.0));
+    select((x == 1.0) | (x == 2.0), 0.0, y) as f32
 }
 
 /// Whether `digamma_common` takes it.
