@@ -407,7 +407,7 @@ pub fn ndtri(p: f64) -> f64 {
 /// Whether [`ndtri_common`] takes it.
 #[inline(always)]
 pub fn is_common_ndtri(p: f64) -> bool {
-    (p >= LEAST_TAIL) & (p <= 1.0 - LEAST_TAIL)
+    (LEAST_TAIL..=1.0 - LEAST_TAIL).contains(&p)
 }
 
 /// [`ndtri`] of a probability not too close to 0 or 1.
