@@ -137,7 +137,8 @@ fn forms_for_loops_agree_at_every_level() {
                 let p = f64::from(k) / 20_001.0;
                 assert!(is_common_ndtri(p));
                 let (got, want) = (ndtri_common::<I>(p), ndtri(p));
-                assert!(ulps64(got, want) <= 4.0, "{level:?} {p}: {got}, not {want}");
+                // (`normal_quantile` itself is that exact.)
+                assert!(ulps64(got, want) <= 7.0, "{level:?} {p}: {got}, not {want}");
                 for x in [10.0 * x - 40.0, 10.0 * x, -40.0 * x] {
                     let (got, want) = (log_ndtr::<I>(x), log_ndtr::<Baseline>(x));
                     assert!(ulps64(got, want) <= 4.0, "{level:?} {x}: {got}, not {want}");
