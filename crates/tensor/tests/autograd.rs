@@ -136,7 +136,14 @@ fn names_and_edges_are_those_that_programs_print() -> Result<()> {
     assert_eq!(name(x.log1p()?), "Log1PBackward0");
     assert_eq!(name(y.clone()), "ViewBackward0");
     assert_eq!(name(x.mul(1.0)?.mul_(2.0)?), "MulBackward0");
-    assert!(matches!(x.mul(2.0)?.grad_fn().unwrap().next_functions()[..], [Some(_), None]));
+    let edges = |t: Tensor| t.grad_fn().unwrap().next_functions();
+    assert!(matches!(edges(x.mul(2.0)?)[..], [Some(_), None]));
+    // What no formula gives a gradient of has no edge; what was not given has one to nowhere.
+    assert!(matches!(edges(x.masked_fill(&x.gt(0.0)?, 1.0)?)[..], [Some(_)]));
+    assert!(matches!(edges(x.layer_norm(&[2], None, None, 1e-5)?)[..], [Some(_), None, None]));
+    assert!(matches!(edges(Tensor::cat(&[x.clone(), x.clone()], 0)?)[..], [Some(_), Some(_)]));
+    let (scores, target) = (x.detach()?.view(&[1, 2])?, Tensor::from_slice(&[1i64])?);
+    assert!(!scores.nll_loss(&target, Some(&x), 1, -100)?.requires_grad());
     let z = x.mul(1.0)?;
     z.set_at(&index![0], 5.0)?;
     assert_eq!(name(z), "CopySlices");

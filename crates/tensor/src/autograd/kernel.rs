@@ -83,8 +83,7 @@ impl GradContext<'_> {
     /// Whether anybody wants the gradient of the argument at a position.
     #[inline]
     pub(crate) fn needs_argument(&self, i: usize) -> bool {
-        i + 1 < self.edge_starts.len()
-            && (self.edge_starts[i]..self.edge_starts[i + 1]).any(|e| self.node.edges[e as usize].is_some())
+        (self.edge_starts[i]..self.edge_starts[i + 1]).any(|e| self.node.edges[e as usize].is_some())
     }
 
     /// The gradients of `inputs` for a formula whose operator is itself a gradient: `expression` writes its results out
@@ -113,8 +112,7 @@ impl GradContext<'_> {
     }
 
     fn argument(&self, name: &str) -> Option<usize> {
-        let i = self.op.functional().schema().position(plain(name))?;
-        (i + 1 < self.edge_starts.len()).then_some(i)
+        self.op.functional().schema().position(plain(name))
     }
 }
 
@@ -224,13 +222,14 @@ impl Recorder {
         if matches!(op.functional().derivative, Derivative::NonDifferentiable) && silent {
             return Ok(None);
         }
+        let recipe = op.recipe()?;
         // The arguments to which gradients flow, one bit each.
         let mut wanted = 0u64;
-        for (i, a) in args.iter().enumerate() {
-            let flows = match a {
-                Value::Tensor(t) => t.requires_grad(),
-                Value::Tensors(ts) => ts.iter().any(Tensor::requires_grad),
-                Value::OptionalTensors(ts) => ts.iter().flatten().any(Tensor::requires_grad),
+        for &i in &recipe.inputs {
+            let flows = match args.get(i) {
+                Some(Value::Tensor(t)) => t.requires_grad(),
+                Some(Value::Tensors(ts)) => ts.iter().any(Tensor::requires_grad),
+                Some(Value::OptionalTensors(ts)) => ts.iter().flatten().any(Tensor::requires_grad),
                 _ => continue,
             };
             wanted |= u64::from(flows) << i;
@@ -238,7 +237,6 @@ impl Recorder {
         if wanted == 0 {
             return Ok(None);
         }
-        let recipe = op.recipe()?;
         let mut node = NewNode::new(Kind::Op { op, edge_starts: EdgeStarts::new() });
         let results = Self::fill(node.parts(), recipe, op, args, wanted)?;
         Ok(Some(Recorder { node, recipe, results }))
@@ -248,23 +246,28 @@ impl Recorder {
     #[inline]
     fn fill(node: &mut Node, recipe: &Recipe, op: &'static Op, args: &[Value<'_>], wanted: u64) -> Result<u64> {
         let Node { kind: Kind::Op { edge_starts, .. }, edges, state, .. } = node else { return Ok(0) };
-        for (i, a) in args.iter().enumerate() {
-            let start = edges.len() as u32;
-            match a {
-                Value::Tensor(t) => push_with(edges, || t.gradient_edge()),
-                Value::Tensors(ts) => edges.extend(ts.iter().map(Tensor::gradient_edge)),
-                Value::OptionalTensors(ts) => {
-                    edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
+        if recipe.edge_starts.is_some() {
+            for &i in &recipe.inputs {
+                push_with(edges, || match args.get(i) {
+                    Some(Value::Tensor(t)) => t.gradient_edge(),
+                    _ => None,
+                });
+            }
+        } else {
+            for i in 0..op.functional().schema().params.len() {
+                edge_starts.push(edges.len() as u32);
+                match args.get(i) {
+                    _ if !recipe.inputs.contains(&i) => {}
+                    Some(Value::Tensor(t)) => edges.push(t.gradient_edge()),
+                    Some(Value::Tensors(ts)) => edges.extend(ts.iter().map(Tensor::gradient_edge)),
+                    Some(Value::OptionalTensors(ts)) => {
+                        edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
+                    }
+                    _ => edges.push(None),
                 }
-                Value::Scalar(_) if recipe.numbers >> i & 1 == 1 => edges.push(None),
-                _ => continue,
             }
-            // Arguments before this one that have no tensors have no edges.
-            while edge_starts.len() <= i {
-                edge_starts.push(start);
-            }
+            edge_starts.push(edges.len() as u32);
         }
-        edge_starts.push(edges.len() as u32);
         let saved = state.get_mut().saved.get_or_insert_default();
         let mut results = 0;
         for step in &recipe.steps {

@@ -145,12 +145,12 @@ pub(crate) struct Extra {
     pub trace: Option<String>,
 }
 
-/// Where the edges of each argument of a call start; one more at the end. Arguments after the last tensor are left out.
+/// Where the edges of each argument of an operator start; one more at the end.
 pub(crate) type EdgeStarts = SmallVec<[u32; 4]>;
 
 /// What a node does.
 pub(crate) enum Kind {
-    /// An operator's formulas.
+    /// An operator's formulas. The starts are empty where they are those of every call, which are the recipe's.
     Op { op: &'static Op, edge_starts: EdgeStarts },
     /// Adds to a leaf's `grad`.
     Accumulate(Tensor),
@@ -544,6 +544,7 @@ pub(crate) fn apply_op(
         return Ok(out);
     }
     let recipe = op.recipe()?;
+    let edge_starts = recipe.edge_starts.as_deref().unwrap_or(edge_starts);
     let context = GradContext { op, grads, recipe, saved, node, edge_starts };
     for step in &recipe.steps {
         if !step.inputs.iter().any(|i| context.needs_argument(*i)) {
@@ -551,15 +552,7 @@ pub(crate) fn apply_op(
         }
         let mut results = (step.formula.run)(&context)?.into_iter();
         for &i in &step.inputs {
-            let range = match edge_starts.get(i..i + 2) {
-                Some(bounds) => bounds[0]..bounds[1],
-                None => 0..0,
-            };
-            if range.is_empty() && op.functional().schema().params[i].ty.list.is_none() {
-                // An optional tensor that was not given has a place among the gradients, but no edge.
-                results.next();
-            }
-            for slot in range {
+            for slot in edge_starts[i]..edge_starts[i + 1] {
                 if let Some(g) = results.next() {
                     out[slot as usize] = g;
                 }

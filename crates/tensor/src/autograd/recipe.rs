@@ -1,6 +1,7 @@
 //! An operator's formulas with every name replaced by a number: worked out at its first recorded call, so that the
 //! calls after it compare no strings.
 
+use super::node::EdgeStarts;
 use super::saved::SaveKind;
 use super::{Derivative, Formula};
 use crate::op::Op;
@@ -18,9 +19,13 @@ pub(crate) struct Recipe {
     names: Vec<(&'static str, u8)>,
     /// The first result is a list of tensors: saving "it" saves them all.
     pub list_result: bool,
-    /// The arguments that are tensors to PyTorch's programs also when they are numbers, one bit each: they have an edge
-    /// to nowhere then.
+    /// The arguments that are tensors to PyTorch's programs also when they are numbers, one bit each.
     pub numbers: u64,
+    /// The arguments that edges lead to, in order: those that some formula gives the gradient of, and what in-place forms
+    /// write. One that is no tensor in a call has an edge to nowhere; a list has one for each of its tensors.
+    pub inputs: SmallVec<[usize; 4]>,
+    /// See [`EdgeStarts`]; `None` if a list is among the inputs, so that calls differ.
+    pub edge_starts: Option<EdgeStarts>,
 }
 
 /// One formula.
@@ -64,7 +69,16 @@ impl Recipe {
             let tensor = p.ty.base == Base::Tensor && p.ty.list.is_none();
             numbers |= u64::from(tensor || (arithmetic && p.name == "other")) << i;
         }
-        let mut recipe = Recipe { steps: Vec::new(), slots: Vec::new(), names: Vec::new(), list_result, numbers };
+        let (inputs, edge_starts) = (SmallVec::new(), None);
+        let mut recipe = Recipe {
+            steps: Vec::new(),
+            slots: Vec::new(),
+            names: Vec::new(),
+            list_result,
+            numbers,
+            inputs,
+            edge_starts,
+        };
         for formula in formulas {
             let mut step = Step { formula, inputs: SmallVec::new(), saves: SmallVec::new() };
             for &name in formula.inputs {
@@ -89,7 +103,25 @@ impl Recipe {
             }
             recipe.steps.push(step);
         }
+        recipe.find_inputs(op, arithmetic);
         Ok(recipe)
+    }
+
+    /// Finds the arguments that edges lead to. Where nothing is known of gradients, that is every tensor.
+    fn find_inputs(&mut self, op: &'static Op, arithmetic: bool) {
+        let params = &op.schema().params;
+        let mut starts = EdgeStarts::new();
+        for (i, p) in params.iter().enumerate() {
+            starts.push(self.inputs.len() as u32);
+            let given = |step: &Step| step.inputs.contains(&i);
+            let (tensor, number) = (p.ty.base == Base::Tensor, arithmetic && p.name == "other");
+            if (tensor && (self.steps.is_empty() || p.name == "self" || self.steps.iter().any(given))) || number {
+                self.inputs.push(i);
+            }
+        }
+        starts.push(self.inputs.len() as u32);
+        let fixed = self.inputs.iter().all(|i| params[*i].ty.list.is_none());
+        self.edge_starts = fixed.then_some(starts);
     }
 
     /// The slot of a name as a formula writes it.
