@@ -5,6 +5,7 @@ use super::node::EdgeStarts;
 use super::saved::SaveKind;
 use super::{Derivative, Formula};
 use crate::op::Op;
+use crate::registry;
 use crate::schema::Base;
 use crate::{Error, Result};
 use smallvec::SmallVec;
@@ -110,12 +111,14 @@ impl Recipe {
     /// Finds the arguments that edges lead to. Where nothing is known of gradients, that is every tensor.
     fn find_inputs(&mut self, op: &'static Op, arithmetic: bool) {
         let params = &op.schema().params;
+        let written = |i: usize, name: &str| i == 0 && (name == "self" || has_in_place_form(op));
         let mut starts = EdgeStarts::new();
         for (i, p) in params.iter().enumerate() {
             starts.push(self.inputs.len() as u32);
             let given = |step: &Step| step.inputs.contains(&i);
             let (tensor, number) = (p.ty.base == Base::Tensor, arithmetic && p.name == "other");
-            if (tensor && (self.steps.is_empty() || p.name == "self" || self.steps.iter().any(given))) || number {
+            let known = self.steps.is_empty() || self.steps.iter().any(given) || written(i, &p.name);
+            if (tensor && known) || number {
                 self.inputs.push(i);
             }
         }
@@ -141,6 +144,13 @@ impl Recipe {
     pub fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().find(|(n, _)| plain(n) == name).map(|(_, slot)| usize::from(*slot))
     }
+}
+
+/// Whether the operator or a form of it writes its first argument.
+fn has_in_place_form(op: &'static Op) -> bool {
+    let name = op.name();
+    let overload = &op.full_name()[name.len()..];
+    op.mutates() || registry::find(&format!("{}::{name}_{overload}", op.schema().namespace)).is_some()
 }
 
 #[cold]
