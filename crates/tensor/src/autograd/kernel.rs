@@ -263,7 +263,8 @@ impl Recorder {
                     Some(Value::OptionalTensors(ts)) => {
                         edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
                     }
-                    _ => edges.push(None),
+                    _ if recipe.numbers >> i & 1 == 1 => edges.push(None),
+                    _ => {}
                 }
             }
             edge_starts.push(edges.len() as u32);

@@ -552,7 +552,12 @@ pub(crate) fn apply_op(
         }
         let mut results = (step.formula.run)(&context)?.into_iter();
         for &i in &step.inputs {
-            for slot in edge_starts[i]..edge_starts[i + 1] {
+            let slots = edge_starts[i]..edge_starts[i + 1];
+            if slots.is_empty() && op.functional().schema().params[i].ty.list.is_none() {
+                // A number has a place among the gradients, but no edge.
+                results.next();
+            }
+            for slot in slots {
                 if let Some(g) = results.next() {
                     out[slot as usize] = g;
                 }

@@ -20,12 +20,13 @@ pub(crate) struct Recipe {
     names: Vec<(&'static str, u8)>,
     /// The first result is a list of tensors: saving "it" saves them all.
     pub list_result: bool,
-    /// The arguments that are tensors to PyTorch's programs also when they are numbers, one bit each.
+    /// The arguments that are tensors to PyTorch's programs also when they are numbers or left out, one bit each.
     pub numbers: u64,
     /// The arguments that edges lead to, in order: those that some formula gives the gradient of, and what in-place forms
-    /// write. One that is no tensor in a call has an edge to nowhere; a list has one for each of its tensors.
+    /// write. One of the `numbers` has one edge, to nowhere if it is no tensor in a call; of others, a list has one for each
+    /// of its tensors, and a number none.
     pub inputs: SmallVec<[usize; 4]>,
-    /// See [`EdgeStarts`]; `None` if a list is among the inputs, so that calls differ.
+    /// See [`EdgeStarts`]; `None` if there are such others, so that calls differ.
     pub edge_starts: Option<EdgeStarts>,
 }
 
@@ -115,15 +116,14 @@ impl Recipe {
         let mut starts = EdgeStarts::new();
         for (i, p) in params.iter().enumerate() {
             starts.push(self.inputs.len() as u32);
-            let given = |step: &Step| step.inputs.contains(&i);
-            let (tensor, number) = (p.ty.base == Base::Tensor, arithmetic && p.name == "other");
-            let known = self.steps.is_empty() || self.steps.iter().any(given) || written(i, &p.name);
-            if (tensor && known) || number {
+            let given = self.steps.iter().any(|step| step.inputs.contains(&i));
+            let tensor = p.ty.base == Base::Tensor && (self.steps.is_empty() || written(i, &p.name));
+            if given || tensor || (arithmetic && p.name == "other") {
                 self.inputs.push(i);
             }
         }
         starts.push(self.inputs.len() as u32);
-        let fixed = self.inputs.iter().all(|i| params[*i].ty.list.is_none());
+        let fixed = self.inputs.iter().all(|i| self.numbers >> i & 1 == 1);
         self.edge_starts = fixed.then_some(starts);
     }
 
