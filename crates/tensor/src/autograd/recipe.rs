@@ -117,8 +117,13 @@ impl Recipe {
         for (i, p) in params.iter().enumerate() {
             starts.push(self.inputs.len() as u32);
             let given = self.steps.iter().any(|step| step.inputs.contains(&i));
-            let tensor = p.ty.base == Base::Tensor && (self.steps.is_empty() || written(i, &p.name));
-            if given || tensor || (arithmetic && p.name == "other") {
+            // (Overloads take tensors where the schema has numbers.)
+            let known = match p.ty.base {
+                Base::Tensor => self.steps.is_empty() || written(i, &p.name),
+                Base::Scalar => self.steps.is_empty() || (arithmetic && p.name == "other"),
+                _ => false,
+            };
+            if given || known {
                 self.inputs.push(i);
             }
         }
