@@ -5,7 +5,6 @@ use super::node::EdgeStarts;
 use super::saved::SaveKind;
 use super::{Derivative, Formula};
 use crate::op::Op;
-use crate::registry;
 use crate::schema::Base;
 use crate::{Error, Result};
 use smallvec::SmallVec;
@@ -112,7 +111,8 @@ impl Recipe {
     /// Finds the arguments that edges lead to. Where nothing is known of gradients, that is every tensor.
     fn find_inputs(&mut self, op: &'static Op, arithmetic: bool) {
         let params = &op.schema().params;
-        let written = |i: usize, name: &str| i == 0 && (name == "self" || has_in_place_form(op));
+        // (Every operator with a derived in-place form calls what that writes `self`.)
+        let written = |i: usize, name: &str| i == 0 && (name == "self" || op.mutates());
         let mut starts = EdgeStarts::new();
         for (i, p) in params.iter().enumerate() {
             starts.push(self.inputs.len() as u32);
@@ -149,13 +149,6 @@ impl Recipe {
     pub fn place(&self, name: &str) -> Option<usize> {
         self.names.iter().find(|(n, _)| plain(n) == name).map(|(_, slot)| usize::from(*slot))
     }
-}
-
-/// Whether the operator or a form of it writes its first argument.
-fn has_in_place_form(op: &'static Op) -> bool {
-    let name = op.name();
-    let overload = &op.full_name()[name.len()..];
-    op.mutates() || registry::find(&format!("{}::{name}_{overload}", op.schema().namespace)).is_some()
 }
 
 #[cold]
