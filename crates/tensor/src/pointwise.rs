@@ -265,7 +265,7 @@ fn small(op: &'static Op, pointwise: &Pointwise, keys: KeySet, args: &[Value<'_>
     let out = match in_place {
         true if strip.out != dtype => return Ok(None),
         true => Tensor::clone(first),
-        false => Tensor::fresh(Device::CPU, strip.out, dims::copy(&first.0.sizes))?,
+        false => Tensor::fresh_like(first, Device::CPU, strip.out)?,
     };
     // An output that is nobody else's yet needs no lock.
     let (_two, _more);

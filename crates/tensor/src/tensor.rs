@@ -137,10 +137,29 @@ impl Tensor {
         storage_offset: i64,
         contiguity: Contiguity,
     ) -> Tensor {
-        let device = storage.device();
-        let (inference, numel) = (crate::autograd::is_inference_mode_enabled(), dims::numel(&sizes));
+        let numel = dims::numel(&sizes);
         let (sizes, strides) = (ManuallyDrop::new(sizes), ManuallyDrop::new(strides));
-        Tensor(Shared::new_with(|| TensorImpl {
+        // SAFETY: moved from here, once; the originals are not dropped.
+        unsafe { Self::assembled(storage, dtype, &sizes, &strides, storage_offset, contiguity, numel) }
+    }
+
+    /// A tensor that is no view. Its sizes and strides are moved once, to where they stay.
+    ///
+    /// # Safety
+    /// Sizes and strides are moved out: the caller neither uses nor drops them, unless nothing of theirs is on the heap.
+    #[inline(always)]
+    unsafe fn assembled(
+        storage: Storage,
+        dtype: DType,
+        sizes: &Dims,
+        strides: &Dims,
+        storage_offset: i64,
+        contiguity: Contiguity,
+        numel: i64,
+    ) -> Tensor {
+        let device = storage.device();
+        let inference = crate::autograd::is_inference_mode_enabled();
+        Tensor(Shared::new_with(move || TensorImpl {
             keys: AtomicU64::new(1 << device.kind.number()),
             dtype,
             device,
@@ -148,10 +167,10 @@ impl Tensor {
             view_kind: ViewKind::Ordinary,
             inference,
             numel,
-            // SAFETY: moved from here, once, to where they stay; the originals are not dropped.
-            sizes: unsafe { std::ptr::read(&*sizes) },
+            // SAFETY: the caller gives them away.
+            sizes: unsafe { std::ptr::read(sizes) },
             // SAFETY: as above.
-            strides: unsafe { std::ptr::read(&*strides) },
+            strides: unsafe { std::ptr::read(strides) },
             storage_offset,
             storage: ManuallyDrop::new(storage),
             base: None,
@@ -174,6 +193,28 @@ impl Tensor {
             return Ok(Self::with_contiguity(storage, dtype, sizes, strides, 0, Contiguity::FRESH));
         }
         Ok(Self::from_parts(storage, dtype, sizes, strides, 0))
+    }
+
+    /// A fresh row-major tensor of the sizes of `like`, which is contiguous, uninitialised. What is known of that is not
+    /// worked out again.
+    #[inline]
+    pub(crate) fn fresh_like(like: &Tensor, device: Device, dtype: DType) -> Result<Tensor> {
+        let TensorImpl { sizes, strides, numel, .. } = &*like.0;
+        if sizes.len() >= 4 || sizes.spilled() || strides.spilled() || dtype.size() > like.dtype().size() {
+            return Self::fresh(device, dtype, dims::copy(sizes));
+        }
+        let storage = Storage::new(device, *numel as usize * dtype.size())?;
+        // SAFETY: both are numbers beside their count.
+        let mut t = unsafe { Self::assembled(storage, dtype, sizes, strides, 0, Contiguity::FRESH, *numel) };
+        // (Where a dimension has one element, or there are none at all, its stride may be any number.)
+        if let Some(t) = t.0.get_mut() {
+            let mut step = 1i64;
+            for (stride, size) in t.strides.iter_mut().zip(&t.sizes).rev() {
+                *stride = step;
+                step = step.wrapping_mul((*size).max(1));
+            }
+        }
+        Ok(t)
     }
 
     /// A tensor of another layout than strided. To whatever looks at memory it is one zero, expanded: nothing can be read

@@ -119,6 +119,20 @@ impl GradContext<'_> {
 /// The kernel of the autograd and forward keys.
 pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
     let below = keys.below(Key::AUTOGRAD);
+    if op.mutates() || op.is_composite() || keys.has(Key::FORWARD) || !keys.has(Key::AUTOGRAD) {
+        return other_call(op, keys, below, args);
+    }
+    // Most calls: new results, and gradients only.
+    let Some(recorder) = Recorder::before(op, args)? else { return below_autograd(op, below, args) };
+    let mut outputs = below_autograd(op, below, args)?;
+    separate_results(op, args, &mut outputs);
+    recorder.after(op, args, &mut outputs)?;
+    Ok(outputs)
+}
+
+/// A call that writes to its arguments, has tangents, or is made of other calls.
+#[inline(never)]
+fn other_call(op: &'static Op, keys: KeySet, below: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
     let reverse = keys.has(Key::AUTOGRAD);
     let mutates = op.mutates();
     if op.is_composite() {
@@ -168,15 +182,17 @@ pub(crate) fn autograd_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>])
 /// such a view would otherwise be recorded for its base, which nobody has and no gradient reaches.
 #[inline]
 fn separate_results(op: &'static Op, args: &[Value<'_>], outputs: &mut Outputs) {
-    let separate = |t: &mut Tensor| {
-        if t.is_view() && !op.is_view() && !args.iter().any(|a| shares_storage(a, t)) {
-            *t = t.on_the_same_storage();
-        }
-    };
     match outputs {
-        Outputs::One(t) => separate(t),
-        Outputs::Many(all) => all.iter_mut().flatten().for_each(separate),
-        Outputs::None | Outputs::Scalar(_) => {}
+        Outputs::One(t) if t.is_view() => separate(op, args, t),
+        Outputs::Many(all) => all.iter_mut().flatten().filter(|t| t.is_view()).for_each(|t| separate(op, args, t)),
+        _ => {}
+    }
+}
+
+#[inline(never)]
+fn separate(op: &'static Op, args: &[Value<'_>], t: &mut Tensor) {
+    if !op.is_view() && !args.iter().any(|a| shares_storage(a, t)) {
+        *t = t.on_the_same_storage();
     }
 }
 
@@ -223,58 +239,73 @@ impl Recorder {
             return Ok(None);
         }
         let recipe = op.recipe()?;
-        // The arguments to which gradients flow, one bit each.
-        let mut wanted = 0u64;
-        for &i in &recipe.inputs {
-            let flows = match args.get(i) {
-                Some(Value::Tensor(t)) => t.requires_grad(),
-                Some(Value::Tensors(ts)) => ts.iter().any(Tensor::requires_grad),
-                Some(Value::OptionalTensors(ts)) => ts.iter().flatten().any(Tensor::requires_grad),
-                _ => continue,
-            };
-            wanted |= u64::from(flows) << i;
-        }
+        let mut node = NewNode::new(Kind::Op { op, edge_starts: EdgeStarts::new() });
+        let wanted = match recipe.edge_starts {
+            Some(_) => Self::add_edges(node.parts(), recipe, args),
+            None => Self::add_edges_of_lists(node.parts(), recipe, op, args),
+        };
         if wanted == 0 {
             return Ok(None);
         }
-        let mut node = NewNode::new(Kind::Op { op, edge_starts: EdgeStarts::new() });
-        let results = Self::fill(node.parts(), recipe, op, args, wanted)?;
+        let results = Self::save(node.parts(), recipe, op, args, wanted)?;
         Ok(Some(Recorder { node, recipe, results }))
     }
 
-    /// Gives the node its edges and what its formulas read of the arguments; returns the slots of results that they read.
+    /// Gives the node its edges, one for each of the recipe's inputs; returns the arguments to which gradients flow, one bit
+    /// each.
     #[inline]
-    fn fill(node: &mut Node, recipe: &Recipe, op: &'static Op, args: &[Value<'_>], wanted: u64) -> Result<u64> {
-        let Node { kind: Kind::Op { edge_starts, .. }, edges, state, .. } = node else { return Ok(0) };
-        if recipe.edge_starts.is_some() {
-            for &i in &recipe.inputs {
-                push_with(edges, || match args.get(i) {
-                    Some(Value::Tensor(t)) => t.gradient_edge(),
-                    _ => None,
-                });
+    fn add_edges(node: &mut Node, recipe: &Recipe, args: &[Value<'_>]) -> u64 {
+        let inputs = &recipe.inputs[..];
+        node.edges.reserve(inputs.len());
+        let (edges, mut wanted) = (node.edges.as_mut_ptr(), 0);
+        for (k, &i) in inputs.iter().enumerate() {
+            let edge = match args.get(i) {
+                Some(Value::Tensor(t)) => t.gradient_edge(),
+                _ => None,
+            };
+            if let Some(edge) = &edge {
+                wanted |= 1 << i;
+                node.id = node.id.max(edge.node_id());
             }
-        } else {
-            for i in 0..op.functional().schema().params.len() {
-                edge_starts.push(edges.len() as u32);
-                match args.get(i) {
-                    _ if !recipe.inputs.contains(&i) => {}
-                    Some(Value::Tensor(t)) => edges.push(t.gradient_edge()),
-                    Some(Value::Tensors(ts)) => edges.extend(ts.iter().map(Tensor::gradient_edge)),
-                    Some(Value::OptionalTensors(ts)) => {
-                        edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
-                    }
-                    _ if recipe.numbers >> i & 1 == 1 => edges.push(None),
-                    _ => {}
-                }
-            }
-            edge_starts.push(edges.len() as u32);
+            // SAFETY: a new node has none, and there is room for as many.
+            unsafe { edges.add(k).write(edge) };
         }
-        let saved = state.get_mut().saved.get_or_insert_default();
-        let mut results = 0;
-        for step in &recipe.steps {
-            if !step.inputs.iter().any(|i| wanted >> i & 1 == 1) {
-                continue;
+        // SAFETY: as many are written.
+        unsafe { node.edges.set_len(inputs.len()) };
+        wanted
+    }
+
+    /// As [`Recorder::add_edges`] where lists have an edge for each of their tensors.
+    #[inline(never)]
+    fn add_edges_of_lists(node: &mut Node, recipe: &Recipe, op: &'static Op, args: &[Value<'_>]) -> u64 {
+        let Node { kind: Kind::Op { edge_starts, .. }, edges, .. } = node else { return 0 };
+        let mut wanted = 0;
+        for i in 0..op.functional().schema().params.len() {
+            let start = edges.len();
+            edge_starts.push(start as u32);
+            match args.get(i) {
+                _ if !recipe.inputs.contains(&i) => {}
+                Some(Value::Tensor(t)) => edges.push(t.gradient_edge()),
+                Some(Value::Tensors(ts)) => edges.extend(ts.iter().map(Tensor::gradient_edge)),
+                Some(Value::OptionalTensors(ts)) => {
+                    edges.extend(ts.iter().map(|t| t.as_ref().and_then(Tensor::gradient_edge)));
+                }
+                _ if recipe.numbers >> i & 1 == 1 => edges.push(None),
+                _ => {}
             }
+            wanted |= u64::from(edges[start..].iter().any(Option::is_some)) << i;
+        }
+        edge_starts.push(edges.len() as u32);
+        node.id = node.newest_edge();
+        wanted
+    }
+
+    /// Saves what its formulas read of the arguments; returns the slots of results that they read.
+    #[inline]
+    fn save(node: &mut Node, recipe: &Recipe, op: &'static Op, args: &[Value<'_>], wanted: u64) -> Result<u64> {
+        let saved = node.state.get_mut().saved.get_or_insert_default();
+        let mut results = 0;
+        for step in recipe.steps.iter().filter(|step| step.wants & wanted != 0) {
             for &(slot, kind) in &step.saves {
                 match recipe.slots[usize::from(slot)] {
                     Source::Argument(i) => save_argument(saved.slot(slot.into()), op, args, i, kind)?,
@@ -291,14 +322,17 @@ impl Recorder {
         let count = outputs.len();
         let node = self.node.parts();
         match &*outputs {
-            Outputs::One(t) => push_with(&mut node.expected, || Expected::of(t)),
+            // (There is nothing in the empty list to drop.)
+            Outputs::One(t) => {
+                std::mem::forget(std::mem::replace(&mut node.expected, SmallVec::from_buf([Expected::of(t)])))
+            }
             _ => node.expected.extend((0..count).map(|i| outputs.get(i).map_or_else(Expected::nothing, Expected::of))),
         }
-        let saved = node.state.get_mut().saved.get_or_insert_default();
         while self.results != 0 {
             let slot = self.results.trailing_zeros() as usize;
             self.results &= self.results - 1;
             let Source::Result(i) = self.recipe.slots[slot] else { continue };
+            let saved = node.state.get_mut().saved.get_or_insert_default();
             *saved.slot(slot) = if self.recipe.list_result {
                 let save = |k: usize| outputs.get(k).map(|t| SavedTensor::output(t, k as u32)).transpose();
                 SavedValue::Tensors((0..count).map(save).collect::<Result<_>>()?)
@@ -309,7 +343,7 @@ impl Recorder {
                 }
             };
         }
-        let node = self.node.finish();
+        let node = self.node.numbered();
         if op.mutates() {
             return match args.first() {
                 Some(Value::Tensor(t)) => view::rebase_history(t, node, 0),
@@ -328,19 +362,6 @@ impl Recorder {
             }
         }
         Ok(())
-    }
-}
-
-/// Pushes what `make` makes, which is written where it stays. (`push` holds it on the stack until the list has room: a move
-/// right after the write of its fields waits for them.)
-#[inline(always)]
-fn push_with<A: smallvec::Array>(list: &mut SmallVec<A>, make: impl FnOnce() -> A::Item) {
-    list.reserve(1);
-    let n = list.len();
-    // SAFETY: there is room for one more element, and it is counted when it is there.
-    unsafe {
-        list.as_mut_ptr().add(n).write(make());
-        list.set_len(n + 1);
     }
 }
 

@@ -73,6 +73,15 @@ impl Edge {
         }
     }
 
+    /// The node's id; 0, below all others, for a leaf.
+    #[inline]
+    pub(crate) fn node_id(&self) -> u64 {
+        match self {
+            Edge::Node { node, .. } => node.id,
+            Edge::Leaf(_) => 0,
+        }
+    }
+
     /// Which of the node's results.
     pub fn input(&self) -> u32 {
         match self {
@@ -197,12 +206,15 @@ impl NewNode {
     #[inline]
     pub(crate) fn finish(mut self) -> Arc<Node> {
         let node = self.parts();
-        let above = |e: &Edge| match e {
-            Edge::Node { node, .. } => node.id,
-            Edge::Leaf(_) => 0,
-        };
-        let newest = node.edges.iter().flatten().map(above).max().unwrap_or(0);
-        node.id = id_above(newest);
+        node.id = node.newest_edge();
+        self.numbered()
+    }
+
+    /// As [`NewNode::finish`] for a node whose id is that of its newest edge.
+    #[inline]
+    pub(crate) fn numbered(mut self) -> Arc<Node> {
+        let node = self.parts();
+        node.id = id_above(node.id);
         self.0
     }
 }
@@ -247,6 +259,11 @@ impl Node {
             edges: SmallVec::new(),
             state: Mutex::new(State { saved: Some(Saved::default()), extra: None }),
         }
+    }
+
+    /// The highest id of the nodes that its edges lead to.
+    pub(crate) fn newest_edge(&self) -> u64 {
+        self.edges.iter().flatten().map(Edge::node_id).max().unwrap_or(0)
     }
 
     /// PyTorch's name for it (`AddBackward0`).

@@ -34,6 +34,8 @@ pub(crate) struct Step {
     pub formula: &'static Formula,
     /// The positions of the arguments whose gradients it gives, in its order.
     pub inputs: SmallVec<[usize; 2]>,
+    /// The same, one bit each.
+    pub wants: u64,
     /// The slots it reads, and how much of each.
     pub saves: SmallVec<[(u8, SaveKind); 4]>,
 }
@@ -81,10 +83,13 @@ impl Recipe {
             edge_starts,
         };
         for formula in formulas {
-            let mut step = Step { formula, inputs: SmallVec::new(), saves: SmallVec::new() };
+            let mut step = Step { formula, inputs: SmallVec::new(), wants: 0, saves: SmallVec::new() };
             for &name in formula.inputs {
                 match source(op, name) {
-                    Some(Source::Argument(i)) => step.inputs.push(i),
+                    Some(Source::Argument(i)) => {
+                        step.inputs.push(i);
+                        step.wants |= 1 << i;
+                    }
                     _ => return Err(unknown(op, name)),
                 }
             }
