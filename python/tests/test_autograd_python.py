@@ -277,6 +277,31 @@ def test_names_of_nodes_of_classes_and_matrices():
         fl.nn.functional.nll_loss(x, y, weight=fl.ones(4, requires_grad=True))
 
 
+def test_arguments_without_a_gradient_may_not_ask_for_one():
+    functional, w = fl.nn.functional, fl.rand(4, requires_grad=True)
+    x, classes = fl.rand(2, 4), fl.tensor([0, 1])
+    samples = [fl.rand(1, 1, n, requires_grad=True) for n in (2, 3)]
+    calls = {
+        ("native_batch_norm", "running_mean"): lambda: functional.batch_norm(x, w, fl.ones(4)),
+        ("native_batch_norm", "running_var"): lambda: functional.batch_norm(x, fl.zeros(4), w, training=True),
+        ("multi_margin_loss", "weight"): lambda: functional.multi_margin_loss(x, classes, weight=w),
+        ("soft_margin_loss", "target"): lambda: functional.soft_margin_loss(w, w),
+        ("linalg_pinv", "atol"): lambda: fl.linalg.pinv(x, atol=w[0]),
+        ("linalg_pinv", "rtol"): lambda: fl.linalg.pinv(x, rtol=w[0]),
+        ("fractional_max_pool2d", "random_samples"):
+            lambda: functional.fractional_max_pool2d(fl.rand(1, 1, 4, 4), 2, 2, _random_samples=samples[0]),
+        ("fractional_max_pool3d", "random_samples"):
+            lambda: functional.fractional_max_pool3d(fl.rand(1, 1, 4, 4, 4), 2, 2, _random_samples=samples[1]),
+    }
+    for (function, argument), call in calls.items():
+        message = f"The function '{function}' is not differentiable with respect to argument '{argument}'. This input cannot " \
+                  "have requires_grad True."
+        with pytest.raises(RuntimeError, match=message):
+            call()
+        with fl.no_grad():
+            call()
+
+
 class Tilted(autograd.Function):
     """Its forward-mode derivative is ten times too large, so that one sees which one was asked."""
 

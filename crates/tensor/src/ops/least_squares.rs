@@ -1,5 +1,6 @@
 //! Least squares, pseudoinverses and ranks: what singular values below a tolerance decide.
 
+use super::loss::check_constant;
 use super::lu::regular;
 use super::matrices::{batch, check_matrix, check_square, column_strides, is_precise, shape, sizes_of};
 use crate::dims;
@@ -133,6 +134,8 @@ fn pinv_any(x: &Tensor, atol: Option<&Tensor>, rtol: Option<&Tensor>, hermitian:
         x.dtype().scalar_type_name(),
         x.sizes()
     );
+    check_constant("linalg_pinv", "atol", atol)?;
+    check_constant("linalg_pinv", "rtol", rtol)?;
     let tolerances = tolerances("torch.linalg.pinv", x, atol, rtol)?;
     if hermitian {
         check_square("linalg.pinv", "A", x)?;

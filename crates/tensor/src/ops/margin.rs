@@ -1,6 +1,6 @@
 //! Losses of margins, similarities and counts. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 
-use super::loss::reduce;
+use super::loss::{check_constant, reduce};
 use crate::{Body, DType, Op, Result, Scalar, Tensor, ensure, sample};
 
 // ---- pairs and triples ----------------------------------------------------------------------------
@@ -177,6 +177,7 @@ op! {
 }
 
 fn soft_margin_any(x: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    check_constant("soft_margin_loss", "target", Some(target))?;
     reduce(x.mul(&target.neg()?)?.exp()?.log1p()?, reduction)
 }
 
@@ -233,6 +234,7 @@ fn multi_margin_any(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    check_constant("multi_margin_loss", "weight", weight)?;
     let rows = class_rows(x)?;
     let (n, classes) = (rows.sizes()[0], rows.sizes()[1]);
     let p = p.to_f64();

@@ -1,5 +1,6 @@
 //! Normalisation: layer norm, RMS norm, group norm, instance norm, batch norm.
 
+use super::loss::check_constant;
 use crate::dims::Dims;
 use crate::{Body, DType, MemoryFormat, Op, OwnedValue, Result, Scalar, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
@@ -687,6 +688,9 @@ fn batch_norm_any(
     x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
     training: bool, momentum: f64, eps: f64, _cudnn: bool,
 ) -> Result<Tensor> {
+    for (name, t) in [("running_mean", running_mean), ("running_var", running_var)] {
+        check_constant("native_batch_norm", name, t)?;
+    }
     if training && x.dim() >= 2 {
         let count: i64 = x.numel() / x.sizes()[1].max(1);
         if count == 1 {

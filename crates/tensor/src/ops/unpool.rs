@@ -2,6 +2,7 @@
 //! gradients of maxima.
 
 use super::index::zeros_to_read;
+use super::loss::check_constant;
 use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims};
 use crate::{Body, DType, Element, Error, MemoryFormat, Op, Result, Tensor, TensorSpec, backward, ensure, sample};
@@ -222,6 +223,7 @@ fn fractional_sizes(x: &Tensor, kernel: &[i64], output: &[i64], samples: &Tensor
         n + 2,
         x.sizes()
     );
+    check_constant(&op, "random_samples", Some(samples))?;
     check_filled(&op, x)?;
     let at = x.dim() - n;
     let (batch, channels) = (if x.dim() == n + 2 { x.sizes()[0] } else { 1 }, x.sizes()[at - 1]);
