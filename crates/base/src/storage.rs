@@ -152,6 +152,11 @@ impl Storage {
         let new = Storage::new(self.0.device, nbytes)?;
         let _lock = LockSet::new([(self, true)])?;
         let old_capacity = self.0.capacity.load(Ordering::Relaxed);
+        // Another thread was faster, and gave it more.
+        if nbytes <= old_capacity {
+            self.0.nbytes.store(nbytes, Ordering::Relaxed);
+            return Ok(());
+        }
         let common = self.nbytes().min(nbytes);
         if common > 0 {
             // SAFETY: both blocks are this allocator's, at least of the common length, and the exclusive lock is held.

@@ -160,9 +160,16 @@ pub fn contiguous_strides(sizes: &[i64]) -> Dims {
     let mut step = 1i64;
     for (stride, size) in strides.iter_mut().zip(sizes).rev() {
         *stride = step;
-        step = step.wrapping_mul((*size).max(1));
+        step = step.saturating_mul((*size).max(1));
     }
     strides
+}
+
+/// An offset so many strides further. (Where no element is, strides may be of any length, and one beyond all memory is as
+/// far as the last: no offset becomes negative.)
+#[inline(always)]
+pub(crate) fn advanced(offset: i64, count: i64, stride: i64) -> i64 {
+    offset.saturating_add(count.saturating_mul(stride))
 }
 
 /// Strides of a fresh tensor in `format`; `Preserve` counts as row-major.

@@ -44,7 +44,7 @@ fn run_fallback(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Out
     let kernel = FALLBACKS.read().iter().rev().find(|(k, ..)| Some(*k) == key).map(|(.., kernel)| *kernel);
     match kernel {
         Some(kernel) => kernel(op, keys, args),
-        None => op.redispatch(keys, args),
+        None => op.run_next(keys, args),
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn check_same_device(t: &Tensor, device: crate::Device) -> Result<()>
 
 /// An overload with the same arguments as the operator it stands for.
 fn of_functional(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
-    op.functional().redispatch(keys, args)
+    op.functional().run_next(keys, args)
 }
 
 /// The functional form of a structured operator on the CPU or Meta: plan, allocate, run.
@@ -250,9 +250,9 @@ fn derived_variant(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<
         false => None,
     };
     let results = match (&kept, &copies) {
-        (Some(x), _) => base.redispatch(keys, &[&[Value::Tensor(x)], &inputs[1..]].concat())?,
-        (None, Some(copies)) => base.redispatch(keys, &copies.iter().map(OwnedValue::borrow).collect::<Vec<_>>())?,
-        (None, None) => base.redispatch(keys, inputs)?,
+        (Some(x), _) => base.run_next(keys, &[&[Value::Tensor(x)], &inputs[1..]].concat())?,
+        (None, Some(copies)) => base.run_next(keys, &copies.iter().map(OwnedValue::borrow).collect::<Vec<_>>())?,
+        (None, None) => base.run_next(keys, inputs)?,
     };
     let results = results.list()?;
     if form == Form::Out && autograd::is_grad_enabled() && results.iter().any(Tensor::requires_grad) {
@@ -467,7 +467,7 @@ pub(crate) fn resize_output(target: &Tensor, sizes: &[i64], strides: Option<&[i6
     let sizes = crate::Dims::from_slice(sizes);
     let strides = strides.map_or_else(|| crate::dims::contiguous_strides(&sizes), crate::Dims::from_slice);
     let extent = crate::dims::storage_extent(&sizes, &strides)?;
-    let bytes = crate::tensor::nbytes(&[extent + target.storage_offset()], target.dtype())?;
+    let bytes = crate::tensor::nbytes(&[extent.saturating_add(target.storage_offset())], target.dtype())?;
     if bytes > target.storage().nbytes() {
         target.storage().resize(bytes)?;
     }
@@ -510,7 +510,7 @@ fn trace_kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Out
         format!("{}{}({}) [{}]", "  ".repeat(DEPTH.get()), op.full_name(), args_text.join(", "), keys_text.join(" > "));
     TRACE.with_borrow_mut(|t| t.push(line));
     DEPTH.set(DEPTH.get() + 1);
-    let result = op.redispatch(below, args);
+    let result = op.run_next(below, args);
     DEPTH.set(DEPTH.get() - 1);
     result
 }

@@ -278,7 +278,12 @@ impl TensorSpec {
     pub fn allocate(self) -> Result<Tensor> {
         match self.strides {
             None => Tensor::fresh(self.device, self.dtype, self.sizes),
-            Some(strides) => Tensor::fresh_strided(self.device, self.dtype, self.sizes, strides),
+            Some(strides) => {
+                crate::ensure!(self.sizes.len() == strides.len(), "mismatch in length of strides and shape");
+                crate::ensure!(strides.iter().all(|&s| s >= 0), "negative strides are not supported, got {strides:?}");
+                crate::dims::checked_numel(&self.sizes)?;
+                Tensor::fresh_strided(self.device, self.dtype, self.sizes, strides)
+            }
         }
     }
 }
@@ -564,13 +569,16 @@ impl Op {
             keys = factory_keys(args);
         }
         let local = crate::keys::local();
-        let local = |keys: KeySet| keys.with(local.included).without(local.excluded);
+        let own = keys.backends();
+        let keys = keys.with(local.included).without(local.excluded);
+        if keys.backends() != own {
+            self.check_memory(keys, args)?;
+        }
         if !self.mutates {
-            return self.redispatch(local(keys), args).or_else(|e| self.call_again(args, e));
+            return self.run_next(keys, args).or_else(|e| self.call_again(args, e));
         }
         self.check_written(args)?;
-        let keys = local(keys);
-        let result = match self.redispatch(keys, args) {
+        let result = match self.run_next(keys, args) {
             Err(e) => return self.call_again(args, e),
             done => done,
         };
@@ -597,9 +605,29 @@ impl Op {
     /// Runs the kernel of the highest key of `keys`: what a layer calls with `keys.below(its own key)`.
     ///
     /// # Errors
-    /// As [`Op::call`].
-    #[inline(always)]
+    /// As [`Op::call`]; when a kernel of the CPU would be given a tensor whose memory is not the CPU's.
     pub fn redispatch(&'static self, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+        self.check_memory(keys, args)?;
+        self.run_next(keys, args)
+    }
+
+    /// Refuses tensors of other devices to kernels of the CPU, which would read and write at their addresses.
+    fn check_memory(&self, keys: KeySet, args: &[Value<'_>]) -> Result<()> {
+        if keys.backends() != KeySet::of(Key::CPU) {
+            return Ok(());
+        }
+        let check = |t: &Tensor| crate::dispatch::check_same_device(t, crate::Device::CPU);
+        args.iter().try_for_each(|a| match a {
+            Value::Tensor(t) => check(t),
+            Value::Tensors(ts) => ts.iter().try_for_each(check),
+            Value::OptionalTensors(ts) => ts.iter().flatten().try_for_each(check),
+            _ => Ok(()),
+        })
+    }
+
+    /// As [`Op::redispatch`] for keys that are those of the arguments.
+    #[inline(always)]
+    pub(crate) fn run_next(&'static self, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
         let Some(key) = keys.highest() else { return Err(self.no_backend(args)) };
         let slot = self.table[key.index()].load(Ordering::Acquire);
         if slot.is_null() {
@@ -766,7 +794,7 @@ fn run_override(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Out
     match kernel {
         Some(kernel) => kernel(op, keys, args),
         // Unregistered between the table load and now: look again.
-        None => op.redispatch(keys, args),
+        None => op.run_next(keys, args),
     }
 }
 

@@ -164,7 +164,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
     let meta = keys.has(Key::META);
     let out = match target {
         None => {
-            let device = if meta { Device::META } else { device_of(&operands) };
+            let device = if meta { meta_device(&operands)? } else { device_of(&operands) };
             match shape.output_strides(&operands) {
                 None => Tensor::fresh(device, result_dtype, dims::copy(&shape.sizes))?,
                 Some(strides) => Tensor::fresh_strided(device, result_dtype, dims::copy(&shape.sizes), strides)?,
@@ -344,6 +344,20 @@ fn device_of(operands: &[Operand<'_>]) -> Device {
         }
     }
     device
+}
+
+/// Meta, if that is where all operands are, but for numbers in tensors of the CPU.
+fn meta_device(operands: &[Operand<'_>]) -> Result<Device> {
+    let tensors = || operands.iter().filter_map(|o| if let Operand::Tensor(t) = o { Some(*t) } else { None });
+    let expected = tensors().find(|t| t.dim() > 0).map_or(Device::META, Tensor::device);
+    for t in tensors() {
+        ensure!(
+            t.device().kind == expected.kind || (t.device().is_cpu() && t.dim() == 0),
+            "Tensor on device {} is not on the expected device {expected}!",
+            t.device()
+        );
+    }
+    Ok(Device::META)
 }
 
 fn check_devices(operands: &[Operand<'_>], out: &Tensor) -> Result<()> {

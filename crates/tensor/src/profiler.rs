@@ -94,7 +94,7 @@ pub(crate) fn record(op: &'static Op, below: KeySet, args: &[Value<'_>]) -> Opti
         (name, if shapes { args.iter().map(sizes).collect() } else { Vec::new() })
     };
     let event = begin(describe, false)?;
-    let result = op.redispatch(below, args);
+    let result = op.run_next(below, args);
     end_range(Some(event));
     Some(result)
 }

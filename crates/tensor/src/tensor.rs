@@ -211,7 +211,7 @@ impl Tensor {
             let mut step = 1i64;
             for (stride, size) in t.strides.iter_mut().zip(&t.sizes).rev() {
                 *stride = step;
-                step = step.wrapping_mul((*size).max(1));
+                step = step.saturating_mul((*size).max(1));
             }
         }
         Ok(t)
@@ -476,7 +476,7 @@ impl Tensor {
     /// [`Tensor::accessor`] and [`Tensor::to_vec`] for safe ways.
     #[inline(always)]
     pub fn data_ptr(&self) -> *mut u8 {
-        self.0.storage.data_ptr().wrapping_offset(self.0.storage_offset as isize * self.element_size() as isize)
+        self.0.storage.data_ptr().wrapping_offset((self.0.storage_offset as isize).wrapping_mul(self.element_size() as isize))
     }
 
     /// Whether both tensors are over the same storage.

@@ -324,6 +324,62 @@ fn a_chain_of_a_million_nodes_neither_overflows_nor_stalls() -> Result<()> {
     Ok(())
 }
 
+/// Keeps its input where only it knows.
+struct Keeper;
+impl Function for Keeper {
+    fn forward(&self, context: &mut FunctionContext, x: &[Tensor]) -> Result<Vec<Tensor>> {
+        context.data = Some(Box::new(x[0].clone()));
+        Ok(vec![x[0].add(1)?])
+    }
+    fn backward(&self, _: &FunctionContext, g: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        Ok(g.to_vec())
+    }
+}
+
+#[test]
+fn a_chain_through_what_functions_and_hooks_keep_is_dropped_without_recursion() -> Result<()> {
+    for hooks in [false, true] {
+        let x = leaf(&[1.0]);
+        let mut y = x.mul(1.0)?;
+        for _ in 0..200_000 {
+            let next = if hooks { y.add(1)? } else { apply(Keeper, std::slice::from_ref(&y))?.remove(0) };
+            if hooks {
+                let before = y.clone();
+                let _hook = next.register_hook(move |g| Ok(before.requires_grad().then(|| g.clone())))?;
+            }
+            y = next;
+        }
+        y.sum()?.backward()?;
+        assert_eq!(grad(&x), [1.0]);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_hooks_return_must_look_like_what_they_were_given() -> Result<()> {
+    let x = leaf(&[1.0, 2.0]);
+    let hook = x.register_hook(|_| Tensor::ones(&[3], DType::F64).map(Some))?;
+    let text = message(x.mul(&x)?.sum()?.backward());
+    assert_eq!(text, "a hook has changed the size of a gradient from [2] to [3]");
+    hook.remove();
+    let hook = x.mul(2.0)?.register_hook(|_| Ok(None))?;
+    hook.remove();
+    let _hook = x.register_hook(|_| Tensor::ones(&[2], DType::F32).map(Some))?;
+    let text = message(x.mul(&x)?.sum()?.backward());
+    assert!(text.starts_with("a hook has changed the type of a gradient from float64 on cpu to float32 on cpu"), "{text}");
+    let x = leaf(&[1.0, 2.0]);
+    let y = x.mul(&x)?;
+    y.grad_fn().unwrap().register_hook(|_, _| Ok(Some(vec![])));
+    let text = message(y.sum()?.backward());
+    assert!(text.ends_with("has returned an incorrect number of values (got 0, but expected 2)"), "{text}");
+    let y = x.mul(&x)?;
+    y.grad_fn().unwrap().register_prehook(|g| Ok(Some([g, g].concat())));
+    let text = message(y.sum()?.backward());
+    assert!(text.ends_with("has returned an incorrect number of values (got 2, but expected 1)"), "{text}");
+    assert!(x.grad().is_none());
+    Ok(())
+}
+
 #[test]
 fn threads_share_leaves_and_graphs() -> Result<()> {
     let x = leaf(&[1.0, 2.0, 3.0]);

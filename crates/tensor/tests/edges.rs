@@ -483,3 +483,81 @@ fn memory_may_be_shared_element_by_element_or_not_at_all() {
         assert_eq!(x.to_vec::<f32>().unwrap(), *wanted);
     }
 }
+
+#[test]
+fn views_of_nothing_lead_to_no_memory() -> Result<()> {
+    let t = Tensor::zeros(&[4], DType::F32)?.as_strided(&[0, 5], &[1, i64::MAX / 2], Some(2))?;
+    let far = t.narrow(1, 4, 1)?;
+    assert!(far.storage_offset() >= 0);
+    assert!(message(far.resize_(&[100])).contains("overflow"));
+    for view in [t.select(1, 3)?, t.slice(1, Some(3), None, 2)?, t.diagonal(3, 0, 1)?, t.unfold(1, 2, 2)?] {
+        assert_eq!(view.numel(), 0);
+        assert!(view.storage_offset() >= 0);
+        assert!(view.resize_(&[100]).is_err() || view.fill_(7).is_ok());
+    }
+    let wide = Tensor::zeros(&[0, 1 << 40, 1 << 40], DType::F32)?;
+    assert!(wide.select(1, 1 << 39)?.storage_offset() >= 0);
+    Ok(())
+}
+
+#[test]
+fn kernels_of_the_cpu_take_only_its_memory() -> Result<()> {
+    let meta = Tensor::zeros(&[1000], (DType::F32, Device::META))?;
+    let expected = "Expected all tensors to be on the same device, but found at least two devices, meta and cpu!";
+    let args = [(&meta).into(), Value::None];
+    assert_eq!(message(op("sum").redispatch(KeySet::of(Key::CPU), &args)), expected);
+    let _out = KeyGuard::exclude(KeySet::of(Key::META));
+    let _in = KeyGuard::include(KeySet::of(Key::CPU));
+    assert_eq!(message(meta.sum()), expected);
+    assert_eq!(message(meta.add_(1)), expected);
+    Ok(())
+}
+
+#[test]
+fn what_a_specification_says_of_strides_is_checked() {
+    let spec = |sizes: &[i64], strides: &[i64]| {
+        TensorSpec::new(Dims::from_slice(sizes), DType::F32, Device::CPU).strided(Dims::from_slice(strides)).allocate()
+    };
+    assert!(spec(&[10, 2], &[1]).is_err());
+    assert!(spec(&[10], &[-1]).is_err());
+    assert!(spec(&[1 << 40, 1 << 40], &[0, 0]).is_err());
+    assert_eq!(spec(&[3, 2], &[1, 3]).unwrap().strides(), [1, 3]);
+}
+
+#[test]
+fn storages_only_grow_under_threads() -> Result<()> {
+    for _ in 0..20 {
+        let storages = (0..50).map(|_| Storage::new(Device::CPU, 16)).collect::<Result<Vec<_>>>()?;
+        std::thread::scope(|s| {
+            let small = s.spawn(|| storages.iter().try_for_each(|s| s.resize(2048)));
+            let large = s.spawn(|| storages.iter().try_for_each(|s| s.resize(1 << 17)));
+            small.join().unwrap().and(large.join().unwrap())
+        })?;
+        for storage in &storages {
+            // Whoever came last says how much of it counts; what was there once may be asked for again without moving.
+            let address = storage.data_ptr();
+            storage.resize(1 << 17)?;
+            assert_eq!(storage.data_ptr(), address);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn more_parts_than_memory_holds_are_refused() -> Result<()> {
+    let nothing = Tensor::zeros(&[2, 0, 3], DType::F32)?;
+    for name in ["chunk", "unsafe_chunk"] {
+        assert!(op(name).call(&[(&nothing).into(), (1i64 << 45).into(), 1i64.into()]).is_err(), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn numbers_of_the_cpu_go_with_meta_tensors_and_nothing_else_does() -> Result<()> {
+    let (meta, cpu) = (Tensor::ones(&[2, 3], (DType::F32, Device::META))?, Tensor::ones(&[2, 3], DType::F32)?);
+    assert_eq!(message(meta.add(&cpu)), "Tensor on device cpu is not on the expected device meta!");
+    assert_eq!(message(cpu.add(&meta)), "Tensor on device meta is not on the expected device cpu!");
+    assert_eq!(message(cpu.add(&meta.select(0, 0)?.select(0, 0)?)), "Tensor on device meta is not on the expected device cpu!");
+    assert_eq!(meta.add(&cpu.sum()?)?.sizes(), [2, 3]);
+    Ok(())
+}

@@ -249,9 +249,7 @@ impl<'a> Engine<'a> {
         };
         let mut g = g;
         for (_, hook) in hooks {
-            if let Some(new) = hook(&g)? {
-                g = new;
-            }
+            super::node::run_hook(&hook, &mut g)?;
         }
         if self.call.collect {
             for (target, found) in self.call.targets.unwrap_or(&[]).iter().zip(&mut self.found) {

@@ -317,7 +317,7 @@ fn write_tangent(t: &Tensor, new: &Tensor) -> Result<()> {
     let part = whole.as_strided(
         t.sizes(),
         t.strides(),
-        Some(t.storage_offset() - base.storage_offset() + whole.storage_offset()),
+        Some((t.storage_offset() - base.storage_offset()).saturating_add(whole.storage_offset())),
     )?;
     let _mode = no_grad();
     part.copy_(new)?;

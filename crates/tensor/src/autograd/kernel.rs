@@ -144,7 +144,7 @@ fn other_call(op: &'static Op, keys: KeySet, below: KeySet, args: &[Value<'_>]) 
         {
             view::check_in_place(t)?;
         }
-        return op.redispatch(below, args);
+        return op.run_next(below, args);
     }
     if matches!(op.body, Body::Variant(Form::Out, _)) {
         if reverse && args.iter().any(|a| matches!(a, Value::Tensor(t) if t.requires_grad())) {
@@ -218,7 +218,7 @@ pub(crate) fn not_for_out(op: &'static Op) -> Error {
 
 fn below_autograd(op: &'static Op, below: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
     let _guard = KeyGuard::exclude(KeySet::of(Key::AUTOGRAD).with(KeySet::of(Key::FORWARD)));
-    op.redispatch(below, args)
+    op.run_next(below, args)
 }
 
 /// A node in the making: what has to be known before the call, since the call may write to its arguments.
@@ -333,14 +333,17 @@ impl Recorder {
             self.results &= self.results - 1;
             let Source::Result(i) = self.recipe.slots[slot] else { continue };
             let saved = node.state.get_mut().saved.get_or_insert_default();
-            *saved.slot(slot) = if self.recipe.list_result {
-                let save = |k: usize| outputs.get(k).map(|t| SavedTensor::output(t, k as u32)).transpose();
-                SavedValue::Tensors((0..count).map(save).collect::<Result<_>>()?)
-            } else {
-                match outputs.get(i) {
-                    Some(t) => SavedValue::Tensor(SavedTensor::output(t, i as u32)?),
-                    None => SavedValue::Other(crate::value::OwnedValue::None),
-                }
+            let save = |k: usize| {
+                let result = outputs.get(k).map(|t| match k < op.differentiable_results && t.dtype().is_differentiable() {
+                    true => SavedTensor::output(t, k as u32),
+                    // It gets no history, which it would otherwise be given when it is unpacked.
+                    false => SavedTensor::input(t),
+                });
+                result.transpose()
+            };
+            *saved.slot(slot) = match self.recipe.list_result {
+                true => SavedValue::Tensors((0..count).map(save).collect::<Result<_>>()?),
+                false => save(i)?.map_or(SavedValue::Other(crate::value::OwnedValue::None), SavedValue::Tensor),
             };
         }
         let node = self.node.numbered();

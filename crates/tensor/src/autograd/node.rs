@@ -429,10 +429,8 @@ impl Node {
             Some(e) => (e.hooks.clone(), e.retained.clone()),
         };
         for (number, _, hook) in hooks {
-            if let Some(g) = &grads[number as usize]
-                && let Some(new) = hook(g)?
-            {
-                grads[number as usize] = Some(new);
+            if let Some(g) = &mut grads[number as usize] {
+                run_hook(&hook, g)?;
             }
         }
         for (number, tensor) in retained {
@@ -456,7 +454,7 @@ impl Node {
         };
         for hook in hooks {
             if let Some(new) = hook(grads)? {
-                *grads = new.into();
+                *grads = self.checked(new, grads.len())?;
             }
         }
         Ok(())
@@ -469,10 +467,21 @@ impl Node {
         };
         for hook in hooks {
             if let Some(new) = hook(results, given)? {
-                *results = new.into();
+                *results = self.checked(new, results.len())?;
             }
         }
         Ok(())
+    }
+
+    /// What a hook of this node returned, if there is as much of it as was there before.
+    fn checked(&self, new: Vec<Option<Tensor>>, expected: usize) -> Result<Grads> {
+        crate::ensure!(
+            new.len() == expected,
+            "a hook of {} has returned an incorrect number of values (got {}, but expected {expected})",
+            self.name(),
+            new.len()
+        );
+        Ok(new.into())
     }
 
     /// Where the forward call was made, if anomaly mode was on.
@@ -584,6 +593,27 @@ pub(crate) fn apply_op(
     Ok(out)
 }
 
+/// Puts what a hook makes of a gradient, which must look like it, in its place.
+pub(crate) fn run_hook(hook: &Hook, g: &mut Tensor) -> Result<()> {
+    let Some(new) = hook(g)? else { return Ok(()) };
+    crate::ensure!(
+        new.dtype() == g.dtype() && new.device() == g.device(),
+        "a hook has changed the type of a gradient from {} on {} to {} on {}",
+        g.dtype(),
+        g.device(),
+        new.dtype(),
+        new.device()
+    );
+    crate::ensure!(
+        new.sizes() == g.sizes(),
+        "a hook has changed the size of a gradient from {:?} to {:?}",
+        g.sizes(),
+        new.sizes()
+    );
+    *g = new;
+    Ok(())
+}
+
 // ---- iterative drop -----------------------------------------------------------------------------
 
 /// What is left of a custom node to which there are no handles any more: see [`CustomNode::orphaned`].
@@ -603,8 +633,27 @@ impl Remains<'_> {
     }
 }
 
-/// What a node owns.
-type Owned = (SmallVec<[Option<Edge>; 3]>, Option<Saved>);
+/// What a node owns that may lead to others.
+struct Owned {
+    _edges: SmallVec<[Option<Edge>; 3]>,
+    _state: State,
+    _function: Option<Box<dyn CustomNode>>,
+}
+
+/// In the place of a function that is gone.
+struct Gone;
+
+impl CustomNode for Gone {
+    fn name(&self) -> String {
+        "Gone".into()
+    }
+    fn as_any(&self) -> &(dyn Any + Send + Sync) {
+        self
+    }
+    fn backward(&self, _: &Arc<Node>, _: &[Option<Tensor>], _: bool) -> Result<Vec<Option<Tensor>>> {
+        Err(Error::runtime("the node is being dropped"))
+    }
+}
 
 thread_local! {
     static DYING: RefCell<Vec<Owned>> = const { RefCell::new(Vec::new()) };
@@ -620,14 +669,18 @@ impl Drop for Node {
         {
             orphaned(Remains(self));
         }
-        // Leaves end every chain: what leads only to them may go at once.
+        let function = match &mut self.kind {
+            Kind::Function(f) => Some(std::mem::replace(f, Box::new(Gone))),
+            _ => None,
+        };
+        // Leaves end every chain: what leads only to them may go at once. (Functions and hooks hold what they like.)
         let deep = |e: &Edge| matches!(e, Edge::Node { .. });
-        if !self.edges.iter().flatten().any(deep) {
+        if function.is_none() && self.state.get_mut().extra.is_none() && !self.edges.iter().flatten().any(deep) {
             return;
         }
         let edges = std::mem::take(&mut self.edges);
-        let saved = self.state.get_mut().saved.take();
-        let queued = DYING.try_with(|list| list.borrow_mut().push((edges, saved)));
+        let owned = Owned { _edges: edges, _state: std::mem::take(self.state.get_mut()), _function: function };
+        let queued = DYING.try_with(|list| list.borrow_mut().push(owned));
         if queued.is_err() || DRAINING.try_with(|d| d.replace(true)).unwrap_or(true) {
             return;
         }

@@ -336,16 +336,6 @@ pub struct SavedRef<'a> {
     pub(crate) node: &'a Arc<Node>,
 }
 
-impl SavedRef<'_> {
-    /// The tensor as it is now, modified or not.
-    pub(crate) fn unchecked(&self) -> Option<Tensor> {
-        match self.value {
-            SavedValue::Tensor(t) => t.unchecked().cloned(),
-            _ => None,
-        }
-    }
-}
-
 fn mismatch<T>(what: &str) -> Result<T> {
     Err(Error::runtime(format!("a derivative formula asks for a saved argument as {what}, which it is not")))
 }

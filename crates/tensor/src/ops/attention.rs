@@ -271,9 +271,8 @@ fn math(
         };
         scores = scores.add(&added)?;
     }
-    // A query that may attend to nothing gives zero.
-    let nothing = scores.eq(f64::NEG_INFINITY)?.all_dim(-1, true)?;
-    let mut p = scores.softmax(-1, None)?.masked_fill(&nothing, 0.0)?;
+    // A query that may attend to nothing gives zero, and gets no gradient.
+    let mut p = scores.safe_softmax(-1, None)?;
     if dropout > 0.0 {
         p = p.dropout(dropout, true)?;
     }

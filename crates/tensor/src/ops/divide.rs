@@ -152,6 +152,7 @@ fn unsafe_chunk_any(x: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
     ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let length = x.size(dim)?;
+    parts::check_count(if length == 0 { chunks } else { 1 })?;
     match length {
         0 => unsafe_split_sizes(x, &Dims::from_elem(0, chunks as usize), dim),
         n => unsafe_split::OP.call(&[x.into(), (n / chunks + i64::from(n % chunks != 0)).into(), dim.into()])?.list(),

@@ -124,14 +124,16 @@ impl Labelled {
 
     /// The product with another, summed over the indices that `keep` refuses: one batched matrix product, or a product
     /// of elements where nothing is summed (only that one promotes dtypes, which sums of small integers need). `first`
-    /// are the indices that lead its dims.
+    /// are the indices that lead its dims: what is kept lies in memory in their order as far as a matrix product, either
+    /// way round, can give it.
     fn contract(self, other: Labelled, keep: impl Fn(Index) -> bool, first: &[Index]) -> Result<Labelled> {
         // What only one side has and nobody needs is summed first; a size of one is what only the other side has.
         let (a, b) = (self.squeeze_out(&keep)?, other.squeeze_out(&keep)?);
         let a = { let o = b.indices.clone(); a.sum_out(|i| keep(i) || o.contains(&i))? };
         let b = { let o = a.indices.clone(); b.sum_out(|i| keep(i) || o.contains(&i))? };
+        let rank = |i: &Index| first.iter().position(|f| f == i).unwrap_or(first.len());
         let mut all: Vec<Index> = a.indices.iter().chain(&b.indices).copied().collect();
-        all.sort_unstable();
+        all.sort_unstable_by_key(|i| (rank(i), *i));
         all.dedup();
         let (mut batch, mut left, mut right, mut inner) = (vec![], vec![], vec![], vec![]);
         for &i in &all {
@@ -147,6 +149,12 @@ impl Labelled {
             let mut indices: Vec<Index> = first.iter().filter(|i| there(i)).copied().collect();
             indices.extend(all.iter().filter(|i| !first.contains(i)));
             return Ok(Labelled { tensor: a.arranged(&indices)?.mul(&b.arranged(&indices)?)?, indices });
+        }
+        // Rows are what the result has first.
+        if let (Some(last), Some(next)) = (right.last(), left.first())
+            && (rank(last), last) < (rank(next), next)
+        {
+            return b.contract(a, keep, first);
         }
         // One is broadcast, to zero too.
         let size = |i: &Index| if a.size(*i) == 1 { b.size(*i) } else { a.size(*i) };

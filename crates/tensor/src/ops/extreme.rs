@@ -62,7 +62,7 @@ fn extreme_writes(result: DType, out: DType) -> Result<()> {
 }
 
 /// The gradient of an extreme: shared evenly by the elements that attain it.
-fn extreme_backward(g: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+pub(super) fn extreme_backward(g: &Tensor, x: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let g = spread(g, x.sizes(), Some(dim), keepdim)?;
     let result = spread(result, x.sizes(), Some(dim), keepdim)?;
     let mask = x.eq(&result)?.logical_or(&x.isnan()?.logical_and(&result.isnan()?)?)?;

@@ -516,7 +516,8 @@ fn batch_norm_cpu(
         [momentum, 1.0 - momentum].into_iter().try_for_each(|m| Scalar::Float(m).fit(r.dtype()).map(drop))?;
     }
     for (r, now) in &updates {
-        r.mul_(1.0 - momentum)?.add_scaled_(now, momentum)?;
+        // As in PyTorch no write is counted: another step may move them before this one's backward.
+        r.shallow_detached(false).mul_(1.0 - momentum)?.add_scaled_(now, momentum)?;
     }
     Ok((out, saved.0, saved.1))
 }
@@ -559,11 +560,11 @@ op! {
         meta: kernel!(batch_norm_meta; x, weight, bias, running_mean, running_var, training, momentum, eps),
     };
     derivative: backward! {
-        (input, weight, bias)([c], input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, training: bool, eps: f64, result1: Tensor, result2: Tensor) => {
+        (input, weight, bias)([c], input: Tensor, weight: Option<Tensor>, running_mean: Option<Tensor>, running_var: Option<Tensor>, training: bool, eps: f64, result1: Tensor, result2: Tensor) => {
             let mask = [c.needs("input"), c.needs("weight"), c.needs("bias")];
             norm_grads(native_batch_norm_backward::OP.call(&[
                 (&c.gradient()?).into(), (&input).into(), (&weight).into(),
-                running_mean.as_ref().map_or(Value::None, |k| Value::Tensor(&k.0)), running_var.as_ref().map_or(Value::None, |k| Value::Tensor(&k.0)),
+                (&running_mean).into(), (&running_var).into(),
                 (&result1).into(), (&result2).into(), training.into(), eps.into(), (&mask[..]).into(),
             ])?)
         }
@@ -578,15 +579,6 @@ op! {
     };
     ulp: 64.0;
     out_rule: crate::OutRule::dtype(accessed);
-}
-
-/// A running statistic, which training updates in place between forward and backward: it is read as it is now.
-struct Kept(Tensor);
-impl crate::autograd::FromSaved for Option<Kept> {
-    const KIND: crate::autograd::SaveKind = crate::autograd::SaveKind::Data;
-    fn from_saved(v: crate::autograd::SavedRef<'_>) -> Result<Self> {
-        Ok(v.unchecked().map(Kept))
-    }
 }
 
 fn batch_norm_backward_cpu(
@@ -647,12 +639,12 @@ op! {
         meta: kernel!(batch_norm_backward_meta; g, x, weight, running_mean, running_var, save_mean, save_invstd, training, eps, mask),
     };
     derivative: backward! {
-        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, weight: Option<Tensor>, running_mean: Option<Kept>, running_var: Option<Kept>, train: bool, eps: f64) => {
+        (grad_out, input, weight)([c], grad_out: Tensor, input: Tensor, weight: Option<Tensor>, running_mean: Option<Tensor>, running_var: Option<Tensor>, train: bool, eps: f64) => {
             let over: Dims = (0..input.dim() as i64).filter(|d| *d != 1).collect();
             let mut channels = Dims::from_elem(1, input.dim());
             channels[1] = input.sizes()[1];
             let running = match (train, running_mean, running_var) {
-                (false, Some(m), Some(v)) => Some((m.0.view(&channels)?, v.0.add(eps)?.rsqrt()?.view(&channels)?)),
+                (false, Some(m), Some(v)) => Some((m.view(&channels)?, v.add(eps)?.rsqrt()?.view(&channels)?)),
                 _ => None,
             };
             let eps = Tensor::full(&[], eps, (DType::F64, input.device()))?;

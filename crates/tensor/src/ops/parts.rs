@@ -2,7 +2,7 @@
 
 use super::view::{select_any, slice_any};
 use crate::autograd::{Forward, Geometry};
-use crate::dims::{Dims, wrap_dim};
+use crate::dims::{self, Dims, wrap_dim};
 use crate::tensor::ViewKind;
 use crate::{Body, Error, Op, Result, Tensor, backward, ensure, sample};
 
@@ -17,16 +17,16 @@ fn diagonal_any(x: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor>
         false => rows.saturating_add(offset).min(columns),
     }
     .max(0);
-    let shift = match (n, offset >= 0) {
-        (0, _) => 0,
-        (_, true) => offset * x.strides()[b],
-        (_, false) => -offset * x.strides()[a],
+    let start = match (n, offset >= 0) {
+        (0, _) => x.storage_offset(),
+        (_, true) => dims::advanced(x.storage_offset(), offset, x.strides()[b]),
+        (_, false) => dims::advanced(x.storage_offset(), -offset, x.strides()[a]),
     };
     let rest = |v: &[i64]| -> Dims { (0..v.len()).filter(|d| *d != a && *d != b).map(|d| v[d]).collect() };
     let (mut sizes, mut strides) = (rest(x.sizes()), rest(x.strides()));
     sizes.push(n);
-    strides.push(x.strides()[a] + x.strides()[b]);
-    Ok(x.make_view(sizes, strides, x.storage_offset() + shift))
+    strides.push(x.strides()[a].saturating_add(x.strides()[b]));
+    Ok(x.make_view(sizes, strides, start))
 }
 
 op! {
@@ -70,7 +70,7 @@ fn unfold_any(x: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     let (mut sizes, mut strides) = (crate::dims::copy(&x.0.sizes), crate::dims::copy(&x.0.strides));
     if x.dim() > 0 {
         sizes[d] = (length - size) / step + 1;
-        strides[d] = stride * step;
+        strides[d] = stride.saturating_mul(step);
     }
     sizes.push(size);
     strides.push(stride);

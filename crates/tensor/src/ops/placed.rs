@@ -10,7 +10,7 @@ fn clone_as_it_lies(x: &Tensor) -> Result<Tensor> {
     if dims::may_overlap(x.sizes(), x.strides()) {
         return x.clone_in(crate::MemoryFormat::Preserve);
     }
-    let extent = dims::storage_extent(x.sizes(), x.strides())? + x.storage_offset();
+    let extent = dims::storage_extent(x.sizes(), x.strides())?.saturating_add(x.storage_offset());
     let all = x.as_strided(&[extent], &[1], Some(0))?.clone_in(crate::MemoryFormat::Contiguous)?;
     all.as_strided(x.sizes(), x.strides(), Some(x.storage_offset()))
 }

@@ -227,6 +227,7 @@ op! {
         false => vec![],
     };
     ulp: 8.0;
+    fn safe_softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
 
 /// All entries of this file.

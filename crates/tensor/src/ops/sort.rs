@@ -1,7 +1,7 @@
 //! Order: sorting, selecting by rank, searching, counting, and distinct elements.
 
 use super::copy::byte_strides;
-use super::extreme::picked_backward;
+use super::extreme::{extreme_backward, picked_backward};
 use super::reduce::reduced_sizes;
 use crate::access::{elements, elements_mut};
 use crate::autograd::Geometry;
@@ -305,7 +305,8 @@ macro_rules! medians {
         op! {
             $(#[doc = $doc])*
             $name: $schema, Out OUT: $out;
-            Body::Composite(kernel!($all; x));
+            Body::Explicit(kernel!($all; x));
+            derivative: backward! { self_(g, self_: Tensor, result: Tensor) => extreme_backward(g, &self_, &result, &[], false)? };
             samples: |m| match m.dtype.is_complex() || m.dtype == DType::Bool {
                 true => vec![],
                 false => vec![sample![m.any(&[3, 4])]],

@@ -45,7 +45,7 @@ fn as_strided_backward(
     let out_offset = offset.unwrap_or(input.storage_offset);
     let low = out_offset.min(input.storage_offset);
     let extent =
-        |sizes: &[i64], strides: &[i64], offset: i64| dims::storage_extent(sizes, strides).map(|e| e + offset - low);
+        |sizes: &[i64], strides: &[i64], offset: i64| dims::storage_extent(sizes, strides).map(|e| e.saturating_add(offset - low));
     let length = extent(size, stride, out_offset)?.max(extent(&input.sizes, &input.strides, input.storage_offset)?);
     let flat = Tensor::zeros(&[length], (g.dtype(), g.device()))?;
     let flat = match dims::may_overlap(size, stride) {
@@ -96,7 +96,7 @@ pub(crate) fn selected(x: &Tensor, dim: i64, index: i64) -> Result<(usize, i64)>
 
 pub(super) fn select_any(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let (d, index) = selected(x, dim, index)?;
-    Ok(x.edited_view(x.storage_offset() + index * x.strides()[d], |sizes, strides| {
+    Ok(x.edited_view(dims::advanced(x.storage_offset(), index, x.strides()[d]), |sizes, strides| {
         sizes.remove(d);
         strides.remove(d);
     }))
@@ -146,7 +146,7 @@ pub(super) fn slice_any(x: &Tensor, dim: i64, start: Option<i64>, end: Option<i6
     ensure!(step > 0, "slice step must be positive");
     let (size, stride) = (x.sizes()[d], x.strides()[d]);
     let (start, count) = slice_bounds(size, start, end, step);
-    Ok(x.edited_view(x.storage_offset() + start * stride, |sizes, strides| {
+    Ok(x.edited_view(dims::advanced(x.storage_offset(), start, stride), |sizes, strides| {
         sizes[d] = count;
         // A step beyond all memory leaves one element at most, which has no use for a stride.
         strides[d] = stride.checked_mul(step).filter(|s| s.unsigned_abs() < 1 << 48).unwrap_or(stride);
@@ -198,7 +198,7 @@ fn narrow_any(x: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         )));
     }
     let start = if start < 0 { start + size } else { start };
-    ensure!(start + length <= size, "start ({start}) + length ({length}) exceeds dimension size ({size}).");
+    ensure!(length <= size - start, "start ({start}) + length ({length}) exceeds dimension size ({size}).");
     x.slice(dim, Some(start), Some(start + length), 1)
 }
 
@@ -629,11 +629,11 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     );
     if from > to {
         let ratio = from / to;
-        sizes[last] *= ratio;
+        sizes[last] = sizes[last].saturating_mul(ratio);
         for s in &mut strides[..last] {
-            *s *= ratio;
+            *s = s.saturating_mul(ratio);
         }
-        return Ok(x.make_view_as(dtype, sizes, strides, x.storage_offset() * ratio));
+        return Ok(x.make_view_as(dtype, sizes, strides, x.storage_offset().saturating_mul(ratio)));
     }
     let ratio = to / from;
     ensure!(
@@ -674,10 +674,10 @@ op! {
 fn view_as_real_any(x: &Tensor) -> Result<Tensor> {
     ensure!(x.dtype().is_complex(), "view_as_real is only supported for complex tensors");
     let mut sizes = dims::copy(&x.0.sizes);
-    let mut strides: Dims = x.strides().iter().map(|s| s * 2).collect();
+    let mut strides: Dims = x.strides().iter().map(|s| s.saturating_mul(2)).collect();
     sizes.push(2);
     strides.push(1);
-    Ok(x.make_view_as(x.dtype().to_real(), sizes, strides, x.storage_offset() * 2))
+    Ok(x.make_view_as(x.dtype().to_real(), sizes, strides, x.storage_offset().saturating_mul(2)))
 }
 
 op! {

@@ -140,7 +140,7 @@ fn written(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs>
     if form == Form::InPlace && elementwise::needs_coalesced(op.functional()) {
         ensure!(coo(target)?.coalesced, "{} requires coalesced input", op.name());
     }
-    let result = op.functional().redispatch(keys, inputs)?.one()?;
+    let result = op.functional().run_next(keys, inputs)?.one()?;
     write(op, form, target, result).map(Outputs::One)
 }
 
