@@ -1,5 +1,6 @@
 """The Python side of autograd: custom functions, modes, functional, graph hooks, gradient checks, profiler."""
 import json
+import math
 
 import pytest
 
@@ -300,6 +301,57 @@ def test_arguments_without_a_gradient_may_not_ask_for_one():
             call()
         with fl.no_grad():
             call()
+
+
+@pytest.mark.parametrize(("dtype", "heads", "width", "dropout"), [
+    (fl.float32, 4, 8, 0.1), (fl.float64, 1, 8, 0.0), (fl.bfloat16, 4, 4, 0.0), (fl.float32, 4, 8, 0.0),
+])  # fmt: skip
+@pytest.mark.parametrize("boolean", [True, False])
+def test_queries_that_attend_to_nothing_get_no_gradient(dtype, heads, width, dropout, boolean):
+    mask = fl.ones(6, 6, dtype=fl.bool).tril()[None, None].repeat(2, 1, 1, 1)
+    mask[1, :, :, :3] = False
+    if not boolean:
+        mask = fl.zeros(mask.shape, dtype=dtype).masked_fill(~mask, float("-inf"))
+    q, k, v = (fl.randn(2, h, 6, d).to(dtype).requires_grad_() for h, d in ((4, 8), (heads, 8), (heads, width)))
+    out = fl.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    out.float().square().sum().backward()
+    assert out[1, :, :3].eq(0).all() and q.grad[1, :, :3].eq(0).all()
+    assert all(t.isfinite().all() and t.ne(0).any() for t in (out, q.grad, k.grad, v.grad))
+
+
+@pytest.mark.parametrize("median", [fl.median, fl.nanmedian])
+def test_equal_medians_share_the_gradient(median):
+    x = fl.tensor([1.0, 2, 2, 3, 2], requires_grad=True)
+    result = median(x)
+    assert result.grad_fn.name() == ("MedianBackward0" if median is fl.median else "NanmedianBackward0")
+    result.backward()
+    assert x.grad.tolist() == pytest.approx([0, 1 / 3, 1 / 3, 0, 1 / 3])
+    x = fl.tensor([math.nan, math.nan], requires_grad=True)
+    median(x).backward()
+    assert x.grad.tolist() == [0.5, 0.5]
+    x = fl.empty(0, requires_grad=True)
+    median(x).backward()
+    assert x.grad.shape == (0,)
+    with autograd.forward_ad.dual_level():
+        dual = autograd.forward_ad.make_dual(fl.tensor([1.0, 2, 2, 3, 2]), fl.arange(1.0, 6))
+        assert autograd.forward_ad.unpack_dual(median(dual)).tangent.item() == pytest.approx(10 / 3)
+
+
+def test_batch_norm_counts_no_writes_and_its_statistics_have_no_history():
+    norm, x = fl.nn.BatchNorm1d(3), fl.rand(4, 3, requires_grad=True)
+    out = norm(x)
+    assert norm.running_mean._version == 1
+    node = out.grad_fn
+    assert not any(t.requires_grad for t in (node._saved_result1, node._saved_result2, node._saved_running_mean))
+    assert not x.max(1)[0].grad_fn._saved_indices.requires_grad
+    norm.eval()
+    out = norm(x)
+    norm.train()(x)
+    out.sum().backward()
+    out = norm.eval()(x)
+    norm.reset_running_stats()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
 
 
 class Tilted(autograd.Function):

@@ -25,6 +25,34 @@ def test_shuffled_pixels_are_copies_in_order(shuffle):
     assert shuffle(last, 2).is_contiguous(memory_format=torch.channels_last)
 
 
+EINSUMS = {
+    "ij,kj->ki": ([3, 4], [5, 4], (3, 1)),
+    "ibnd,hnd->ibh": ([5, 2, 4, 8], [6, 4, 8], (12, 6, 1)),
+    "nchw,cd->ndhw": ([2, 3, 4, 5], [3, 6], (120, 1, 30, 6)),
+    "abc,cd->bda": ([2, 3, 4], [4, 5], (10, 1, 5)),
+    "abc,cd->dab": ([2, 3, 4], [4, 5], (6, 3, 1)),
+    "bac,bcd->dba": ([2, 3, 4], [2, 4, 5], (3, 15, 1)),
+    "ijbs,ibns->bnij": ([3, 4, 2, 2], [3, 2, 4, 2], (48, 4, 16, 1)),
+    "da,bae->bde": ([2, 3], [3, 3, 5], (5, 15, 1)),
+    "bthd,bshd->bhts": ([2, 3, 4, 5], [2, 6, 4, 5], (72, 18, 6, 1)),
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+def test_products_lie_in_memory_as_einsum_asks_where_one_matrix_product_can(equation):
+    x, y, strides = EINSUMS[equation]
+    x, y = torch.rand(x), torch.rand(y)
+    result = torch.einsum(equation, x, y)
+    assert result.stride() == strides
+    (a, b), out = equation.split("->")[0].split(","), equation.split("->")[1]
+    names = sorted(set(a + b))
+    aligned = [t.permute([n.index(c) for c in names if c in n]).reshape([t.shape[n.index(c)] if c in n else 1 for c in names])
+               for t, n in ((x, a), (y, b))]  # fmt: skip
+    summed = (aligned[0] * aligned[1]).sum([d for d, c in enumerate(names) if c not in out])
+    order = [c for c in names if c in out]
+    torch.testing.assert_close(result, summed.permute([order.index(c) for c in out]))
+
+
 def test_strides_as_pytorch_has_them():
     x = torch.full((4, 3), 9.0).t()
     assert torch.mvlgamma(x, 1).stride() == (4, 1)

@@ -476,7 +476,10 @@ impl Tensor {
     /// [`Tensor::accessor`] and [`Tensor::to_vec`] for safe ways.
     #[inline(always)]
     pub fn data_ptr(&self) -> *mut u8 {
-        self.0.storage.data_ptr().wrapping_offset((self.0.storage_offset as isize).wrapping_mul(self.element_size() as isize))
+        self.0
+            .storage
+            .data_ptr()
+            .wrapping_offset((self.0.storage_offset as isize).wrapping_mul(self.element_size() as isize))
     }
 
     /// Whether both tensors are over the same storage.

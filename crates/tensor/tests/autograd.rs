@@ -366,7 +366,10 @@ fn what_hooks_return_must_look_like_what_they_were_given() -> Result<()> {
     hook.remove();
     let _hook = x.register_hook(|_| Tensor::ones(&[2], DType::F32).map(Some))?;
     let text = message(x.mul(&x)?.sum()?.backward());
-    assert!(text.starts_with("a hook has changed the type of a gradient from float64 on cpu to float32 on cpu"), "{text}");
+    assert!(
+        text.starts_with("a hook has changed the type of a gradient from float64 on cpu to float32 on cpu"),
+        "{text}"
+    );
     let x = leaf(&[1.0, 2.0]);
     let y = x.mul(&x)?;
     y.grad_fn().unwrap().register_hook(|_, _| Ok(Some(vec![])));

@@ -557,7 +557,10 @@ fn numbers_of_the_cpu_go_with_meta_tensors_and_nothing_else_does() -> Result<()>
     let (meta, cpu) = (Tensor::ones(&[2, 3], (DType::F32, Device::META))?, Tensor::ones(&[2, 3], DType::F32)?);
     assert_eq!(message(meta.add(&cpu)), "Tensor on device cpu is not on the expected device meta!");
     assert_eq!(message(cpu.add(&meta)), "Tensor on device meta is not on the expected device cpu!");
-    assert_eq!(message(cpu.add(&meta.select(0, 0)?.select(0, 0)?)), "Tensor on device meta is not on the expected device cpu!");
+    assert_eq!(
+        message(cpu.add(&meta.select(0, 0)?.select(0, 0)?)),
+        "Tensor on device meta is not on the expected device cpu!"
+    );
     assert_eq!(meta.add(&cpu.sum()?)?.sizes(), [2, 3]);
     Ok(())
 }

@@ -334,11 +334,12 @@ impl Recorder {
             let Source::Result(i) = self.recipe.slots[slot] else { continue };
             let saved = node.state.get_mut().saved.get_or_insert_default();
             let save = |k: usize| {
-                let result = outputs.get(k).map(|t| match k < op.differentiable_results && t.dtype().is_differentiable() {
-                    true => SavedTensor::output(t, k as u32),
-                    // It gets no history, which it would otherwise be given when it is unpacked.
-                    false => SavedTensor::input(t),
-                });
+                let result =
+                    outputs.get(k).map(|t| match k < op.differentiable_results && t.dtype().is_differentiable() {
+                        true => SavedTensor::output(t, k as u32),
+                        // It gets no history, which it would otherwise be given when it is unpacked.
+                        false => SavedTensor::input(t),
+                    });
                 result.transpose()
             };
             *saved.slot(slot) = match self.recipe.list_result {

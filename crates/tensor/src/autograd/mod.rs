@@ -721,11 +721,27 @@ pub fn set_anomaly_reporter(reporter: &'static dyn AnomalyReporter) {
     let _ = REPORTER.set(reporter);
 }
 
-/// Where the program is.
-#[cold]
-fn call_place() -> String {
-    match REPORTER.get() {
-        Some(r) => r.place(),
-        None => std::backtrace::Backtrace::force_capture().to_string(),
+/// Where the program was at some time. (To find the names of a stack's functions takes much longer than to note it.)
+pub(crate) enum CallPlace {
+    Text(String),
+    Stack(Box<std::backtrace::Backtrace>),
+}
+
+impl CallPlace {
+    #[cold]
+    pub(crate) fn now() -> CallPlace {
+        match REPORTER.get() {
+            Some(r) => CallPlace::Text(r.place()),
+            None => CallPlace::Stack(Box::new(std::backtrace::Backtrace::force_capture())),
+        }
+    }
+}
+
+impl std::fmt::Display for CallPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CallPlace::Text(text) => f.write_str(text),
+            CallPlace::Stack(stack) => stack.fmt(f),
+        }
     }
 }

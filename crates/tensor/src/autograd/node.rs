@@ -151,7 +151,7 @@ pub(crate) struct Extra {
     /// See [`Node::attachment`].
     attachment: Option<Attachment>,
     /// Where the forward call was made (anomaly mode).
-    pub trace: Option<String>,
+    pub trace: Option<super::CallPlace>,
 }
 
 /// Where the edges of each argument of an operator start; one more at the end.
@@ -188,7 +188,7 @@ impl NewNode {
             NewNode(memory.assume_init())
         };
         if super::is_anomaly_enabled() {
-            let trace = super::call_place();
+            let trace = super::CallPlace::now();
             node.parts().state.get_mut().extra = Some(Box::new(Extra { trace: Some(trace), ..Default::default() }));
         }
         node
@@ -486,7 +486,7 @@ impl Node {
 
     /// Where the forward call was made, if anomaly mode was on.
     pub(crate) fn trace(&self) -> Option<String> {
-        self.state.lock().extra.as_ref()?.trace.clone()
+        self.state.lock().extra.as_ref()?.trace.as_ref().map(ToString::to_string)
     }
 
     /// Computes the gradients of the arguments from those of the results, outside of a run of the engine; what was saved is

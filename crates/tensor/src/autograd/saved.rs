@@ -234,15 +234,15 @@ impl SavedTensor {
     fn modified(&self, t: &Tensor, node: Option<&Arc<Node>>, found: u32) -> Error {
         let origin = match (self.output, node) {
             (NO_OUTPUT, _) => match t.gradient_edge() {
-                Some(Edge::Node { node, input }) => format!(", which is output {input} of {}", node.short_name()),
+                Some(Edge::Node { node, input }) => format!(", which is output {input} of {},", node.short_name()),
                 _ => String::new(),
             },
-            (n, Some(node)) => format!(", which is output {n} of {}", node.short_name()),
-            (n, None) => format!(", which is output {n} of a node"),
+            (n, Some(node)) => format!(", which is output {n} of {},", node.short_name()),
+            (n, None) => format!(", which is output {n} of a node,"),
         };
         Error::runtime(format!(
             "one of the variables needed for gradient computation has been modified by an inplace operation: \
-             [torch.{}Tensor {:?}]{origin}, is at version {found}; expected version {} instead. Hint: enable anomaly \
+             [torch.{}Tensor {:?}]{origin} is at version {found}; expected version {} instead. Hint: enable anomaly \
              detection to find the operation that failed to compute its gradient, with \
              torch.autograd.set_detect_anomaly(True, check_nan=False).",
             t.dtype().scalar_type_name(),
