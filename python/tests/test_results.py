@@ -53,6 +53,11 @@ def test_products_lie_in_memory_as_einsum_asks_where_one_matrix_product_can(equa
     torch.testing.assert_close(result, summed.permute([order.index(c) for c in out]))
 
 
+@pytest.mark.parametrize(("equation", "strides"), [("edc->de", (4, 1)), ("acb->bc", (2, 1)), ("dacb->ca", (2, 1))])
+def test_sums_lie_in_memory_as_einsum_asks(equation, strides):
+    assert torch.einsum(equation, torch.rand(4, 2, 3) if len(equation) == 7 else torch.rand(2, 2, 3, 4)).stride() == strides
+
+
 def test_strides_as_pytorch_has_them():
     x = torch.full((4, 3), 9.0).t()
     assert torch.mvlgamma(x, 1).stride() == (4, 1)

@@ -85,6 +85,16 @@ impl Labelled {
         }
     }
 
+    /// With the dims of `first` leading, in their order: sums of it lie in memory so.
+    fn ordered(self, first: &[Index]) -> Result<Labelled> {
+        let mut indices = self.indices.clone();
+        indices.sort_unstable_by_key(|i| (rank(first, i), *i));
+        if indices == self.indices {
+            return Ok(self);
+        }
+        Ok(Labelled { tensor: self.arranged(&indices)?, indices })
+    }
+
     /// Sums over the indices that `keep` refuses.
     fn sum_out(mut self, keep: impl Fn(Index) -> bool) -> Result<Labelled> {
         let gone: Dims = (0..self.indices.len()).filter(|&d| !keep(self.indices[d])).map(|d| d as i64).collect();
@@ -131,9 +141,8 @@ impl Labelled {
         let (a, b) = (self.squeeze_out(&keep)?, other.squeeze_out(&keep)?);
         let a = { let o = b.indices.clone(); a.sum_out(|i| keep(i) || o.contains(&i))? };
         let b = { let o = a.indices.clone(); b.sum_out(|i| keep(i) || o.contains(&i))? };
-        let rank = |i: &Index| first.iter().position(|f| f == i).unwrap_or(first.len());
         let mut all: Vec<Index> = a.indices.iter().chain(&b.indices).copied().collect();
-        all.sort_unstable_by_key(|i| (rank(i), *i));
+        all.sort_unstable_by_key(|i| (rank(first, i), *i));
         all.dedup();
         let (mut batch, mut left, mut right, mut inner) = (vec![], vec![], vec![], vec![]);
         for &i in &all {
@@ -152,7 +161,7 @@ impl Labelled {
         }
         // Rows are what the result has first.
         if let (Some(last), Some(next)) = (right.last(), left.first())
-            && (rank(last), last) < (rank(next), next)
+            && (rank(first, last), last) < (rank(first, next), next)
         {
             return b.contract(a, keep, first);
         }
@@ -173,6 +182,11 @@ impl Labelled {
         let sizes: Dims = indices.iter().map(size).collect();
         Ok(Labelled { tensor: product.reshape(&sizes)?, indices })
     }
+}
+
+/// The place of an index among those of the result; that of others is after them.
+fn rank(first: &[Index], i: &Index) -> usize {
+    first.iter().position(|f| f == i).unwrap_or(first.len())
 }
 
 fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
@@ -246,6 +260,7 @@ fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
         Some(p) => p.chunks(2).filter(|c| c.len() == 2).map(|c| (c[0].max(0) as usize, c[1].max(0) as usize)).collect(),
         None => Default::default(),
     };
+    let mut operands = operands.into_iter().map(|o| o.ordered(&result)).collect::<Result<Vec<_>>>()?;
     while operands.len() > 1 {
         let (i, j) = match pairs.pop_front() {
             Some((i, j)) if i != j && i < operands.len() && j < operands.len() => (i.min(j), i.max(j)),
@@ -255,7 +270,7 @@ fn einsum_any(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
         let b = operands.remove(j);
         let a = operands.remove(i);
         let needed: Vec<Index> = operands.iter().flat_map(|o| o.indices.clone()).chain(result.iter().copied()).collect();
-        let product = a.contract(b, |i| needed.contains(&i), &result)?;
+        let product = a.contract(b, |i| needed.contains(&i), &result)?.ordered(&result)?;
         if path.is_some() { operands.push(product) } else { operands.insert(0, product) }
     }
     let last = operands.remove(0).sum_out(|i| result.contains(&i))?;
