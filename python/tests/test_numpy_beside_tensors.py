@@ -149,3 +149,19 @@ def test_errors_where_panics_were():
     assert x[..., ...].shape == (2, 3) and x[0, ..., ...].shape == (3,)
     with pytest.raises(IndexError):
         x[..., ..., 0]
+
+
+def test_arrays_beside_sizes_take_them_for_one():
+    size, array = fb.Size([3, 4]), np.array([1, 2])
+    for made, values in ((size * array, [3, 8]), (array * size, [3, 8]), (size + array, [4, 6]), (array + size, [4, 6]),
+                         (size - array, [2, 2]), (size + np.int64(1), [4, 5])):  # fmt: skip
+        assert type(made) is np.ndarray and made.tolist() == values
+    for made, values in ((size + (1,), (3, 4, 1)), ((1,) + size, (1, 3, 4)), (size * 2, (3, 4) * 2), (2 * size, (3, 4) * 2),
+                         (size * np.int64(2), (3, 4) * 2), (size * fb.tensor(2), (3, 4) * 2)):  # fmt: skip
+        assert type(made) is fb.Size and made == values
+    for wrong, text in ((lambda: size + [1], "can only concatenate tuple .not list. to torch.Size"),
+                        (lambda: size + fb.ones(2), "can only concatenate tuple .not Tensor. to torch.Size"),
+                        (lambda: size * 2.0, "can't multiply sequence by non-int of type 'float'"),
+                        (lambda: size * size, "can't multiply sequence by non-int of type")):  # fmt: skip
+        with pytest.raises(TypeError, match=text):
+            wrong()
