@@ -171,8 +171,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             return self._reduce_plain(tensor)
         own = cls.__reduce_ex__
         parameter = cls.__name__ == "Parameter" and cls.__module__.endswith("nn.parameter")
-        if not parameter and own is not _fl.Tensor.__reduce_ex__:
+        if not parameter and (own is not _fl.Tensor.__reduce_ex__ or _takes_calls_over(cls)):
             return tensor.__reduce_ex__(self.proto)
+        with _fl.DisableTorchFunctionSubclass():
+            return self._reduce_of_class(tensor, cls, parameter)
+
+    def _reduce_of_class(self, tensor, cls, parameter):
         state = {k: v for k, v in getattr(tensor, "__dict__", {}).items() if not k.startswith("_backward_hooks")}
         if parameter:
             data = tensor.detach()
@@ -233,7 +237,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
                 raise pickle.PicklingError(f"Can't pickle {obj!r}: it's not found as {module}.{named}")
             self._write_global("torch" + module[8:], named, obj)
             return
-        super().save_global(obj, name)
+        try:
+            super().save_global(obj, name)
+        except (pickle.PicklingError, AttributeError):
+            pickle.dumps(obj, self.proto)  # raises in the words of the pickler that PyTorch uses
+            raise
 
     def _write_global(self, module: str, name: str, obj) -> None:
         if "." in name and self.proto < 4:  # a nested class
@@ -263,6 +271,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
 
     dispatch = {**pickle._Pickler.dispatch, _Name: _save_name, type: _save_type,
                 types.FunctionType: save_global}  # type: ignore[attr-defined]
+
+
+def _takes_calls_over(cls) -> bool:
+    """Whether a class of tensors has a `__torch_function__` of its own, which is asked how its tensors are written."""
+    own = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)
+    return own not in (_fl.Tensor.__torch_function__.__func__, _fl._C._disabled_torch_function_impl)
 
 
 def _untyped(storage):

@@ -233,3 +233,25 @@ def test_functions_are_saved_under_pytorchs_names():
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert b"torch.nn.init\nxavier_uniform_" in archive.read("archive/data.pkl")
     assert s.load(io.BytesIO(data), weights_only=False)["init"] is fl.nn.init.xavier_uniform_
+
+
+def test_what_cannot_be_saved_is_said_as_by_pickle(tmp_path):
+    class Local:
+        pass
+
+    path = tmp_path / "a.pt"
+    s.save({"a": 1}, path)
+    for thing, error, text in ((lambda: 1, AttributeError, "Can't (pickle|get) local object .*<lambda>"),
+                               ([fl.ones(2), Local()], AttributeError, "Can't (pickle|get) local object .*Local"),
+                               (_misplaced, pickle.PicklingError, "attribute lookup nowhere on .* failed|not found as .*nowhere")):
+        with pytest.raises((error, pickle.PicklingError), match=text):
+            s.save(thing, path)
+    # What was there before is still there: better than PyTorch's, on purpose.
+    assert s.load(path) == {"a": 1} and os.listdir(tmp_path) == ["a.pt"]
+
+
+def _misplaced():
+    pass
+
+
+_misplaced.__qualname__ = _misplaced.__name__ = "nowhere"
