@@ -34,7 +34,7 @@ _MODULES = frozenset(
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quantization quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
     "__config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str "
-    "_tensor_text _utils _ops _custom_ops _prims_common".split()
+    "_tensor_text _utils _vmap_internals _ops _custom_ops _prims_common".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",
@@ -57,7 +57,10 @@ _FROM_MODULE = {
         "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type "
         "_check_value _check_with"
     ),
-    "_core_names": "AcceleratorError DispatchKey DispatchKeySet ExcludeDispatchKeyGuard FatalError OutOfMemoryError TensorType",
+    "_core_names": (
+        "AcceleratorError DeviceObjType DispatchKey DispatchKeySet ExcludeDispatchKeyGuard FatalError OutOfMemoryError "
+        "TensorType"
+    ),
     "_interop": "asarray from_dlpack to_dlpack from_file vander get_device_module get_device",
     "_legacy_autocast": (
         "is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype "

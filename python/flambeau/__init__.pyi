@@ -139,9 +139,9 @@ from ._C import (
 from ._archive import PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter
 from ._control import cond as cond, while_loop as while_loop
 from ._core_names import (
-    AcceleratorError as AcceleratorError, DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet,
-    ExcludeDispatchKeyGuard as ExcludeDispatchKeyGuard, FatalError as FatalError, OutOfMemoryError as OutOfMemoryError,
-    TensorType as TensorType,
+    AcceleratorError as AcceleratorError, DeviceObjType as DeviceObjType, DispatchKey as DispatchKey,
+    DispatchKeySet as DispatchKeySet, ExcludeDispatchKeyGuard as ExcludeDispatchKeyGuard, FatalError as FatalError,
+    OutOfMemoryError as OutOfMemoryError, TensorType as TensorType,
 )
 from ._dtype_info import finfo as finfo, iinfo as iinfo
 from ._interop import (

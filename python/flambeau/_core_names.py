@@ -170,34 +170,49 @@ class Block:
     """A block of such a graph."""
 
 
-class TensorType:
-    """TorchScript's type of tensors, which annotations name."""
+class _ScriptType:
+    """A type of TorchScript that has no parts, which annotations name."""
 
-    @staticmethod
-    def get():
-        """The type of any tensor."""
-        return TensorType()
+    annotation_str = ""
 
-    getInferred = get
-
-    @staticmethod
-    def create_from_tensor(t):
-        """The type of a given tensor."""
-        return TensorType()
+    @classmethod
+    def get(cls):
+        """The type."""
+        return cls()
 
     def __eq__(self, other):
-        return isinstance(other, TensorType)
+        return type(other) is type(self)
 
     def __hash__(self):
-        return hash(TensorType)
+        return hash(type(self))
 
     def __repr__(self):
-        return "Tensor"
+        return self.annotation_str
 
     def kind(self):
-        return "TensorType"
+        return type(self).__name__
+
+
+class TensorType(_ScriptType):
+    """TorchScript's type of tensors."""
 
     annotation_str = "Tensor"
+
+    @classmethod
+    def getInferred(cls):
+        """The type of any tensor."""
+        return cls()
+
+    @classmethod
+    def create_from_tensor(cls, t):
+        """The type of a given tensor."""
+        return cls()
+
+
+class DeviceObjType(_ScriptType):
+    """TorchScript's type of devices."""
+
+    annotation_str = "Device"
 
 
 def _functorch():

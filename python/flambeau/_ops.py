@@ -307,7 +307,7 @@ class _OpNamespace(ModuleType):
             return packet
         native = _C._operator_packet(self.name, name)
         if native is None:
-            return None
+            return _placeholder(name) if self.name == "aten" else None
         schemas = [_qualified(self.name, getattr(native, o)._schema) for o in native.overloads()]
         function = vars(_C).get(name) if self.name == "aten" else None
         packet = OpOverloadPacket(native if function is None else function)._set(self.name, name, schemas)
@@ -319,6 +319,19 @@ class _OpNamespace(ModuleType):
         full = (n.partition("::") for n in _C._operator_names())
         names.update(name.partition(".")[0] for space, _, name in full if space == self.name)
         return sorted(names)
+
+
+def _placeholder(name):
+    """What stands for an operator of PyTorch's that is not here, or a method of Tensor only: libraries have tables of them.
+    None if PyTorch has none either."""
+    from ._aten_names import OVERLOADS
+
+    if name not in OVERLOADS:
+        return None
+    labels = ("" if overload == "default" else "." + overload for overload in OVERLOADS[name])
+    schemas = [FunctionSchema(f"aten::{name}{label}(...) -> ...") for label in labels]
+    method = getattr(_C.Tensor, name, None)
+    return OpOverloadPacket(method if callable(method) else missing_operator(name))._set("aten", name, schemas)
 
 
 class _Ops(ModuleType):

@@ -279,3 +279,79 @@ def test_questions_as_operators():
                                (lambda: aten.sym_size.int(x, 5), IndexError, "Dimension out of range")):
         with pytest.raises(error, match=text):
             wrong()
+
+
+def test_what_minimizers_take_from_derivatives_of_functions():
+    from flambeau._vmap_internals import _vmap
+    from flambeau.autograd.functional import _as_tuple, _construct_standard_basis_for, _grad_postprocess, _tuple_postprocess
+
+    first, second = _construct_standard_basis_for((fl.ones(2), fl.ones(3, dtype=fl.float64)), (2, 3))
+    assert fl.equal(first, fl.eye(5)[:, :2]) and fl.equal(second, fl.eye(5, dtype=fl.float64)[:, 2:])
+    x = fl.ones(2, requires_grad=True) * 2
+    ((plain,), (kept,)) = _grad_postprocess(((x,),), False)[0], _grad_postprocess(((x,),), True)[0]
+    assert not plain.requires_grad and kept is x
+    assert _tuple_postprocess(((1, 2), (3, 4)), (True, True)) == ((1, 2), (3, 4)) and _tuple_postprocess((1,), False) == 1
+    assert _tuple_postprocess(((1,), (3,)), (True, False)) == (1, 3) and _tuple_postprocess(((1, 2),), (False, True)) == (1, 2)
+    assert _as_tuple(x) == _as_tuple([x]) == (x,) and _as_tuple((x,), "a", "b") == (True, (x,)) and _as_tuple(x, "a", "b")[0] is False
+    with pytest.raises(TypeError, match="The a given to b must be either a Tensor or a tuple of Tensors but the given a has type"):
+        _as_tuple([x], "a", "b")
+    doubled, absent = _vmap(lambda row: (row * 2, None), allow_none_pass_through=True)(fl.ones(2, 3))
+    assert absent is None and fl.equal(doubled, _vmap(lambda row: row * 2)(fl.ones(2, 3)))
+
+
+def test_the_line_search_as_a_function():
+    from flambeau.optim.lbfgs import _cubic_interpolate, _strong_wolfe
+
+    def parabola(x, step, direction):
+        place = x + step * direction
+        return float((place**2).sum()), 2 * place
+
+    x, direction = fl.tensor([2.0, -1.0]), fl.tensor([-4.0, 2.0])
+    loss, grad = parabola(x, 0, direction)
+    found, gradient, step, calls = _strong_wolfe(parabola, x, 1.0, direction, loss, grad, grad.dot(direction))
+    assert abs(found) < 1e-10 and gradient.abs().max() < 1e-5 and abs(float(step) - 0.5) < 1e-6 and calls == 2
+    numbers = [fl.tensor(v) for v in (0.0, 1.0, -2.0, 2.0, 1.0, 2.0)]  # (x - 1) ** 2
+    assert abs(float(_cubic_interpolate(*numbers)) - 1) < 1e-6 and float(_cubic_interpolate(*numbers, bounds=(1.5, 2))) == 1.5
+
+
+def test_programs_of_several_processes_import(tmp_path, monkeypatch):
+    import json
+
+    import flambeau.distributed.autograd
+    from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, record
+
+    assert callable(fl.distributed.autograd.backward) and fl.DeviceObjType.get() == fl.DeviceObjType.get()
+    assert str(fl.DeviceObjType.get()) == "Device" and fl.DeviceObjType.get().kind() == "DeviceObjType"
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    @record
+    def main(what):
+        """Runs."""
+        if isinstance(what, BaseException):
+            raise what
+        return what
+
+    assert main(3) == 3 and main.__doc__ == "Runs." and main(SystemExit(0)) is None and not path.exists()
+    with pytest.raises(SystemExit):
+        main(SystemExit(2))
+    with pytest.raises(ValueError, match="wrong"):
+        main(ValueError("wrong"))
+    message = json.loads(path.read_text())["message"]
+    assert message["message"] == "ValueError: wrong" and "in main" in message["extraInfo"]["py_callstack"]
+    failed = ChildFailedError("job", {0: ProcessFailure(local_rank=0, pid=7, exitcode=1, error_file=str(path))})
+    assert failed.name == "job" and failed.failures[0].pid == 7
+
+
+def test_operators_that_are_only_named():
+    aten = fl.ops.aten
+    table = {getattr(aten, name): name for name in (
+        "_convolution _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention _scaled_mm cudnn_batch_norm "
+        "_native_multi_head_attention _thnn_fused_lstm_cell slow_conv_transpose2d mkldnn_convolution").split()}
+    assert table[aten._scaled_mm] == "_scaled_mm" and {aten._scaled_mm.default: 1}[aten._scaled_mm.default] == 1
+    assert str(aten._convolution) == "aten._convolution" and {"default", "deprecated"} <= set(aten._convolution.overloads())
+    with pytest.raises(Exception):
+        aten._convolution(fl.ones(1))
+    for wrong in (lambda: aten.nonsense, lambda: aten._scaled_mm.nonsense):
+        with pytest.raises(AttributeError, match="nonsense"):
+            wrong()

@@ -4,23 +4,40 @@ from .. import _C
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 
 
-def _as_tuple(value, arg=None, fn=None):
-    """Values as a tuple, and whether they were one already; checks that they are tensors when named."""
-    was_tuple = isinstance(value, tuple)
-    values = value if was_tuple else (value,)
-    if arg is not None:
-        for i, v in enumerate(values):
-            if not isinstance(v, _C.Tensor):
-                if was_tuple:
-                    raise TypeError(
-                        f"The {arg} given to {fn} must be either a Tensor or a tuple of Tensors but the value at index "
-                        f"{i} has type {type(v)}."
-                    )
-                raise TypeError(
-                    f"The {arg} given to {fn} must be either a Tensor or a tuple of Tensors but the given {arg} has type "
-                    f"{type(v)}."
-                )
+def _as_tuple(inp, arg_name=None, fn_name=None):
+    """Values as a tuple; when they have a name, checked to be tensors, and after whether they were a tuple already."""
+    was_tuple = isinstance(inp, tuple)
+    if arg_name is None and fn_name is None:
+        return tuple(inp) if isinstance(inp, (tuple, list)) else (inp,)
+    values = inp if was_tuple else (inp,)
+    for i, v in enumerate(values):
+        if not isinstance(v, _C.Tensor):
+            which = f"value at index {i}" if was_tuple else f"given {arg_name}"
+            raise TypeError(
+                f"The {arg_name} given to {fn_name} must be either a Tensor or a tuple of Tensors but the {which} has type "
+                f"{type(v)}."
+            )
     return was_tuple, values
+
+
+def _tuple_postprocess(res, to_unpack):
+    """Results as the caller gave inputs: `to_unpack` says whether there was a tuple, or of outputs and of inputs."""
+    if not isinstance(to_unpack, tuple):
+        return _unwrap(res, to_unpack)
+    return _unwrap(tuple(_unwrap(part, to_unpack[1]) for part in res), to_unpack[0])
+
+
+def _construct_standard_basis_for(tensors, tensor_numels):
+    """For each tensor its columns of the identity matrix that has a row for every element of them all."""
+    if len(tensors) != len(tensor_numels) or not tensors:
+        raise AssertionError("expected as many sizes as tensors, and at least one")
+    total, made, start = sum(tensor_numels), [], 0
+    for tensor, count in zip(tensors, tensor_numels):
+        columns = tensor.new_zeros(total, count)
+        columns.diagonal(-start).fill_(1)
+        made.append(columns)
+        start += count
+    return tuple(made)
 
 
 def _unwrap(values, was_tuple):
@@ -34,10 +51,10 @@ def _prepare(inputs, create_graph, need_graph=True):
     )
 
 
-def _finish(tensors, create_graph):
+def _grad_postprocess(tensors, create_graph):
     """Nested tuples of results without a graph, unless one is wanted."""
     if isinstance(tensors, tuple):
-        return tuple(_finish(t, create_graph) for t in tensors)
+        return tuple(_grad_postprocess(t, create_graph) for t in tensors)
     return tensors if create_graph else tensors.detach()
 
 
@@ -82,9 +99,8 @@ def _strict_outputs(outputs, fn):
 
 def _grad(outputs, inputs, grad_outputs=None, create_graph=False, retain_graph=None):
     """Gradients with None for what does not depend; outputs that require no gradient are left out."""
-    outputs = _as_tuple(outputs)[1]
-    inputs = _as_tuple(inputs)[1]
-    grad_outputs = (None,) * len(outputs) if grad_outputs is None else _as_tuple(grad_outputs)[1]
+    outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    grad_outputs = (None,) * len(outputs) if grad_outputs is None else _as_tuple(grad_outputs)
     pairs = [(o, g) for o, g in zip(outputs, grad_outputs) if o is not None and o.requires_grad]
     if not pairs:
         return (None,) * len(inputs)
@@ -150,7 +166,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         v = _given_v(v, outputs, "output", "vjp")
     with _C.set_grad_enabled(create_graph or _C.is_grad_enabled()):
         grads = _fill(_grad(outputs, inputs, v, create_graph), inputs, strict, create_graph, "back")
-    return _finish(_unwrap(outputs, out_tuple), create_graph), _finish(_unwrap(grads, in_tuple), create_graph)
+    return _grad_postprocess(_unwrap(outputs, out_tuple), create_graph), _grad_postprocess(_unwrap(grads, in_tuple), create_graph)
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
@@ -167,7 +183,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         grads = _fill(_grad(outputs, inputs, probes, create_graph=True), inputs, strict, create_graph, "back")
         result = _grad(grads, probes, v, create_graph) if create_graph else _grad(grads, probes, v)
         result = _fill(result, outputs, strict, create_graph, "back_trick")
-    return _finish(_unwrap(outputs, out_tuple), create_graph), _finish(_unwrap(result, out_tuple), create_graph)
+    return _grad_postprocess(_unwrap(outputs, out_tuple), create_graph), _grad_postprocess(_unwrap(result, out_tuple), create_graph)
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
@@ -232,7 +248,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
                     for c, ref in zip(columns, inputs)
                 )
             )
-    rows = _finish(tuple(rows), create_graph)
+    rows = _grad_postprocess(tuple(rows), create_graph)
     rows = tuple(r if in_tuple else r[0] for r in rows)
     return rows if out_tuple else rows[0]
 
@@ -289,7 +305,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
         if strict:
             _check_twice_differentiable(jac)
         result = _fill(_grad(jac, inputs, v, create_graph), inputs, strict, create_graph, "double_back")
-    return _finish(outputs[0], create_graph), _finish(_unwrap(result, in_tuple), create_graph)
+    return _grad_postprocess(outputs[0], create_graph), _grad_postprocess(_unwrap(result, in_tuple), create_graph)
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
@@ -307,4 +323,4 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
         probes = tuple(_C.zeros_like(i, requires_grad=True) for i in inputs)
         double = _fill(_grad(jac, inputs, probes, create_graph=True), inputs, strict, create_graph, "double_back")
         result = _fill(_grad(double, probes, v, create_graph), inputs, strict, create_graph, "double_back_trick")
-    return _finish(outputs[0], create_graph), _finish(_unwrap(result, in_tuple), create_graph)
+    return _grad_postprocess(outputs[0], create_graph), _grad_postprocess(_unwrap(result, in_tuple), create_graph)

@@ -4,7 +4,10 @@ from typing import Any
 
 # mypy: disable-error-code="override"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-from . import device_mesh as device_mesh, fsdp as fsdp, nn as nn, optim as optim, rpc as rpc, tensor as tensor
+from . import (
+    autograd as autograd, device_mesh as device_mesh, elastic as elastic, fsdp as fsdp, nn as nn, optim as optim,
+    rpc as rpc, tensor as tensor,
+)
 from .device_mesh import DeviceMesh as DeviceMesh, init_device_mesh as init_device_mesh
 class Backend(str):
     UNDEFINED: str

@@ -16,9 +16,11 @@ def get_signature_for_torch_op(op, return_schemas=False):
     """The signatures that an operator has: those of its overloads. None if it is no operator."""
     import flambeau
 
+    from .._aten_names import OVERLOADS
+
     name = getattr(op, "__name__", None)
     packet = getattr(flambeau.ops.aten, name, None) if name else None
-    if packet is None:
+    if packet is None or name in OVERLOADS:  # of a placeholder the arguments are not known
         return (None, None) if return_schemas else None
     schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
     signatures = [_signature(schema) for schema in schemas]

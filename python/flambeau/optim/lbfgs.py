@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import flambeau as _fl
 
-from ._wolfe import StrongWolfe, Trial
+from ._wolfe import StrongWolfe, Trial, cubic_minimum
 from .optimizer import Optimizer, check, check_lr_tensor
 
 __all__ = ["LBFGS"]
@@ -40,6 +40,19 @@ def _quasi_newton(memory: dict, grad, limit: int):
     for weight, (change, move, inverse) in zip(weights, pairs):
         result.add_(move, alpha=weight - change.dot(result) * inverse)
     return result
+
+
+def _cubic_interpolate(x1, f1, g1, x2, f2, g2, bounds=None):
+    """The minimiser of the cubic through two points with their slopes, within the bounds (else between them)."""
+    return cubic_minimum(Trial(x1, f1, None, g1), Trial(x2, f2, None, g2), bounds)
+
+
+def _strong_wolfe(obj_func, x, t, d, f, g, gtd, c1=1e-4, c2=0.9, tolerance_change=1e-9, max_ls=25):
+    """Loss, gradient and length of a good step along `d`, and how often `obj_func(x, t, d)` was asked for the first two."""
+    search = StrongWolfe(lambda step: obj_func(x, step, d), d, Trial(0, f, g, gtd), tolerance_change, max_ls)
+    search.c1, search.c2 = c1, c2
+    found = search.find(t)
+    return found.loss, found.grad, found.step, search.evaluations
 
 
 class LBFGS(Optimizer):

@@ -1,0 +1,1 @@
+"""Processes of such a program."""

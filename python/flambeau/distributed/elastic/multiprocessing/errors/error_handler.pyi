@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from typing import Any
+
+class ErrorHandler:
+    def initialize(self) -> Any: ...
+    def record_exception(self, e: Any) -> Any: ...
