@@ -230,3 +230,17 @@ def _as_in_a_loop(text, batch, dim=0):
     for a, b in zip(got, want, strict=True):
         assert a.dtype == b.dtype
         fl.testing.assert_close(a, b, equal_nan=True)
+
+
+def test_vmap_over_the_gradients_of_an_outer_graph():
+    """How libraries have a Hessian: a product with each row of the identity."""
+    x, w = fl.tensor([1.0, 8.0], requires_grad=True), fl.ones(2, requires_grad=True)
+    value = 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+    (grad,) = fl.autograd.grad(value, x, create_graph=True)
+    rows = vmap(lambda v: fl.autograd.grad(grad, x, v, retain_graph=True)[0])(fl.eye(2))
+    assert fl.equal(rows, fl.stack([fl.autograd.grad(grad, x, v, retain_graph=True)[0] for v in fl.eye(2)]))
+    assert fl.equal(rows, fl.tensor([[-1998.0, -400.0], [-400.0, 200.0]]))
+    unused = vmap(lambda v: fl.autograd.grad(grad, (x, w), v, retain_graph=True, materialize_grads=True))(fl.eye(2))
+    assert fl.equal(unused[0], rows) and not unused[1].any()
+    nested = vmap(vmap(lambda v: fl.autograd.grad(grad, x, v, retain_graph=True)[0]))(fl.eye(2).expand(3, 2, 2))
+    assert fl.equal(nested, rows.expand(3, 2, 2))

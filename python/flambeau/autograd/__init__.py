@@ -217,6 +217,8 @@ def grad(
         retain_graph = create_graph
 
     def run(grads, retain):
+        if function._vmap_levels and any(hasattr(type(g), "_flambeau_batched") for g in grads):
+            return _inside_vmap(run, grads, retain)
         return _run_engine(outputs, grads, retain, create_graph, inputs, allow_unused, False)
 
     if is_grads_batched:
@@ -238,6 +240,20 @@ def _batched(run, grads, retain_graph):
         row = tuple(None if g is None else g[i] for g in grads)
         rows.append(run(row, retain_graph or i < n - 1))
     return tuple(None if column[0] is None else _C.stack(column) for column in zip(*rows))
+
+
+def _inside_vmap(run, grads, retain_graph):
+    """The same for gradients that the innermost `vmap` among theirs batches, over a graph from outside of it."""
+    from ..func._batched import is_batched, split, top_level, wrap
+
+    level = top_level([g for g in grads if is_batched(g)])
+    parts = [split(g, level) for g in grads]
+    n = next(value.shape[0] for value, batched in parts if batched)
+    rows = []
+    for i in range(n):
+        row = tuple(value[i] if batched else value for value, batched in parts)
+        rows.append(run(row, retain_graph or i < n - 1))
+    return tuple(None if column[0] is None else wrap(_C.stack(column), level) for column in zip(*rows))
 
 
 def variable(*args, **kwargs):
