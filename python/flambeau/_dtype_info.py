@@ -34,7 +34,13 @@ class _Info:
         return f"{type(self).__name__}({numbers}dtype={self.dtype})"
 
 
+# Python's own types of numbers stand for dtypes.
+_PYTHONS = {float: _C.float64, complex: _C.complex128, int: _C.int64, bool: _C.bool}
+
+
 def _checked(name, type_):
+    if isinstance(type_, type):
+        type_ = _PYTHONS.get(type_, type_)
     if not isinstance(type_, _C.dtype):
         raise TypeError(f"{name}(): argument 'type' (position 1) must be torch.dtype, not {type(type_).__name__}")
     return type_
