@@ -15,6 +15,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     if _C._len_torch_function_stack():
         options = {"dtype": dtype, "device": device, "copy": copy, "requires_grad": requires_grad}
         return _C.handle_torch_function(asarray, (), obj, **options)
+    if isinstance(obj, _C.Tensor) and type(obj) is not _C.Tensor and not hasattr(type(obj), "_stands_for_another"):
+        with _C.DisableTorchFunctionSubclass():  # no class is asked about this
+            return _placed(obj, dtype, device, copy, requires_grad)
     source = _over_memory(obj, dtype)
     if source is None:
         if copy is False:

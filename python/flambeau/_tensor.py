@@ -138,14 +138,14 @@ def type_as(self, tensor):
     return self.to(device=tensor.device, dtype=tensor.dtype)
 
 
-@_method
+@_overridable_method
 def new(self, *args, device=None):
     """A tensor of the same dtype, from sizes or data as `Tensor(...)` takes them."""
     made = _C._legacy_tensor(args, self.dtype)
     return made if self.device.type == "cpu" else made.to(self.device)
 
 
-@_method
+@_overridable_method
 def new_tensor(self, *args, **kwargs):
     """`new_tensor(data, *, dtype=None, device=None, requires_grad=False)`: a copy of the data, of this tensor's dtype and device
     unless others are given."""
@@ -174,7 +174,7 @@ def _new_tensor(self, data, dtype=None, device=None, requires_grad=False, layout
     device = self.device if device is None else device
     if isinstance(data, Tensor):
         _warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-              "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
+              "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).", depth=5)
         data = data.detach().clone().to(self.dtype if dtype is None else dtype).to(device)
         return data.requires_grad_() if requires_grad else data
     return _C.tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
@@ -195,10 +195,10 @@ def resize_as(self, tensor):
     return self.reshape(tensor.shape)
 
 
-def _warn(text, category=UserWarning):
+def _warn(text, category=UserWarning, depth=4):
     import warnings
 
-    warnings.warn(text, category, stacklevel=4)
+    warnings.warn(text, category, stacklevel=depth)
 
 
 # ---- functions of torch.functional as methods ----------------------------------------------------------
@@ -306,7 +306,7 @@ def __reversed__(self):
     return self if self.dim() == 0 else self.flip(0)
 
 
-@_method
+@_overridable_method
 def __dir__(self):
     names = {*dir(_kind(self)), *self.__dict__} - {"volatile"}
     if not self.is_cuda:
@@ -404,6 +404,8 @@ def _in_class_of(tensor, made):
 @_method
 def __reduce_ex__(self, proto):
     """A function of flambeau._utils and its arguments: the storage and the view of it."""
+    if _kind(self) is not Tensor and _C.has_torch_function_unary(self):
+        return _C.handle_torch_function(Tensor.__reduce_ex__, (self,), self, proto)
     with _C.DisableTorchFunctionSubclass():
         rebuild = _reduced(self)
     cls = _kind(self)
@@ -602,6 +604,8 @@ def _attach():
     Tensor.__array_priority__ = 1000
     Tensor.__cuda_array_interface__ = property(_cuda_array_interface)
     Tensor.volatile = property(_volatile)
+    # A number for each tensor: there is one object for it as long as that lives.
+    Tensor._cdata = property(id)
     if not hasattr(Tensor, "grad_dtype"):
         Tensor.grad_dtype = property(_grad_dtype)
     if not hasattr(Tensor, "_backward_hooks"):

@@ -74,6 +74,10 @@ class TypedStorage:
         return self._untyped_storage
 
     @property
+    def _cdata(self):
+        return self._untyped_storage._cdata
+
+    @property
     def device(self):
         return self._untyped_storage.device
 

@@ -294,3 +294,15 @@ def test_old_orders_take_numbers_in_tensors():
     assert x.addcmul(two, y, y).tolist() == [9, 9, 9] and x.sub(-two, y).tolist() == [5, 5, 5]
     with pytest.raises(TypeError):
         x.add(y, y)
+
+
+def test_memory_of_other_devices_is_refused_before_it_is_shown():
+    class Elsewhere:
+        def __dlpack_device__(self):
+            return 2, 0
+
+        def __dlpack__(self, **options):
+            raise AssertionError("never asked")
+
+    with pytest.raises((BufferError, RuntimeError)):
+        torch.from_dlpack(Elsewhere())

@@ -22,6 +22,10 @@ class DLDeviceType(enum.IntEnum):
 def from_dlpack(ext_tensor, *, device=None, copy=None):
     """A tensor over the memory of an object with `__dlpack__`, or of a capsule. `copy=True` copies."""
     if hasattr(ext_tensor, "__dlpack__"):
+        # Before the producer waits for its device: memory elsewhere cannot be read.
+        kind = ext_tensor.__dlpack_device__()[0]
+        if kind not in (DLDeviceType.kDLCPU, DLDeviceType.kDLCUDAHost, DLDeviceType.kDLROCMHost):
+            raise BufferError(f"from_dlpack: Flambeau cannot read memory of DLPack's device type {kind}")
         # Producers of DLPack before version 1 do not know the keyword.
         try:
             capsule = ext_tensor.__dlpack__(max_version=(1, 0))
