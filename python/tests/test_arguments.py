@@ -524,3 +524,22 @@ def test_words(call, kind, words):
     with pytest.raises(kind) as raised:
         eval(call, {**NAMES, "P": nn.Parameter(torch.ones(2))})
     assert (raised.type, str(raised.value)) == (kind, words)
+
+
+@pytest.mark.parametrize("call, size", [
+    ("torch.empty((15, False))", (15, 0)), ("torch.zeros(2, True)", (2, 1)), ("torch.ones(2, True, 3)", (2, 1, 3)),
+    ("torch.full((2, True), 1.0)", (2, 1)), ("torch.ones(2).view(2, True)", (2, 1)), ("torch.ones(2).reshape((2, True))", (2, 1)),
+    ("torch.ones(1).expand(2, True)", (2, 1)), ("torch.ones(1).new_zeros(2, True)", (2, 1)), ("torch.Tensor(2, True)", (2, 1)),
+    ("torch.ones(1, 2).permute(1, False)", (2, 1)), ("torch.ones(1, 2).sum((1, False))", ()), ("nn.Linear(True, 3).weight", (3, 1)),
+    ("torch.empty_strided((2, True), (1, True))", (2, 1)), ("torch.ones(1, 2).repeat(2, True)", (2, 2)),
+])
+def test_booleans_are_sizes_behind_an_integer(call, size):
+    assert eval(call).shape == size
+    with pytest.raises(TypeError):
+        torch.zeros(True, 2)
+
+
+def test_limits_by_the_types_of_python():
+    assert torch.finfo(float) == torch.finfo(complex) == torch.finfo(torch.float64) and torch.iinfo(int) == torch.iinfo(torch.int64)
+    with pytest.raises(TypeError, match="requires a floating point input type"):
+        torch.finfo(int)

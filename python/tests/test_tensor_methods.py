@@ -1,6 +1,10 @@
 """Methods of Tensor that are written in Python: subclasses, copies, pickles, storages."""
 import copy
+import inspect
+import io
+import operator
 import pickle
+import warnings
 
 import flambeau as torch
 import pytest
@@ -34,6 +38,113 @@ def test_a_subclass_sees_every_call():
     t.shape
     assert torch.add in seen and torch.Tensor.shape.__get__ in seen
     assert torch.functional.meshgrid in seen
+
+
+class Asked(torch.Tensor):
+    """Its `seen` has the names of the functions that it was asked about."""
+
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def _seen(call, tensor):
+    tensor = tensor.as_subclass(Asked)
+    Asked.seen.clear()
+    call(tensor)
+    return [*Asked.seen]
+
+
+def test_a_subclass_is_asked_for_methods_in_python_by_their_names():
+    x = torch.ones(2, 2)
+    for call, names in (
+        (lambda t: t.new_tensor([1.0]), ["new_tensor"]),
+        (lambda t: t.new(2), ["new"]),
+        (lambda t: t.__reduce_ex__(2), ["__reduce_ex__"]),
+        (copy.copy, ["__reduce_ex__"]),
+        (lambda t: torch.save(t, io.BytesIO()), ["__reduce_ex__"]),
+        (dir, ["__dir__"]),
+        (torch.asarray, []),
+        (lambda t: torch.asarray(t, dtype=torch.float64), []),
+    ):
+        assert _seen(call, x) == names
+    tagged, file = x.as_subclass(Tagged), io.BytesIO()
+    assert type(tagged.new_tensor([1.0])) is type(copy.copy(tagged)) is Tagged
+    torch.save([tagged, x.as_subclass(Asked)], file)
+    file.seek(0)
+    assert [type(t) for t in torch.load(file, weights_only=False)] == [Tagged, Asked]
+
+
+def test_warnings_of_copies_name_the_callers_line():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.ones(2).new_tensor(torch.ones(1))
+        line = inspect.currentframe().f_lineno - 1
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
+
+
+def test_a_subclass_is_asked_about_pythons_syntax_by_its_names():
+    x, i = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.int64)
+    for name, seen in [(n, n) for n in ("ne", "lt", "le", "gt", "ge")] + [("eq", "__eq__"), ("floordiv", "__floordiv__")]:
+        assert _seen(lambda t: getattr(operator, name)(t, 1), x) == [seen]
+    assert _seen(lambda t: x == t, x) == ["__eq__"] and _seen(lambda t: x // t, x) == ["__floordiv__"]
+    for name in ("and_", "or_", "xor"):
+        seen = [f"__{name.strip('_')}__"]
+        assert _seen(lambda t: getattr(operator, name)(t, 1), i) == _seen(lambda t: getattr(operator, name)(i, t), i) == seen
+    for name in ("iand", "ior", "ixor"):
+        assert _seen(lambda t: getattr(operator, name)(t, 1), i.clone()) == [f"__{name}__"]
+    assert _seen(lambda t: ~t, i) == ["__invert__"] and _seen(lambda t: 1 / t, x) == ["__rdiv__"]
+    assert _seen(lambda t: t + 1, x) == ["add"] and _seen(lambda t: t.eq(1), x) == ["eq"]
+    assert ((x.as_subclass(Tagged) == 1).sum(), (1 // x.as_subclass(Tagged)).sum()) == (4, 4)
+
+
+def test_iterating_over_a_subclass_gives_it():
+    t = torch.arange(6.0).reshape(2, 3).as_subclass(Tagged)
+    first, second = t
+    assert {type(part) for part in (first, second, next(iter(t)), sum(t), *t, min(first))} == {Tagged}
+    assert sorted(_seen(list, torch.ones(2, 3))) == ["__len__", "dim", "unbind"]
+    assert _seen(lambda t: next(iter(t)), torch.ones(2, 3)) == ["dim", "unbind"]
+    with pytest.raises(TypeError, match="iteration over a 0-d tensor"):
+        iter(torch.tensor(1.0).as_subclass(Tagged))
+
+
+def test_classes_are_not_asked_whether_they_are_left():
+    x = torch.ones(2, 2)
+    assert type(x.as_subclass(Tagged).as_subclass(torch.Tensor)) is torch.Tensor
+    for call in (lambda t: t.as_subclass(torch.Tensor), torch.as_tensor, lambda t: torch.tensor(t)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert _seen(call, x) == []
+
+    class Described(torch.Tensor):
+        def __repr__(self):
+            return "described " + repr(self.as_subclass(torch.Tensor))
+
+    assert repr(torch.ones(1).as_subclass(Described)) == "described tensor([1.])"
+    tagged = x.as_subclass(Tagged)
+    assert torch.as_tensor(tagged) is tagged
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = torch.tensor(tagged)
+        line = inspect.currentframe().f_lineno - 1
+    assert type(made) is torch.Tensor and [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
+
+
+def test_a_number_for_each_tensor():
+    x, y = torch.ones(3), torch.ones(3)
+    assert type(x._cdata) is int and x._cdata == x._cdata
+    assert len({x._cdata, y._cdata, x[:]._cdata, x.detach()._cdata}) >= 2 and x._cdata != y._cdata
+    parameter = torch.nn.Parameter(x)
+    before = parameter._cdata
+    parameter.data = torch.zeros(5)
+    assert parameter._cdata == before != x._cdata
+    with pytest.raises(AttributeError):
+        x._cdata = 3
+    assert x.untyped_storage()._cdata == x[1:].untyped_storage()._cdata != y.untyped_storage()._cdata
+    assert x._typed_storage()._cdata == x.untyped_storage()._cdata
 
 
 def test_unrelated_subclasses_are_refused():

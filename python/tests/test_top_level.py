@@ -202,3 +202,23 @@ def test_out_of_other_names():
     assert torch.empty(2, 3, out=out) is out and out.shape == (2, 3)
     with pytest.raises(RuntimeError, match="'memory_format' argument is incompatible with 'out' tensor argument"):
         torch.empty((1, 2, 3, 4), out=out, memory_format=torch.channels_last)
+
+
+def test_there_is_one_host_memory():
+    """A device may be named with a number, which tensors on it do not have."""
+    x, shapes = torch.ones(2), torch.empty(2, device="meta")
+    for kind in ("cpu", "meta"):
+        plain, device = torch.device(kind), torch.device(kind, 1)
+        assert device.index == 1 and device != plain
+        for named in (f"{kind}:1", device):
+            made = [f(2, device=named) for f in (torch.ones, torch.empty, torch.arange, torch.randn, torch.eye, x.new_zeros)]
+            made += [torch.zeros_like(x, device=named), torch.full((2,), 1.0, device=named), torch.tensor([1], device=named),
+                     torch.as_tensor(x, device=named), torch.asarray(x, device=named), x.to(named), x.to(device=named),
+                     torch.nn.Linear(2, 2, device=named).weight, torch.nn.Linear(2, 2).to(named).weight]  # fmt: skip
+            assert {(t.device, t.device.index) for t in made} == {(plain, None)}
+            assert torch.UntypedStorage(4, device=named).device == plain
+            with device:
+                assert torch.ones(2).device == plain
+    assert x.to("cpu") is x and x.to("cpu:0") is not x and x.to("cpu:0", copy=False) is not x
+    assert shapes.to("meta") is shapes and shapes.to("meta:0") is not shapes
+    assert torch.as_tensor(x, device="cpu") is x and torch.as_tensor(x, device="cpu:0").data_ptr() != x.data_ptr()

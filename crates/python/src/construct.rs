@@ -1,6 +1,6 @@
 //! Tensors from Python data: `tensor`, `as_tensor`, `Tensor(...)`.
 
-use crate::convert::{device_of, dtype_of};
+use crate::convert::{device_of, dtype_of, int_in_list, numbered_device_of};
 use crate::error::raise;
 use crate::number::{number, type_name};
 use crate::object::{bound, tensor_of, wrap};
@@ -280,6 +280,8 @@ fn in_range(i: i128, dtype: DType) -> bool {
 struct Options {
     dtype: Option<DType>,
     device: Option<Device>,
+    /// The device was named with a number that tensors there do not have: not where any tensor is.
+    elsewhere: bool,
     requires_grad: bool,
 }
 
@@ -293,7 +295,7 @@ fn options(call: &Call<'_>, name: &str, first: usize) -> PyResult<(Option<*mut P
         )));
     }
     let mut data = call.args.get(first).copied();
-    let mut options = Options { dtype: None, device: None, requires_grad: false };
+    let mut options = Options { dtype: None, device: None, elsewhere: false, requires_grad: false };
     for (key, value) in call.named.iter().map(|(n, v)| (crate::parse::text(*n), *v)) {
         // SAFETY: a live object.
         let object = unsafe { Bound::from_borrowed_ptr(py, value) };
@@ -310,7 +312,11 @@ fn options(call: &Call<'_>, name: &str, first: usize) -> PyResult<(Option<*mut P
                     ))
                 })?)
             }
-            "device" => options.device = Some(device_of(&object)?),
+            "device" => {
+                let device = device_of(&object)?;
+                options.device = Some(device);
+                options.elsewhere = numbered_device_of(&object)? != device;
+            }
             "requires_grad" => {
                 options.requires_grad = match number(py, value) {
                     Some(Scalar::Bool(b)) => b,
@@ -376,6 +382,7 @@ pub fn as_tensor(call: &Call<'_>) -> PyResult<*mut PyObject> {
     // SAFETY: a live object.
     let object = unsafe { Bound::from_borrowed_ptr(call.py, data) };
     let t = match tensor_of(data) {
+        Some(t) if options.elsewhere => t.clone_in(flambeau::MemoryFormat::Preserve).map_err(raise)?,
         Some(t) => t,
         None if crate::numpy_api::is_array(&object) || (number(call.py, data).is_none() && is_array(&object)) => {
             crate::interop::warn_of_writing(&object)?;
@@ -419,7 +426,8 @@ pub fn legacy(py: Python<'_>, args: &[*mut PyObject], dtype: DType) -> PyResult<
             }
         }
         many => {
-            let sizes = many.iter().map(|o| crate::number::index(py, *o)).collect::<Option<Vec<i64>>>();
+            let sizes = many.iter().enumerate().map(|(place, o)| int_in_list(py, place, *o));
+            let sizes = sizes.collect::<Option<Vec<i64>>>();
             let sizes = sizes.ok_or_else(|| {
                 PyTypeError::new_err(format!(
                     "new() received an invalid combination of arguments - got ({})",

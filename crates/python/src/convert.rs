@@ -55,6 +55,17 @@ pub fn int_of(py: Python<'_>, object: *mut PyObject) -> Option<i64> {
     }
 }
 
+/// The integer at a place (from 0) of a list of integers. A boolean is one too, as in PyTorch, but not in the first place,
+/// which decides whether it is a list of integers at all.
+#[inline]
+pub fn int_in_list(py: Python<'_>, place: usize, object: *mut PyObject) -> Option<i64> {
+    let integer = int_of(py, object).filter(|_| is_int_in_list(py, object));
+    // SAFETY: a live object.
+    integer.or_else(|| unsafe {
+        (place > 0 && ffi::PyBool_Check(object) != 0).then(|| (object == ffi::Py_True()).into())
+    })
+}
+
 #[cold]
 pub fn overflow() -> PyErr {
     pyo3::exceptions::PyValueError::new_err("Overflow when unpacking long long")
@@ -168,8 +179,15 @@ pub fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     })
 }
 
-/// The device that an object names.
+/// The device of a tensor that is asked for on the device that an object names. There is one host memory, and one place
+/// without data, whatever number is said: tensors there have none.
 pub fn device_of(object: &Bound<'_, PyAny>) -> PyResult<Device> {
+    let named = numbered_device_of(object)?;
+    Ok(if named.is_cpu() || named.is_meta() { Device::new(named.kind) } else { named })
+}
+
+/// The device that an object names, with its number.
+pub fn numbered_device_of(object: &Bound<'_, PyAny>) -> PyResult<Device> {
     if let Ok(d) = object.cast::<DeviceObject>() {
         return d.get().device();
     }
@@ -242,7 +260,7 @@ fn convert_list(py: Python<'_>, p: &Parameter, object: *mut PyObject, length: Op
     let numbers = || items.iter().map(|o| number_of(py, *o));
     Ok(match p.ty.base {
         Base::Int => {
-            let ints = items.iter().map(|o| int_of(py, *o).filter(|_| is_int_in_list(py, *o)));
+            let ints = items.iter().enumerate().map(|(place, o)| int_in_list(py, place, *o));
             Converted::Ints(ints.collect::<Option<Dims>>().ok_or_else(overflow)?)
         }
         Base::Tensor if p.ty.optional_elements => {

@@ -1,7 +1,7 @@
 //! Why no overload of an operator takes a call, in PyTorch's words; and calls in the order of arguments that PyTorch
 //! has deprecated, which old programs still use.
 
-use crate::convert::{check, is_int_in_list};
+use crate::convert::{check, int_in_list};
 use crate::number::type_name;
 use crate::object::{is_tensor, peek};
 use crate::parse::{Call, Items, Overload, Parsed, parse, text};
@@ -313,7 +313,7 @@ pub fn explain(overloads: &'static [Overload], call: &Call<'_>, out: bool) -> Py
 /// The first item of a list of integers that is none, as PyTorch words it.
 #[cold]
 pub fn no_integer(py: Python<'_>, function: &str, parameter: &str, items: &[*mut PyObject]) -> Option<PyErr> {
-    let at = items.iter().position(|o| !is_int_in_list(py, *o))?;
+    let at = items.iter().enumerate().position(|(place, o)| int_in_list(py, place, *o).is_none())?;
     Some(PyTypeError::new_err(format!(
         "{function}(): argument '{parameter}' failed to unpack the object at pos {} with error \"type must be tuple of \
          ints,but got {}\"",

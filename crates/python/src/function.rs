@@ -50,6 +50,29 @@ pub struct Function {
     /// The type of those that `out=` gives.
     out_result_type: AtomicPtr<ffi::PyTypeObject>,
     number: usize,
+    asks: Asks,
+}
+
+/// Who may take a call of a function over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// Modes and classes.
+    All,
+    /// Modes, and of the classes those alone whose instances stand for something else than their own data.
+    Modes,
+    /// Nobody.
+    Nobody,
+}
+
+impl Asks {
+    fn of(name: &str) -> Asks {
+        match name {
+            "tensor" | "as_tensor" => Asks::Modes,
+            // (Iterating asks for the parts.)
+            "as_subclass" | "__iter__" => Asks::Nobody,
+            _ => Asks::All,
+        }
+    }
 }
 
 /// The methods that PyTorch's `Tensor` has: programs ask for them with `hasattr`.
@@ -167,6 +190,7 @@ pub fn add(name: &str, kind: Kind) -> PyResult<&'static Function> {
         result_type: AtomicPtr::default(),
         out_result_type: AtomicPtr::default(),
         number,
+        asks: Asks::of(name),
     }));
     TABLE[number].store(std::ptr::from_ref(function).cast_mut(), Relaxed);
     BY_NAME.write().get_or_insert_default().insert(name.to_string(), function);
@@ -183,6 +207,7 @@ pub fn unlisted(name: &str, overloads: Vec<Overload>) -> &'static Function {
         result_type: AtomicPtr::default(),
         out_result_type: AtomicPtr::default(),
         number: usize::MAX,
+        asks: Asks::All,
     }))
 }
 
@@ -269,10 +294,36 @@ impl Function {
     #[inline]
     pub fn run(&'static self, call: &Call<'_>) -> PyResult<*mut PyObject> {
         if overrides::wanted(call)
+            && self.asks_about(call)
             && let Some(result) = overrides::handle(self.callable(!call.this.is_null()), call)?
         {
             return Ok(result);
         }
+        self.run_unasked(call)
+    }
+
+    /// As [`Function::run`] for Python's syntax: who overrides the call is told of the method `name`, as by PyTorch.
+    pub fn run_as(&'static self, name: &str, call: &Call<'_>) -> PyResult<*mut PyObject> {
+        if overrides::wanted(call)
+            && let Some(result) = overrides::handle_method(name, call)?
+        {
+            return Ok(result);
+        }
+        self.run_unasked(call)
+    }
+
+    /// Whether modes and classes that are there and would take the call over may.
+    #[cold]
+    fn asks_about(&self, call: &Call<'_>) -> bool {
+        match self.asks {
+            Asks::All => true,
+            Asks::Modes => overrides::has_mode() || call.args.iter().any(|a| overrides::stands_for_another(call.py, *a)),
+            Asks::Nobody => false,
+        }
+    }
+
+    #[inline]
+    fn run_unasked(&'static self, call: &Call<'_>) -> PyResult<*mut PyObject> {
         match &self.kind {
             Kind::Native(f) => {
                 if let (true, Some(&first)) = (call.this.is_null() && self.takes_tensor(), call.args.first())
@@ -563,13 +614,30 @@ fn require_grad(py: Python<'_>, name: &str, flag: *mut PyObject, outputs: &Outpu
 /// A function's name, looked up once.
 pub struct Name {
     text: &'static str,
+    seen: Option<&'static str>,
     found: AtomicPtr<Function>,
 }
 
 impl Name {
     /// The function called `text`.
     pub const fn new(text: &'static str) -> Name {
-        Name { text, found: AtomicPtr::new(std::ptr::null_mut()) }
+        Name { text, seen: None, found: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+    /// The same, and the method of `Tensor` that those who take calls over are told of.
+    pub const fn seen_as(self, method: &'static str) -> Name {
+        Name { text: self.text, seen: Some(method), found: self.found }
+    }
+    /// Runs a call of the function.
+    ///
+    /// # Errors
+    /// When it does not exist, and its own.
+    #[inline]
+    pub fn run(&self, call: &Call<'_>) -> PyResult<*mut PyObject> {
+        let function = self.get()?;
+        match self.seen {
+            None => function.run(call),
+            Some(method) => function.run_as(method, call),
+        }
     }
     /// The function.
     ///

@@ -1,6 +1,6 @@
 //! Methods of `Tensor` that are no operators.
 
-use crate::convert::{device_of, dtype_of};
+use crate::convert::{device_of, dtype_of, numbered_device_of};
 use crate::error::raise;
 use crate::function::{self, Kind, Native, find, released, this};
 use crate::number::{index, to_python, type_name};
@@ -242,6 +242,9 @@ fn list(py: Python<'_>, n: usize, items: impl Iterator<Item = PyResult<*mut PyOb
 }
 
 fn iterate(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    if crate::overrides::wanted(call) {
+        return iterate_by_methods(call);
+    }
     let t = this(call)?;
     if t.dim() == 0 {
         return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
@@ -251,6 +254,18 @@ fn iterate(call: &Call<'_>) -> PyResult<*mut PyObject> {
     let list = PyList::new(call.py, items)?;
     // SAFETY: a live list.
     Ok(unsafe { ffi::PyObject_GetIter(list.as_ptr()) })
+}
+
+/// The same for a tensor that takes calls over: it is asked for its parts, as by PyTorch's method, which is in Python.
+#[cold]
+fn iterate_by_methods(call: &Call<'_>) -> PyResult<*mut PyObject> {
+    // SAFETY: a live tensor.
+    let object = unsafe { Bound::from_borrowed_ptr(call.py, call.this) };
+    if object.call_method0(pyo3::intern!(call.py, "dim"))?.extract::<i64>()? == 0 {
+        return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
+    }
+    let parts = object.call_method1(pyo3::intern!(call.py, "unbind"), (0,))?;
+    Ok(parts.try_iter()?.into_any().into_ptr())
 }
 
 fn repr(call: &Call<'_>) -> PyResult<*mut PyObject> {
@@ -375,7 +390,12 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
         let flag = || matches!(crate::number::number(py, object), Some(Scalar::Bool(_)));
         match name {
             "device" | "dtype" | "memory_format" if o.is_none() => {}
-            "device" if is_device(py, &o) => target.device = Some(device_of(&o)?),
+            "device" if is_device(py, &o) => {
+                let device = device_of(&o)?;
+                target.device = Some(device);
+                // A number that tensors do not have makes it another device than theirs: a copy, as in PyTorch.
+                target.copy |= numbered_device_of(&o)? != device;
+            }
             "dtype" => target.dtype = Some(dtype_of(&o)?.ok_or_else(|| no_target(call))?),
             "tensor" => {
                 let (dtype, device) = like(py, object).ok_or_else(|| no_target(call))?;
@@ -383,7 +403,7 @@ fn target(call: &Call<'_>) -> PyResult<Target> {
             }
             "non_blocking" if flag() => {}
             // SAFETY: a comparison of addresses.
-            "copy" if flag() => target.copy = object == unsafe { ffi::Py_True() },
+            "copy" if flag() => target.copy |= object == unsafe { ffi::Py_True() },
             "memory_format" => {
                 target.format = Some(o.cast::<MemoryFormatObject>().map_err(|_| no_target(call))?.get().0);
             }

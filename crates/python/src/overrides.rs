@@ -221,6 +221,27 @@ fn offer<'py>(
     )))
 }
 
+/// Offers a call of Python's syntax to modes and classes, as one of the method `name` of `Tensor`.
+#[cold]
+pub fn handle_method(name: &str, call: &Call<'_>) -> PyResult<Option<*mut PyObject>> {
+    // SAFETY: the type is never freed.
+    let kind = unsafe { Bound::from_borrowed_ptr(call.py, tensor_type().cast()) };
+    let method = kind.getattr(name)?;
+    handle(method.as_ptr(), call)
+}
+
+/// Whether a mode hears of calls.
+pub fn has_mode() -> bool {
+    MODE_COUNT.get() > 0
+}
+
+/// Whether the object is of a class of this package that stands for other tensors, so that what it has is not its data.
+pub fn stands_for_another(py: Python<'_>, object: *mut PyObject) -> bool {
+    // SAFETY: a live object.
+    let kind = unsafe { Bound::from_borrowed_ptr(py, object) }.get_type();
+    kind.hasattr(pyo3::intern!(py, "_stands_for_another")).unwrap_or(false)
+}
+
 /// Offers a property's getter (`Tensor.shape.__get__`) to the object's class.
 pub fn handle_property(
     py: Python<'_>,

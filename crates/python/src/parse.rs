@@ -5,7 +5,7 @@
 //! `input`, `axis`, `keepdims`, ... are other names of parameters. Where PyTorch goes by the order in which overloads are
 //! written, here the one that needs the fewest conversions wins.
 
-use crate::convert::{check, convert, int_of, is_int_in_list, overflow};
+use crate::convert::{check, convert, int_in_list, is_int_in_list, overflow};
 use crate::explain::{explain, is_none, list_type_name, no_integer, parse_old_order, type_text};
 use crate::number::type_name;
 use crate::object::is_tensor;
@@ -397,7 +397,7 @@ impl Overload {
         }
         let items = Items::of(object).filter(|_| p.ty.base == Base::Int && p.ty.list.is_some());
         let stranger = items.and_then(|items| {
-            let at = items.iter().position(|o| !is_int_in_list(call.py, *o))?;
+            let at = items.iter().enumerate().position(|(place, o)| int_in_list(call.py, place, *o).is_none())?;
             Some(format!("but found element of type {} at pos {at}", type_name(items.0[at])))
         });
         let place = call.args.iter().position(|a| *a == object);
@@ -462,9 +462,8 @@ impl Overload {
                     items.and_then(|items| no_integer(&items.0)).unwrap_or(e)
                 })?,
                 Slot::Spread(k) => {
-                    let ints =
-                        call.args[k..].iter().map(|o| int_of(call.py, *o).filter(|_| is_int_in_list(call.py, *o)));
-                    let ints = ints.collect::<Option<Dims>>();
+                    let items = call.args[k..].iter().enumerate();
+                    let ints = items.map(|(place, o)| int_in_list(call.py, place, *o)).collect::<Option<Dims>>();
                     Converted::Ints(ints.ok_or_else(|| no_integer(&call.args[k..]).unwrap_or_else(overflow))?)
                 }
             });

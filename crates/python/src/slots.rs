@@ -14,9 +14,8 @@ use smallvec::SmallVec;
 /// `this` is a live tensor and the interpreter's lock is held.
 unsafe fn slot(name: &'static Name, this: *mut PyObject, other: &[*mut PyObject]) -> *mut PyObject {
     let run = |py: Python<'_>| {
-        let function = name.get()?;
         let call = Call { py, this, args: other, named: SmallVec::new() };
-        match function.run(&call) {
+        match name.run(&call) {
             Err(e) if e.is_instance_of::<PyTypeError>(py) && !other.is_empty() => Ok(py.NotImplemented().into_ptr()),
             result => result,
         }
@@ -25,12 +24,14 @@ unsafe fn slot(name: &'static Name, this: *mut PyObject, other: &[*mut PyObject]
     unsafe { guarded(run) }
 }
 
-/// A slot of two operands: the method of the left one if it is a tensor, else the reflected one of the right.
+/// A slot of two operands: the method of the left one if it is a tensor, else the reflected one of the right; with `as`,
+/// what PyTorch calls it before those who take calls over.
 macro_rules! binary_slots {
-    ($($slot:ident: $name:ident = $forward:literal, $reflected:literal;)*) => {
+    ($($slot:ident: $name:ident = $forward:literal $(as $seen:literal)?,
+       $reflected:literal $(as $reflected_seen:literal)?;)*) => {
         $(unsafe extern "C" fn $name(a: *mut PyObject, b: *mut PyObject) -> *mut PyObject {
-            static FORWARD: Name = Name::new($forward);
-            static REFLECTED: Name = Name::new($reflected);
+            static FORWARD: Name = Name::new($forward)$(.seen_as($seen))?;
+            static REFLECTED: Name = Name::new($reflected)$(.seen_as($reflected_seen))?;
             // SAFETY: called by the interpreter with live objects, one of which is a tensor.
             unsafe {
                 match is_exact(a) || crate::object::is_tensor(a) {
@@ -48,13 +49,13 @@ binary_slots! {
     Py_nb_add: nb_add = "add", "__radd__";
     Py_nb_subtract: nb_subtract = "sub", "__rsub__";
     Py_nb_multiply: nb_multiply = "mul", "__rmul__";
-    Py_nb_true_divide: nb_true_divide = "div", "__rtruediv__";
-    Py_nb_floor_divide: nb_floor_divide = "floor_divide", "__rfloordiv__";
+    Py_nb_true_divide: nb_true_divide = "div", "__rtruediv__" as "__rdiv__";
+    Py_nb_floor_divide: nb_floor_divide = "floor_divide" as "__floordiv__", "__rfloordiv__";
     Py_nb_remainder: nb_remainder = "remainder", "__rmod__";
     Py_nb_matrix_multiply: nb_matrix_multiply = "matmul", "__rmatmul__";
-    Py_nb_and: nb_and = "bitwise_and", "__rand__";
-    Py_nb_or: nb_or = "bitwise_or", "__ror__";
-    Py_nb_xor: nb_xor = "bitwise_xor", "__rxor__";
+    Py_nb_and: nb_and = "bitwise_and" as "__and__", "__rand__";
+    Py_nb_or: nb_or = "bitwise_or" as "__or__", "__ror__";
+    Py_nb_xor: nb_xor = "bitwise_xor" as "__xor__", "__rxor__";
     Py_nb_lshift: nb_lshift = "__lshift__", "__rlshift__";
     Py_nb_rshift: nb_rshift = "__rshift__", "__rrshift__";
     Py_nb_inplace_add: nb_inplace_add = "add_", "add_";
@@ -63,9 +64,9 @@ binary_slots! {
     Py_nb_inplace_true_divide: nb_inplace_true_divide = "div_", "div_";
     Py_nb_inplace_floor_divide: nb_inplace_floor_divide = "floor_divide_", "floor_divide_";
     Py_nb_inplace_remainder: nb_inplace_remainder = "remainder_", "remainder_";
-    Py_nb_inplace_and: nb_inplace_and = "bitwise_and_", "bitwise_and_";
-    Py_nb_inplace_or: nb_inplace_or = "bitwise_or_", "bitwise_or_";
-    Py_nb_inplace_xor: nb_inplace_xor = "bitwise_xor_", "bitwise_xor_";
+    Py_nb_inplace_and: nb_inplace_and = "bitwise_and_" as "__iand__", "bitwise_and_";
+    Py_nb_inplace_or: nb_inplace_or = "bitwise_or_" as "__ior__", "bitwise_or_";
+    Py_nb_inplace_xor: nb_inplace_xor = "bitwise_xor_" as "__ixor__", "bitwise_xor_";
     Py_nb_inplace_lshift: nb_inplace_lshift = "__ilshift__", "__ilshift__";
     Py_nb_inplace_rshift: nb_inplace_rshift = "__irshift__", "__irshift__";
 }
@@ -94,7 +95,7 @@ unary_slots! {
 }
 
 unsafe extern "C" fn nb_invert(a: *mut PyObject) -> *mut PyObject {
-    static FUNCTION: Name = Name::new("bitwise_not");
+    static FUNCTION: Name = Name::new("bitwise_not").seen_as("__invert__");
     if is_exact(a) && tensor_of(a).is_some_and(|t| !t.dtype().is_integral(true)) {
         // SAFETY: the interpreter's lock is held.
         let py = unsafe { Python::assume_attached() };
@@ -125,8 +126,14 @@ unsafe extern "C" fn nb_inplace_power(a: *mut PyObject, b: *mut PyObject, _modul
 }
 
 unsafe extern "C" fn tp_richcompare(a: *mut PyObject, b: *mut PyObject, op: std::ffi::c_int) -> *mut PyObject {
-    static NAMES: [Name; 6] =
-        [Name::new("lt"), Name::new("le"), Name::new("eq"), Name::new("ne"), Name::new("gt"), Name::new("ge")];
+    static NAMES: [Name; 6] = [
+        Name::new("lt"),
+        Name::new("le"),
+        Name::new("eq").seen_as("__eq__"),
+        Name::new("ne"),
+        Name::new("gt"),
+        Name::new("ge"),
+    ];
     // SAFETY: as above; `op` is one of the interpreter's six.
     unsafe {
         if op == ffi::Py_EQ && !crate::object::is_tensor(b) {
@@ -151,7 +158,7 @@ fn equal_to_array(
         Err(e) => Err(e),
         Ok(t) => {
             let other = crate::object::bound(py, t)?;
-            name.get()?.run(&Call { py, this, args: &[other.as_ptr()], named: SmallVec::new() })
+            name.run(&Call { py, this, args: &[other.as_ptr()], named: SmallVec::new() })
         }
     }
 }

@@ -19,7 +19,7 @@ class Level:
 class BatchedTensor(_C.Tensor):
     """`value` holds a batch along its first dimension; outside it looks like one sample. Made by `wrap`."""
 
-    _flambeau_batched = True
+    _flambeau_batched = _stands_for_another = True
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -49,6 +49,7 @@ class NestedTensor(Tensor):
     """
 
     __module__ = "flambeau.nested._internal.nested_tensor"
+    _stands_for_another = True
 
     @staticmethod
     def __new__(cls, values, offsets, *, lengths=None, **kwargs):

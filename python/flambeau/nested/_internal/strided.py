@@ -54,6 +54,7 @@ class StridedNestedTensor(Tensor):
     """`B` tensors of one rank. What differentiates is each of them: this object only holds them."""
 
     __module__ = "flambeau.nested._internal.strided"
+    _stands_for_another = True
 
     @staticmethod
     def __new__(cls, parts, dtype=None):
