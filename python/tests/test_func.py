@@ -244,3 +244,11 @@ def test_vmap_over_the_gradients_of_an_outer_graph():
     assert fl.equal(unused[0], rows) and not unused[1].any()
     nested = vmap(vmap(lambda v: fl.autograd.grad(grad, x, v, retain_graph=True)[0]))(fl.eye(2).expand(3, 2, 2))
     assert fl.equal(nested, rows.expand(3, 2, 2))
+
+
+def test_vmap_of_functions_that_classes_are_not_asked_about():
+    x = fl.arange(6.0).reshape(2, 3)
+    for made in (vmap(lambda row: fl.as_tensor(row, dtype=fl.float64))(x), vmap(lambda row: fl.asarray(row, dtype=fl.float64))(x)):
+        assert fl.equal(made, x.double())
+    assert fl.equal(vmap(lambda row: sum(row))(x), x.sum(1)) and fl.equal(vmap(lambda row: fl.stack([*row]))(x), x)
+    assert fl.equal(vmap(lambda row: row.long() & 1)(x), x.long() & 1) and fl.equal(vmap(lambda row: row == 3)(x), x == 3)

@@ -61,9 +61,8 @@ pub fn int_of(py: Python<'_>, object: *mut PyObject) -> Option<i64> {
 pub fn int_in_list(py: Python<'_>, place: usize, object: *mut PyObject) -> Option<i64> {
     let integer = int_of(py, object).filter(|_| is_int_in_list(py, object));
     // SAFETY: a live object.
-    integer.or_else(|| unsafe {
-        (place > 0 && ffi::PyBool_Check(object) != 0).then(|| (object == ffi::Py_True()).into())
-    })
+    integer
+        .or_else(|| unsafe { (place > 0 && ffi::PyBool_Check(object) != 0).then(|| (object == ffi::Py_True()).into()) })
 }
 
 #[cold]

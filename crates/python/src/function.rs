@@ -58,9 +58,9 @@ pub struct Function {
 enum Asks {
     /// Modes and classes.
     All,
-    /// Modes, and of the classes those alone whose instances stand for something else than their own data.
+    /// Modes, but no classes.
     Modes,
-    /// Nobody.
+    /// Neither.
     Nobody,
 }
 
@@ -312,13 +312,14 @@ impl Function {
         self.run_unasked(call)
     }
 
-    /// Whether modes and classes that are there and would take the call over may.
+    /// Whether modes and classes that are there and would take the call over may. This package's own may always whose
+    /// tensors stand for something else than their data.
     #[cold]
     fn asks_about(&self, call: &Call<'_>) -> bool {
         match self.asks {
             Asks::All => true,
-            Asks::Modes => overrides::has_mode() || call.args.iter().any(|a| overrides::stands_for_another(call.py, *a)),
-            Asks::Nobody => false,
+            Asks::Modes if overrides::has_mode() => true,
+            Asks::Modes | Asks::Nobody => overrides::has_stand_in(call),
         }
     }
 

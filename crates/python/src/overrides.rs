@@ -235,11 +235,15 @@ pub fn has_mode() -> bool {
     MODE_COUNT.get() > 0
 }
 
-/// Whether the object is of a class of this package that stands for other tensors, so that what it has is not its data.
-pub fn stands_for_another(py: Python<'_>, object: *mut PyObject) -> bool {
-    // SAFETY: a live object.
-    let kind = unsafe { Bound::from_borrowed_ptr(py, object) }.get_type();
-    kind.hasattr(pyo3::intern!(py, "_stands_for_another")).unwrap_or(false)
+/// Whether an argument is of a class of this package that stands for other tensors (a batch under `vmap`, nested ones), so
+/// that what it has is not its data.
+pub fn has_stand_in(call: &Call<'_>) -> bool {
+    let name = pyo3::intern!(call.py, "_stands_for_another");
+    all_objects(call).into_iter().any(|object| {
+        // SAFETY: a live object.
+        let kind = unsafe { Bound::from_borrowed_ptr(call.py, object) }.get_type();
+        kind.hasattr(name).unwrap_or(false)
+    })
 }
 
 /// Offers a property's getter (`Tensor.shape.__get__`) to the object's class.

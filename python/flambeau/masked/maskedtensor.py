@@ -11,6 +11,8 @@ _REDUCTIONS = frozenset("sum mean amax amin prod argmin argmax norm var std".spl
 class MaskedTensor:
     """Data and a boolean mask of the same shape; True marks what is there."""
 
+    _stands_for_another = True  # asked also about what classes of tensors are not asked about
+
     def __init__(self, data, mask, requires_grad=False):
         warnings.warn(
             "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github "
