@@ -51,7 +51,7 @@ _DUNDERS = {f"__{prefix}{short}__": name for prefix in ("", "r", "i") for short,
     "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
     "rshift": "bitwise_right_shift", "matmul": "matmul"}.items()}
 _DUNDERS.update({f"__{name}__": name for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs")})
-_DUNDERS["__invert__"] = "bitwise_not"
+_DUNDERS.update(__invert__="bitwise_not", __rdiv__="div")
 _IN_PLACE = frozenset(f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor lshift rshift".split())
 
 
