@@ -322,12 +322,24 @@ pub(crate) fn split_arguments<'a, 'v>(
 
 /// Checks that an `out=` form's arguments are as many as it has: were one missing, an input would be taken for one to write.
 pub(crate) fn check_count(op: &'static Op, args: &[Value<'_>]) -> Result<()> {
-    let params = op.schema().params.len();
-    match args.len() {
-        n if n == params => Ok(()),
-        n if n < params => Err(crate::value::missing(op, n)),
-        n => Err(Error::type_(format!("{}() takes {params} arguments but {n} were given", op.name()))),
+    match args.len() < op.parameters() {
+        true => Err(crate::value::missing(op, args.len())),
+        false => check_surplus(op, args),
     }
+}
+
+/// Checks that a call has no more arguments than there are parameters.
+#[inline(always)]
+pub(crate) fn check_surplus(op: &'static Op, args: &[Value<'_>]) -> Result<()> {
+    match args.len() > op.parameters() {
+        true => Err(surplus(op, args.len())),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn surplus(op: &'static Op, given: usize) -> Error {
+    Error::type_(format!("{}() takes {} arguments but {given} were given", op.name(), op.parameters()))
 }
 
 /// An `out=` form's inputs, and what it writes.

@@ -378,6 +378,12 @@ pub struct Op {
     required: OnceLock<u64>,
     recipe: OnceLock<Box<Recipe>>,
     mutates: bool,
+    parameters: usize,
+    /// Whether another crate registered it.
+    foreign: bool,
+    /// A call with fewer arguments needs no look before it goes its way. None does where something is written, or where
+    /// kernels of another crate rely on what the schema says.
+    unchecked_below: usize,
     table: [AtomicPtr<()>; KEY_COUNT],
     overrides: Mutex<Vec<Override>>,
 }
@@ -401,11 +407,22 @@ impl Op {
             required: OnceLock::new(),
             recipe: OnceLock::new(),
             mutates: const_contains(schema_text, "!)"),
+            parameters: const_parameters(schema_text),
+            foreign: false,
+            unchecked_below: match const_contains(schema_text, "!)") {
+                true => 0,
+                false => const_parameters(schema_text) + 1,
+            },
             table: [const { AtomicPtr::new(std::ptr::null_mut()) }; KEY_COUNT],
             overrides: Mutex::new(Vec::new()),
         }
     }
 
+    /// Makes it one of another crate: what its schema says about arguments is checked before its kernels see them.
+    pub(crate) const fn foreign(mut self) -> Op {
+        (self.foreign, self.unchecked_below) = (true, 0);
+        self
+    }
     /// Sets the documentation.
     #[must_use]
     pub const fn doc(mut self, doc: &'static str) -> Op {
@@ -455,13 +472,15 @@ impl Op {
         self
     }
 
-    /// The parsed schema.
+    /// The parsed schema; one without parameters and results where the text is none.
     pub fn schema(&self) -> &Schema {
-        self.schema.get_or_init(|| match Schema::parse(self.schema_text) {
-            Ok(s) => s,
-            // A test parses every built-in schema, and run-time ones are parsed before they get here.
-            Err(e) => unreachable!("{e}"),
-        })
+        self.schema.get_or_init(|| Schema::parse(self.schema_text).unwrap_or_else(|_| Schema::unreadable(self.name())))
+    }
+
+    /// How many parameters it has.
+    #[inline(always)]
+    pub(crate) fn parameters(&self) -> usize {
+        self.parameters
     }
 
     /// The operator's name without overload (`add_`).
@@ -574,9 +593,28 @@ impl Op {
         if keys.backends() != own {
             self.check_memory(keys, args)?;
         }
-        if !self.mutates {
+        if args.len() < self.unchecked_below {
             return self.run_next(keys, args).or_else(|e| self.call_again(args, e));
         }
+        crate::dispatch::check_surplus(self, args)?;
+        if self.foreign {
+            return self.call_foreign(keys, args);
+        }
+        self.call_written(keys, args)
+    }
+
+    /// A call of what another crate registered.
+    #[inline(never)]
+    fn call_foreign(&'static self, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
+        match crate::value::with_lengths(self, args)? {
+            Some(full) => self.call_written(keys, &full.iter().map(crate::OwnedValue::borrow).collect::<Vec<_>>()),
+            None => self.call_written(keys, args),
+        }
+    }
+
+    /// A call that may write to its arguments.
+    #[inline(always)]
+    fn call_written(&'static self, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
         self.check_written(args)?;
         let result = match self.run_next(keys, args) {
             Err(e) => return self.call_again(args, e),
@@ -651,6 +689,10 @@ impl Op {
     pub(crate) fn resolve(&'static self, key: Key) -> Option<KernelFn> {
         if self.has_override(key) {
             return Some(run_override);
+        }
+        // A test parses every built-in schema, and run-time ones are parsed when they are registered.
+        if Schema::parse(self.schema_text).is_err() {
+            return Some(no_schema);
         }
         if key.is_layout() {
             return crate::sparse::kernel(self, key);
@@ -787,6 +829,11 @@ impl Op {
     }
 }
 
+/// The kernel of an operator whose schema cannot be read.
+fn no_schema(op: &'static Op, _keys: KeySet, _args: &[Value<'_>]) -> Result<Outputs> {
+    Schema::parse(op.schema_text).and(Err(Error::runtime("the operator has a schema now")))
+}
+
 /// Runs the newest kernel registered for the highest key.
 fn run_override(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> {
     let key = keys.highest();
@@ -806,6 +853,31 @@ fn factory_keys(args: &[Value<'_>]) -> KeySet {
         _ => None,
     });
     KeySet::of(Key::backend(device.unwrap_or(Device::CPU).kind))
+}
+
+/// How many parameters a schema has: what stands between the commas, but for the `*` that only names may follow.
+const fn const_parameters(schema: &str) -> usize {
+    let text = schema.as_bytes();
+    let (mut i, mut depth, mut count) = (0, 0usize, 0);
+    let (mut begins, mut quote) = (true, 0u8);
+    while i < text.len() {
+        match text[i] {
+            c if quote != 0 => quote = if c == quote { 0 } else { quote },
+            b'(' | b'[' => depth += 1,
+            b')' | b']' if depth <= 1 => return count,
+            b')' | b']' => depth -= 1,
+            b',' if depth == 1 => begins = true,
+            b'*' if depth == 1 => begins = false,
+            c if depth == 1 && !c.is_ascii_whitespace() => {
+                count += begins as usize;
+                begins = false;
+                quote = if c == b'"' || c == b'\'' { c } else { 0 };
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+    count
 }
 
 const fn const_contains(text: &str, needle: &str) -> bool {

@@ -175,7 +175,7 @@ impl OpBuilder {
     #[track_caller]
     pub fn new(schema: &str, body: Body) -> OpBuilder {
         let caller = std::panic::Location::caller();
-        let mut op = Op::new(Box::leak(schema.to_owned().into_boxed_str()), body);
+        let mut op = Op::new(Box::leak(schema.to_owned().into_boxed_str()), body).foreign();
         op.location = (caller.file(), caller.line());
         OpBuilder { op }
     }
@@ -207,7 +207,7 @@ impl OpBuilder {
     /// Puts the operator into the registry for as long as the handle lives, and gives it.
     ///
     /// # Errors
-    /// When the schema is not one, has no namespace, or is taken.
+    /// When the schema is not one, has no namespace or more than 64 parameters, or is taken.
     pub fn register(self) -> Result<(&'static Op, Registration)> {
         let schema = Schema::parse(self.op.schema_text)?;
         if schema.namespace == "aten" {

@@ -125,6 +125,26 @@ pub struct Param {
     pub alias: Option<Alias>,
 }
 
+impl Default {
+    /// Whether a parameter of this type can have it.
+    fn fits(&self, ty: &Type) -> bool {
+        let number = matches!(ty.base, Base::Int | Base::Float | Base::Scalar);
+        match self {
+            Default::None => true,
+            Default::Scalar(Scalar::Bool(_)) => number || ty.base == Base::Bool,
+            Default::Scalar(Scalar::Int(_)) => number || ty.base == Base::ScalarType,
+            Default::Scalar(_) => matches!(ty.base, Base::Float | Base::Scalar),
+            Default::Ints(list) => {
+                let length = |n: usize| list.is_empty() || list.len() == n;
+                (number || ty.base == Base::Bool) && ty.list.is_some_and(|n| n.is_none_or(length))
+            }
+            Default::Str(_) => {
+                matches!(ty.base, Base::Str | Base::ScalarType | Base::Layout | Base::Device | Base::MemoryFormat)
+            }
+        }
+    }
+}
+
 impl Param {
     /// The default, in the parameter's type; `None` where there is none. A list of a known length that is given as one
     /// number is that many of it.
@@ -205,15 +225,24 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// How many parameters an operator can have: what is known of each is a bit of one word.
+    pub const MOST_PARAMETERS: usize = u64::BITS as usize;
+
     /// Reads a schema; without a namespace it is `aten`.
     ///
     /// # Errors
-    /// Names the place where the text is not a schema.
+    /// Names the place where the text is not a schema, or not one that an operator can have.
     pub fn parse(text: &str) -> Result<Schema> {
         let mut p = Parser { text, at: 0 };
         p.schema().map_err(|what| {
             Error::value(format!("schema: expected {what} at position {} of '{text}'", p.at.min(text.len())))
         })
+    }
+
+    /// What stands for the schema of an operator whose text is none.
+    pub(crate) fn unreadable(name: &str) -> Schema {
+        let namespace = "aten".to_string();
+        Schema { namespace, name: name.to_string(), overload: String::new(), params: Vec::new(), returns: Vec::new() }
     }
 
     /// The place of parameter `name`.
@@ -284,16 +313,20 @@ impl<'a> Parser<'a> {
         }
         let overload = if self.eat(".") { self.word()?.to_string() } else { String::new() };
         self.need("(")?;
-        let mut params = Vec::new();
+        let mut params: Vec<Param> = Vec::new();
         let mut keyword_only = false;
         while !self.eat(")") {
-            if self.eat("*") {
+            if !keyword_only && self.eat("*") {
                 keyword_only = true;
             } else {
-                let (ty, alias) = self.ty()?;
-                let name = self.word()?.to_string();
-                let default = if self.eat("=") { Some(self.default()?) } else { None };
-                params.push(Param { name, ty, default, keyword_only, alias });
+                let param = self.param(keyword_only)?;
+                if params.iter().any(|p| p.name == param.name) {
+                    return Err("a name that no other parameter has");
+                }
+                if params.len() == Schema::MOST_PARAMETERS {
+                    return Err("at most 64 parameters");
+                }
+                params.push(param);
             }
             if !self.eat(",") {
                 self.need(")")?;
@@ -317,7 +350,21 @@ impl<'a> Parser<'a> {
         if !self.rest().is_empty() {
             return Err("the end");
         }
+        let given = |alias: &Alias| params.iter().flat_map(|p| &p.alias).any(|a| a.set == alias.set);
+        if !returns.iter().flat_map(|r| &r.alias).all(given) {
+            return Err("a parameter with the memory of each result");
+        }
         Ok(Schema { namespace, name, overload, params, returns })
+    }
+
+    fn param(&mut self, keyword_only: bool) -> Parsed<Param> {
+        let (ty, alias) = self.ty()?;
+        let name = self.word()?.to_string();
+        let default = if self.eat("=") { Some(self.default()?) } else { None };
+        match default.as_ref().is_none_or(|d| d.fits(&ty)) {
+            true => Ok(Param { name, ty, default, keyword_only, alias }),
+            false => Err("a default of the parameter's type"),
+        }
     }
 
     fn result(&mut self) -> Parsed<Return> {
@@ -422,7 +469,9 @@ impl<'a> Parser<'a> {
         if let Ok(i) = text.parse::<i64>() {
             return Ok(Scalar::Int(i));
         }
-        text.parse::<f64>().ok().filter(|x| !x.is_nan()).map(Scalar::Float).ok_or("a number")
+        let infinite = text.ends_with("inf");
+        let number = text.parse::<f64>().ok().filter(|x| !x.is_nan() && x.is_infinite() == infinite);
+        number.map(Scalar::Float).ok_or("a number")
     }
 }
 
@@ -538,6 +587,33 @@ mod tests {
             ["", "f", "f(", "f(Tensor)", "f(Tensor x", "f(Tnsor x) -> Tensor", "f(int x=) -> ()", "f() -> Tensor x y"]
         {
             assert!(Schema::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_no_operator_can_mean() {
+        for (bad, why) in [
+            ("f(Tensor a, int a) -> ()", "no other parameter"),
+            ("f(Tensor a=3) -> ()", "of the parameter's type"),
+            ("f(int a=1.5) -> ()", "of the parameter's type"),
+            ("f(int a=99999999999999999999) -> ()", "of the parameter's type"),
+            ("f(bool a=2) -> ()", "of the parameter's type"),
+            ("f(str a=3) -> ()", "of the parameter's type"),
+            ("f(int[2] a=[1, 2, 3]) -> ()", "of the parameter's type"),
+            ("f(float a=1e999) -> ()", "a number"),
+            ("f(Tensor a, *, *, int b) -> ()", "a name"),
+            ("f(Tensor(a!) a) -> Tensor(b!)", "the memory of each result"),
+        ] {
+            let error = Schema::parse(bad).unwrap_err();
+            assert!(error.message().contains(why), "{bad}: {error}");
+        }
+        let many = |n: usize| (0..n).map(|i| format!("int p{i}")).collect::<Vec<_>>().join(", ");
+        assert!(Schema::parse(&format!("f({}) -> ()", many(64))).is_ok());
+        assert!(
+            Schema::parse(&format!("f({}) -> ()", many(65))).unwrap_err().message().contains("at most 64 parameters")
+        );
+        for good in ["f(Tensor? a=None, float b=inf, float c=-inf, int[2] d=1, int[2] e=[], float f=True) -> ()"] {
+            assert!(Schema::parse(good).is_ok(), "{good}");
         }
     }
 }

@@ -303,6 +303,33 @@ from_value! {
     &'a Generator, "Generator", Value::Generator(g) => g;
 }
 
+/// Lists of a fixed length; of numbers one, alone or in a list, stands for all.
+macro_rules! fixed_lists {
+    ($($t:ty, $what:literal, $list:ident $(, one: $one:ident)?;)*) => { $(
+        impl<'a, const N: usize> FromValue<'a> for [$t; N] {
+            #[inline(always)]
+            fn from_value(v: Value<'a>) -> Result<Self> {
+                match v {
+                    $(Value::$one(x) => Ok([x; N]), Value::$list(&[x]) => Ok([x; N]),)?
+                    Value::$list(given) => given.try_into().map_err(|_| wrong_length(given.len(), N)),
+                    v => Err(expected($what, v)),
+                }
+            }
+        }
+    )* };
+}
+fixed_lists! {
+    i64, "list of ints", Ints, one: Int;
+    f64, "list of floats", Floats, one: Float;
+    bool, "list of bools", Bools;
+}
+
+/// That a list is not as long as it must be.
+#[cold]
+fn wrong_length(given: usize, wanted: usize) -> Error {
+    Error::runtime(format!("Tried to convert a List with {given} elements to a fixed-size array of size {wanted}"))
+}
+
 /// What an operator gives back, in the order of its schema. A result that was not asked for is `None`.
 #[derive(Clone)]
 pub enum Outputs {
@@ -485,6 +512,9 @@ impl<'a> Bind<'a> for crate::TensorOptions {
 
 #[cold]
 pub(crate) fn wrong_argument(op: &'static crate::Op, i: usize, e: Error) -> Error {
+    if e.kind() != crate::ErrorKind::Type {
+        return e;
+    }
     let name = op.schema().params.get(i).map_or("?", |p| &p.name);
     let rest = e.message().strip_prefix(UNNAMED).unwrap_or(e.message());
     Error::type_(format!("{}(): argument '{name}' (position {}) {rest}", op.name(), i + 1))
@@ -525,6 +555,39 @@ pub(crate) fn check_sorts(op: &'static crate::Op, args: &[Value<'_>]) -> Result<
         }
     }
     Ok(())
+}
+
+/// The arguments of an operator of another crate, whose kernels may rely on what its schema says about the lengths of lists:
+/// a single number where a list of them is due is made one, if need be.
+///
+/// # Errors
+/// When a list is neither as long as the schema says, nor (of numbers) of one element, nor empty as the default is.
+pub(crate) fn with_lengths(op: &'static crate::Op, args: &[Value<'_>]) -> Result<Option<Vec<OwnedValue>>> {
+    let mut full = None;
+    for (i, (p, v)) in op.schema().params.iter().zip(args).enumerate() {
+        let Some(Some(n)) = p.ty.list else { continue };
+        let given = match v {
+            Value::Int(_) | Value::Float(_) => 1,
+            Value::Ints(list) => list.len(),
+            Value::Floats(list) => list.len(),
+            Value::Bools(list) => list.len(),
+            Value::Scalars(list) => list.len(),
+            Value::Tensors(list) => list.len(),
+            Value::OptionalTensors(list) => list.len(),
+            _ => continue,
+        };
+        let all = match *v {
+            _ if given == n && !matches!(v, Value::Int(_) | Value::Float(_)) => continue,
+            Value::Int(x) | Value::Ints(&[x]) => OwnedValue::Ints(vec![x; n]),
+            Value::Float(x) | Value::Floats(&[x]) => OwnedValue::Floats(vec![x; n]),
+            _ if given == 0 && matches!(&p.default, Some(crate::schema::Default::Ints(list)) if list.is_empty()) => {
+                continue;
+            }
+            _ => return Err(wrong_length(given, n)),
+        };
+        full.get_or_insert_with(|| args.iter().map(Value::to_owned).collect::<Vec<_>>())[i] = all;
+    }
+    Ok(full)
 }
 
 /// The arguments with the schema's defaults where they end or are `None`; `None` if there is nothing to put in.

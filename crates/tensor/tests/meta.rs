@@ -2,7 +2,7 @@
 
 use flambeau::autograd::Derivative;
 use flambeau::schema::{Base, Schema};
-use flambeau::{Body, DType, Op, registry};
+use flambeau::{Body, DType, Op, Value, registry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -223,6 +223,20 @@ fn the_primitives_are_known() {
     };
     let found = built_in().iter().filter(|o| primitive(o)).map(|o| o.full_name().to_string()).collect();
     same_as_file("primitives.txt", found, "the operators that a device must implement; prefer a composite");
+}
+
+/// No operator takes more arguments than its schema has parameters.
+#[test]
+fn surplus_arguments_are_refused() {
+    let mut wrong = Vec::new();
+    for op in built_in() {
+        let n = op.schema().params.len();
+        let said = op.call(&vec![Value::None; n + 1]).err().map_or(String::new(), |e| e.message().to_string());
+        if said != format!("{}() takes {n} arguments but {} were given", op.name(), n + 1) {
+            wrong.push(format!("{}: {said}", op.full_name()));
+        }
+    }
+    none("surplus arguments", wrong);
 }
 
 /// Samples exist where they are declared, and say the same every time.

@@ -289,6 +289,34 @@ fn an_operator_of_its_own_has_a_derivative() -> Result<()> {
 }
 
 #[test]
+fn what_its_schema_says_of_arguments_is_checked() -> Result<()> {
+    let text =
+        "toylib::stretch(Tensor self, int[2] by, float[2] from=0., bool[2] flip=False, int[2] stride=[]) -> Tensor";
+    let (stretch, _registration) = OpBuilder::new(text, Body::Registered).register()?;
+    let _kernel = register_kernel("toylib::stretch", Key::CPU, |op, _, args| {
+        let (by, from): ([i64; 2], &[f64]) =
+            (take(op, args, 1)?, take::<Option<_>>(op, args, 2)?.unwrap_or(&[0.0, 0.0]));
+        take::<&Tensor>(op, args, 0)?.mul(by[0] * 10 + by[1])?.add(from[1]).map(Outputs::from)
+    })?;
+    let x = Tensor::ones(&[1], DType::F64)?;
+    let call = |by: Value<'_>, more: &[Value<'_>]| stretch.call(&[&[(&x).into(), by], more].concat());
+    let got = |r: Result<Outputs>| r?.one()?.to_vec::<f64>().map(|v| v[0]);
+    assert_eq!(got(call(Value::Ints(&[1, 2]), &[]))?, 12.0);
+    assert_eq!(got(call(Value::Ints(&[3]), &[]))?, 33.0);
+    assert_eq!(got(call(Value::Int(4), &[Value::Float(0.5), Value::None, Value::Ints(&[])]))?, 44.5);
+    let refused = |r: Result<Outputs>, why: &str| assert!(r.is_err_and(|e| e.message().contains(why)), "{why}");
+    refused(call(Value::Ints(&[1, 2, 3]), &[]), "a List with 3 elements to a fixed-size array of size 2");
+    refused(call(Value::Ints(&[]), &[]), "a List with 0 elements to a fixed-size array of size 2");
+    let flip = [Value::None, Value::Bools(&[true])];
+    refused(call(Value::Int(1), &flip), "a List with 1 elements to a fixed-size array of size 2");
+    refused(call(Value::Int(1), &[Value::None; 4]), "stretch() takes 5 arguments but 6 were given");
+    let many: Vec<String> = (0..65).map(|i| format!("int p{i}")).collect();
+    let wide = OpBuilder::new(&format!("toylib::wide({}) -> ()", many.join(", ")), Body::Registered).register();
+    assert!(wide.is_err_and(|e| e.message().contains("at most 64 parameters")));
+    Ok(())
+}
+
+#[test]
 fn dropping_a_registration_restores_what_was_there() -> Result<()> {
     let toy = toy()?;
     let x = Tensor::from_slice(&[1.0f32, -2.0])?.to_device(toy.device)?;

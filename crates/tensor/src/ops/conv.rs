@@ -445,9 +445,8 @@ op! {
 }
 
 fn convolution_backward_any(
-    g: &Tensor, x: &Tensor, w: &Tensor, bias_sizes: Option<&[i64]>, p: Parameters<'_>, mask: &[bool],
+    g: &Tensor, x: &Tensor, w: &Tensor, bias_sizes: Option<&[i64]>, p: Parameters<'_>, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
-    ensure!(mask.len() == 3, "convolution_backward: output_mask must have three entries");
     Ok([
         if mask[0] { Some(input_gradient(g, w, x.sizes(), p)?) } else { None },
         if mask[1] { Some(weight_gradient(g, x, w.sizes(), p)?) } else { None },

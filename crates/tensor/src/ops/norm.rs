@@ -171,10 +171,10 @@ fn norm_grads(o: crate::Outputs) -> Vec<Option<Tensor>> {
 }
 
 fn layer_norm_backward_cpu(
-    g: &Tensor, x: &Tensor, shape: &[i64], mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, mask: &[bool],
+    g: &Tensor, x: &Tensor, shape: &[i64], mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
     let (rows, n) = rows_of(x, shape, weight, bias)?;
-    check_backward("native_layer_norm_backward", g, x, mask)?;
+    check_backward("native_layer_norm_backward", g, x)?;
     let (g, x, mean, rstd) = (g.contiguous()?, x.contiguous()?, mean.contiguous()?, rstd.contiguous()?);
     ensure!(mean.numel() as usize == rows && rstd.numel() as usize == rows, "native_layer_norm_backward: statistics do not fit the input");
     let weight = dense(weight)?;
@@ -191,15 +191,14 @@ fn layer_norm_backward_cpu(
     Ok([input, dw, db])
 }
 
-fn check_backward(op: &str, g: &Tensor, x: &Tensor, mask: &[bool]) -> Result<()> {
+fn check_backward(op: &str, g: &Tensor, x: &Tensor) -> Result<()> {
     ensure!(g.sizes() == x.sizes(), "{op}: expected a gradient of sizes {:?}, got {:?}", x.sizes(), g.sizes());
     ensure!(g.dtype() == x.dtype(), "{op}: expected a gradient of dtype {}, got {}", x.dtype(), g.dtype());
-    ensure!(mask.len() == 3, "{op}: output_mask must have three entries");
     Ok(())
 }
 
 fn layer_norm_backward_meta(
-    _g: &Tensor, x: &Tensor, shape: &[i64], _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _bias: Option<&Tensor>, mask: &[bool],
+    _g: &Tensor, x: &Tensor, shape: &[i64], _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _bias: Option<&Tensor>, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
     let meta = |sizes: &[i64], wanted: bool| match wanted {
         true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),
@@ -360,10 +359,10 @@ op! {
 }
 
 fn group_norm_backward_cpu(
-    g: &Tensor, x: &Tensor, mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, mask: &[bool],
+    g: &Tensor, x: &Tensor, mean: &Tensor, rstd: &Tensor, weight: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
     let shape = group_shape(x, weight, None, n, c, hw, groups)?;
-    check_backward("native_group_norm_backward", g, x, mask)?;
+    check_backward("native_group_norm_backward", g, x)?;
     ensure!(mean.numel() == n * groups && rstd.numel() == n * groups, "native_group_norm_backward: statistics do not fit the input");
     let (g, x, mean, rstd) = (g.contiguous()?, x.contiguous()?, mean.contiguous()?, rstd.contiguous()?);
     let weight = dense(weight)?;
@@ -384,7 +383,7 @@ fn group_norm_backward_cpu(
 }
 
 fn group_norm_backward_meta(
-    _g: &Tensor, x: &Tensor, _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _n: i64, c: i64, _hw: i64, _groups: i64, mask: &[bool],
+    _g: &Tensor, x: &Tensor, _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _n: i64, c: i64, _hw: i64, _groups: i64, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
     let meta = |sizes: &[i64], wanted: bool| match wanted {
         true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),
@@ -583,9 +582,9 @@ op! {
 
 fn batch_norm_backward_cpu(
     g: &Tensor, x: &Tensor, weight: Option<&Tensor>, running_mean: Option<&Tensor>, running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>, save_invstd: Option<&Tensor>, training: bool, eps: f64, mask: &[bool],
+    save_mean: Option<&Tensor>, save_invstd: Option<&Tensor>, training: bool, eps: f64, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
-    check_backward("native_batch_norm_backward", g, x, mask)?;
+    check_backward("native_batch_norm_backward", g, x)?;
     let (shape, format) = batch_shape(x, &[("weight", weight), ("running_mean", running_mean), ("running_var", running_var)])?;
     let c = shape.channels as i64;
     let (mean, invstd) = match training {
@@ -621,7 +620,7 @@ fn batch_norm_backward_cpu(
 
 fn batch_norm_backward_meta(
     _g: &Tensor, x: &Tensor, _weight: Option<&Tensor>, _rm: Option<&Tensor>, _rv: Option<&Tensor>, _sm: Option<&Tensor>,
-    _si: Option<&Tensor>, _training: bool, _eps: f64, mask: &[bool],
+    _si: Option<&Tensor>, _training: bool, _eps: f64, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
     let meta = |sizes: &[i64], wanted: bool| match wanted {
         true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),

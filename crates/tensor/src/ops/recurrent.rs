@@ -259,13 +259,12 @@ fn layer_gradients(c: &crate::autograd::GradContext<'_>, call: Call<'_>, mut sav
     }
 }
 
-fn check_gradients(call: &Call<'_>, by: [Option<&Tensor>; 3], saved: [&Tensor; 3], cell: Cell, mask: &[bool]) -> Result<()> {
+fn check_gradients(call: &Call<'_>, by: [Option<&Tensor>; 3], saved: [&Tensor; 3], cell: Cell) -> Result<()> {
     let sizes = call.result_sizes(cell, true);
     let fit = |t: &Tensor, i: usize| t.sizes() == &sizes[i][..] && t.dtype() == call.data.dtype();
     ensure!(
         by.iter().enumerate().all(|(i, g)| g.is_none_or(|g| fit(g, i)))
-            && saved.iter().zip([0, 3, 4]).all(|(t, i)| fit(t, i))
-            && mask.len() == 7,
+            && saved.iter().zip([0, 3, 4]).all(|(t, i)| fit(t, i)),
         "_recurrent_layer_backward: the gradients or what was saved do not fit the layer"
     );
     Ok(())
@@ -273,10 +272,10 @@ fn check_gradients(call: &Call<'_>, by: [Option<&Tensor>; 3], saved: [&Tensor; 3
 
 fn backward_cpu(
     by_output: Option<&Tensor>, by_hidden: Option<&Tensor>, by_cell: Option<&Tensor>, call: Call<'_>, output: &Tensor, gates: &Tensor,
-    kept: &Tensor, mask: &[bool],
+    kept: &Tensor, mask: [bool; 7],
 ) -> Result<Vec<Option<Tensor>>> {
     let (cell, steps) = call.checked()?;
-    check_gradients(&call, [by_output, by_hidden, by_cell], [output, gates, kept], cell, mask)?;
+    check_gradients(&call, [by_output, by_hidden, by_cell], [output, gates, kept], cell)?;
     let operands = Operands::of(&call, cell)?;
     let (output, gates, kept) = (output.contiguous()?, gates.contiguous()?, kept.contiguous()?);
     let by_output = by_output.map(Tensor::contiguous).transpose()?;
@@ -355,13 +354,13 @@ fn by_state_weights(by: &Tensor, output: &Tensor, call: Call<'_>) -> Result<Tens
 
 fn backward_meta(
     by_output: Option<&Tensor>, by_hidden: Option<&Tensor>, by_cell: Option<&Tensor>, call: Call<'_>, output: &Tensor, gates: &Tensor,
-    kept: &Tensor, mask: &[bool],
+    kept: &Tensor, mask: [bool; 7],
 ) -> Result<Vec<Option<Tensor>>> {
     let (cell, _) = call.checked()?;
-    check_gradients(&call, [by_output, by_hidden, by_cell], [output, gates, kept], cell, mask)?;
+    check_gradients(&call, [by_output, by_hidden, by_cell], [output, gates, kept], cell)?;
     let all = [Some(call.data), Some(call.hx), call.cx, Some(call.w_ih), Some(call.w_hh), call.b_ih, call.b_hh];
-    let meta = |(t, wanted): (Option<&Tensor>, &bool)| {
-        t.filter(|_| *wanted).map(|t| Tensor::fresh(Device::META, t.dtype(), Dims::from_slice(t.sizes()))).transpose()
+    let meta = |(t, wanted): (Option<&Tensor>, bool)| {
+        t.filter(|_| wanted).map(|t| Tensor::fresh(Device::META, t.dtype(), Dims::from_slice(t.sizes()))).transpose()
     };
     all.into_iter().zip(mask).map(meta).collect()
 }

@@ -297,10 +297,9 @@ fn sample_run(x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align
 }
 
 fn gradients_cpu(
-    g: &Tensor, x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool, mask: &[bool],
+    g: &Tensor, x: &Tensor, grid: &Tensor, interpolation: i64, padding: i64, align_corners: bool, mask: [bool; 2],
 ) -> Result<[Option<Tensor>; 2]> {
     check(x, grid, x.dim().saturating_sub(2))?;
-    ensure!(mask.len() == 2, "grid_sampler_backward: output_mask must have two entries");
     ensure!(
         g.dim() == x.dim() && g.sizes()[..2] == x.sizes()[..2] && g.sizes()[2..] == grid.sizes()[1..grid.dim() - 1] && g.dtype() == x.dtype(),
         "grid_sampler_backward: the gradient {:?} does not fit input {:?} and grid {:?}",
@@ -326,7 +325,7 @@ fn gradients_cpu(
 }
 
 fn gradients_meta(
-    _g: &Tensor, x: &Tensor, grid: &Tensor, _interpolation: i64, _padding: i64, _align_corners: bool, mask: &[bool],
+    _g: &Tensor, x: &Tensor, grid: &Tensor, _interpolation: i64, _padding: i64, _align_corners: bool, mask: [bool; 2],
 ) -> Result<[Option<Tensor>; 2]> {
     let like = |t: &Tensor, wanted: bool| wanted.then(|| Tensor::empty(t.sizes(), (t.dtype(), crate::Device::META))).transpose();
     Ok([like(x, mask[0])?, like(grid, mask[1])?])
