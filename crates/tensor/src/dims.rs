@@ -75,7 +75,8 @@ fn in_order(sizes: &[i64], strides: &[i64], order: &[usize]) -> bool {
             if strides[d] != expected {
                 return false;
             }
-            expected *= sizes[d];
+            // (It may overflow where a dim of size 0 follows.)
+            expected = i64::wrapping_mul(expected, sizes[d]);
         }
     }
     true
@@ -145,7 +146,7 @@ pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
         if strides[d] <= reach {
             return true;
         }
-        reach += strides[d] * (sizes[d] - 1);
+        reach = i64::saturating_add(reach, strides[d].saturating_mul(sizes[d] - 1));
     }
     false
 }
@@ -195,7 +196,7 @@ pub fn strides_in_order(sizes: &[i64], order: &[usize]) -> Dims {
     let mut step = 1;
     for &d in order {
         strides[d] = step;
-        step *= sizes[d].max(1);
+        step = i64::wrapping_mul(step, sizes[d].max(1));
     }
     strides
 }
@@ -236,24 +237,30 @@ pub fn stride_order(sizes: &[i64], strides: &[i64]) -> SmallVec<[usize; 5]> {
 pub fn checked_numel(sizes: &[i64]) -> Result<i64> {
     let mut n = 1i64;
     let mut overflow = false;
-    let mut empty = false;
     for &s in sizes {
         if s < 0 {
             return Err(negative_size(s, sizes));
         }
-        empty |= s == 0;
-        match n.checked_mul(s.max(1)) {
-            Some(m) => n = m,
-            None => overflow = true,
-        }
+        let (product, over) = n.overflowing_mul(s);
+        n = product;
+        overflow |= over;
     }
-    if empty {
-        return Ok(0);
+    match overflow || n == 0 {
+        true => uncommon_numel(sizes, overflow),
+        false => Ok(n),
     }
+}
+
+/// Of sizes whose product overflowed, or is 0: then their row-major strides have to fit all the same.
+#[cold]
+fn uncommon_numel(sizes: &[i64], overflow: bool) -> Result<i64> {
     if overflow {
         return Err(Error::runtime(format!("Storage size calculation overflowed with sizes={sizes:?}")));
     }
-    Ok(n)
+    match sizes.iter().skip(1).try_fold(1i64, |n, s| n.checked_mul((*s).max(1))) {
+        Some(_) => Ok(0),
+        None => Err(Error::runtime("Stride calculation overflowed")),
+    }
 }
 
 #[cold]
@@ -261,10 +268,27 @@ fn negative_size(size: i64, sizes: &[i64]) -> Error {
     Error::runtime(format!("Trying to create tensor with negative dimension {size}: {sizes:?}"))
 }
 
-/// The product of sizes already known to be good.
+/// The product of sizes already known to be good. (Where one is 0, the others may be any.)
 #[inline(always)]
 pub fn numel(sizes: &[i64]) -> i64 {
-    sizes.iter().product()
+    sizes.iter().fold(1, |n, s| n.wrapping_mul(*s))
+}
+
+/// That a view may have these sizes, which are not negative: their number of elements can be counted.
+///
+/// # Errors
+/// When it does not fit `i64`.
+#[inline]
+pub(crate) fn check_countable(sizes: &[i64]) -> Result<()> {
+    match sizes.iter().try_fold(1i64, |n, s| n.checked_mul(*s)) {
+        Some(_) => Ok(()),
+        None => Err(uncountable()),
+    }
+}
+
+#[cold]
+fn uncountable() -> Error {
+    Error::runtime("numel: integer multiplication overflow")
 }
 
 /// How many elements of storage the geometry reaches past its offset.
@@ -332,7 +356,7 @@ pub fn wrap_dims(dims: &[i64], ndim: usize) -> Result<SmallVec<[usize; 5]>> {
 /// The shape two shapes broadcast to.
 ///
 /// # Errors
-/// When they do not.
+/// When they do not, or its elements cannot be counted.
 pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let mut out = Dims::from_slice(long);
@@ -351,6 +375,7 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
             )));
         }
     }
+    checked_numel(&out)?;
     Ok(out)
 }
 

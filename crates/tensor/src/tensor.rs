@@ -220,6 +220,7 @@ impl Tensor {
     /// A tensor of another layout than strided. To whatever looks at memory it is one zero, expanded: nothing can be read
     /// or written out of bounds.
     pub(crate) fn with_suffix(device: Device, dtype: DType, sizes: Dims, suffix: Suffix) -> Result<Tensor> {
+        dims::check_countable(&sizes)?;
         let storage = Storage::new(device, dtype.size())?;
         if device.is_cpu() {
             // SAFETY: as many bytes, which nobody else has seen.
@@ -237,6 +238,7 @@ impl Tensor {
 
     /// A fresh tensor with the given strides, uninitialised.
     pub(crate) fn fresh_strided(device: Device, dtype: DType, sizes: Dims, strides: Dims) -> Result<Tensor> {
+        dims::check_countable(&sizes)?;
         let extent = dims::storage_extent(&sizes, &strides)?;
         let storage = Storage::new(device, nbytes(&[extent], dtype)?)?;
         Ok(Self::from_parts(storage, dtype, sizes, strides, 0))

@@ -74,6 +74,7 @@ fn unfold_any(x: &Tensor, dim: i64, size: i64, step: i64) -> Result<Tensor> {
     }
     sizes.push(size);
     strides.push(stride);
+    crate::dims::check_countable(&sizes)?;
     Ok(x.make_view(sizes, strides, x.storage_offset()))
 }
 

@@ -565,6 +565,7 @@ fn expand_any(x: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     }
     let mut strides = dims::broadcast_strides(x.sizes(), x.strides(), &target)?;
     ensure!(target.iter().all(|s| *s >= 0), "numel: integer multiplication overflow");
+    dims::check_countable(&target)?;
     for d in 0..x.dim() {
         // A dim that is not expanded keeps its stride even at size 1.
         if target[skip + d] == x.sizes()[d] {
@@ -630,6 +631,7 @@ fn view_dtype_any(x: &Tensor, dtype: DType) -> Result<Tensor> {
     if from > to {
         let ratio = from / to;
         sizes[last] = sizes[last].saturating_mul(ratio);
+        dims::check_countable(&sizes)?;
         for s in &mut strides[..last] {
             *s = s.saturating_mul(ratio);
         }
@@ -677,6 +679,7 @@ fn view_as_real_any(x: &Tensor) -> Result<Tensor> {
     let mut strides: Dims = x.strides().iter().map(|s| s.saturating_mul(2)).collect();
     sizes.push(2);
     strides.push(1);
+    dims::check_countable(&sizes)?;
     Ok(x.make_view_as(x.dtype().to_real(), sizes, strides, x.storage_offset().saturating_mul(2)))
 }
 
