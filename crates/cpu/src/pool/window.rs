@@ -192,7 +192,9 @@ impl Windows {
                 .collect()
         });
         let (stride, pad, size) = (fixed.stride[2], fixed.padding[2], shape.input[2]);
-        let taps = (0..fixed.kernel[2])
+        // Positions further on are behind the end in every window.
+        let within = (size + pad).div_ceil(fixed.dilation[2]);
+        let taps = (0..fixed.kernel[2].min(within))
             .map(|k| {
                 let at = k * fixed.dilation[2];
                 let begin = pad.saturating_sub(at).div_ceil(stride).min(shape.output[2]);

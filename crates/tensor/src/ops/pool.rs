@@ -34,6 +34,10 @@ fn spread(op: &str, name: &str, values: &[i64], n: usize, default: i64) -> Resul
             _ => format!("{label}: {name} {must} {omitted}a single int, or a tuple of {} ints", ["two", "three"][n - 2]),
         }));
     }
+    ensure!(
+        values.iter().all(|v| i32::try_from(*v).is_ok()),
+        "value cannot be converted to type int without overflow"
+    );
     let mut out = [default; 3];
     for d in 0..n {
         out[3 - n + d] = values[if values.len() == 1 { 0 } else { d }];
