@@ -202,6 +202,29 @@ fn loaders_keep_pytorchs_order() -> Result<()> {
     Ok(())
 }
 
+/// However many batches may be made ahead, and whatever the sizes: an error, or the same batches.
+#[test]
+fn numbers_at_the_limit() -> Result<()> {
+    use flambeau_nn::data::LoaderOptions;
+    for prefetch in [usize::MAX, usize::MAX / 2] {
+        let options = LoaderOptions {
+            workers: 3,
+            prefetch,
+            generator: Some(flambeau::Generator::new(5)),
+            ..LoaderOptions::default()
+        };
+        let dataset = TensorDataset::new(vec![ramp(&[5, 2], 0.0, 1.0)])?;
+        assert_eq!(DataLoader::new(dataset, options)?.iter()?.filter(Result::is_ok).count(), 5);
+    }
+    assert!(LSTM::new(i64::MAX, i64::MAX).is_err());
+    assert!(GRUCell::new(i64::MAX, i64::MAX).is_err());
+    assert!(Bilinear::new(5, 0, i64::MAX).is_err());
+    for size in [i64::MIN, i64::MAX, 0] {
+        assert!(LocalResponseNorm::new(size).forward(&ramp(&[1, 2, 3], 0.0, 1.0)).is_err(), "{size}");
+    }
+    Ok(())
+}
+
 #[test]
 fn norms() -> Result<()> {
     let x = ramp(&[2, 3], -0.5, 4.0);

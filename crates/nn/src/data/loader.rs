@@ -85,7 +85,7 @@ impl<D: Dataset + 'static> DataLoader<D> {
         let shared = Arc::new(Shared {
             dataset: self.dataset.clone(),
             batches,
-            ahead: workers * self.options.prefetch,
+            ahead: workers.saturating_mul(self.options.prefetch),
             state: Mutex::new(State { next: 0, given: 0, ready: BTreeMap::new(), stop: false }),
             changed: Condvar::new(),
         });
@@ -149,7 +149,8 @@ impl<D: Dataset> Shared<D> {
     fn work(&self) {
         loop {
             let mut state = self.state.lock();
-            while !state.stop && state.next < self.batches.len() && state.next >= state.given + self.ahead {
+            while !state.stop && state.next < self.batches.len() && state.next >= state.given.saturating_add(self.ahead)
+            {
                 self.changed.wait(&mut state);
             }
             if state.stop || state.next >= self.batches.len() {

@@ -316,7 +316,7 @@ impl Forward for LocalResponseNorm {
         }
         // Channels last, so that they can be averaged along.
         let squares = x.square()?.flatten(2, -1)?.transpose(1, 2)?;
-        let around = squares.constant_pad_nd(&[self.size / 2, (self.size - 1) / 2], 0.0)?;
+        let around = squares.constant_pad_nd(&[self.size / 2, self.size.saturating_sub(1) / 2], 0.0)?;
         let means = around.avg_pool1d(&[self.size], &[1], &[0], false, true)?.transpose(1, 2)?.reshape(x.sizes())?;
         x.div(&means.mul(self.alpha)?.add(self.k)?.pow(self.beta)?)
     }

@@ -125,15 +125,17 @@ impl Recurrent {
             Ok(Some(parameter))
         };
         let directions = 1 + i64::from(options.bidirectional);
+        // What is too wide to count is too large for memory.
+        let wide = hidden.saturating_mul(gates);
         let mut cells = Vec::new();
         for layer in 0..options.num_layers {
-            let inputs = if layer == 0 { inputs } else { output * directions };
+            let inputs = if layer == 0 { inputs } else { output.saturating_mul(directions) };
             for _ in 0..directions {
                 cells.push([
-                    draw(true, &[gates * hidden, inputs])?,
-                    draw(true, &[gates * hidden, output])?,
-                    draw(options.bias, &[gates * hidden])?,
-                    draw(options.bias, &[gates * hidden])?,
+                    draw(true, &[wide, inputs])?,
+                    draw(true, &[wide, output])?,
+                    draw(options.bias, &[wide])?,
+                    draw(options.bias, &[wide])?,
                     draw(projected > 0, &[projected, hidden])?,
                 ]);
             }
@@ -375,11 +377,13 @@ macro_rules! cells {
                     init::uniform_(&parameter, -bound, bound)?;
                     Ok(parameter)
                 };
+                // What is too wide to count is too large for memory.
+                let wide = i64::saturating_mul(hidden, $gates);
                 Ok($name {
-                    weight_ih: draw(&[$gates * hidden, inputs])?,
-                    weight_hh: draw(&[$gates * hidden, hidden])?,
-                    bias_ih: Some(draw(&[$gates * hidden])?),
-                    bias_hh: Some(draw(&[$gates * hidden])?),
+                    weight_ih: draw(&[wide, inputs])?,
+                    weight_hh: draw(&[wide, hidden])?,
+                    bias_ih: Some(draw(&[wide])?),
+                    bias_hh: Some(draw(&[wide])?),
                     hidden,
                 })
             }

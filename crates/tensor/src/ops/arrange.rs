@@ -194,7 +194,8 @@ op! {
 fn diag_embed_any(x: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let (first, second) = (wrap_dim(dim1, x.dim() + 1)?, wrap_dim(dim2, x.dim() + 1)?);
     ensure!(first != second, "diagonal dimensions cannot be identical {dim1}, {dim2}");
-    let n = x.size(-1)? + offset.abs();
+    let n = offset.checked_abs().and_then(|o| o.checked_add(x.sizes()[x.dim() - 1]));
+    let n = n.ok_or_else(|| Error::runtime(format!("diag_embed(): an offset of {offset} is too large")))?;
     let mut sizes = x.sizes()[..x.dim() - 1].to_vec();
     sizes.insert(first.min(second), n);
     sizes.insert(first.max(second), n);

@@ -8,9 +8,9 @@ use crate::{Body, DType, Device, Error, MemoryFormat, Op, OwnedValue, Result, Sc
 use flambeau_base::storage::LockSet;
 use smallvec::SmallVec;
 
-/// Strides in bytes.
+/// Strides in bytes. (They may overflow where there is nothing to step over.)
 pub(crate) fn byte_strides(strides: &[i64], dtype: DType) -> SmallVec<[isize; 5]> {
-    strides.iter().map(|s| *s as isize * dtype.size() as isize).collect()
+    strides.iter().map(|s| (*s as isize).wrapping_mul(dtype.size() as isize)).collect()
 }
 
 fn check_copy(dst: &Tensor, src: &Tensor) -> Result<Dims> {

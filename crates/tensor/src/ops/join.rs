@@ -61,7 +61,12 @@ fn cat_plan(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
             );
         }
         crate::dispatch::check_same_device(model, t.device())?;
-        sizes[d] += t.sizes()[d];
+        let (total, overflow) = sizes[d].overflowing_add(t.sizes()[d]);
+        sizes[d] = total;
+        if overflow {
+            // It is negative now, which is what is said of it.
+            dims::checked_numel(&sizes)?;
+        }
     }
     // The inputs' common memory format, if they have one.
     let format = model.suggested_memory_format();

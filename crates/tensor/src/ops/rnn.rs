@@ -211,11 +211,11 @@ impl<'a> Network<'a> {
     ) -> Result<Network<'a>> {
         let projected = hx.len() == 2 && hx[0].size(2)? != hx[1].size(2)?;
         let per_cell = 2 + 2 * usize::from(has_biases) + usize::from(projected);
-        let count = num_layers.max(0) as usize * (1 + usize::from(bidirectional));
+        let count = (num_layers.max(0) as usize).saturating_mul(1 + usize::from(bidirectional));
+        let expected = count.saturating_mul(per_cell);
         ensure!(
-            params.len() == count * per_cell,
-            "Got an incorrect number of RNN parameters: expected {}, got {}",
-            count * per_cell,
+            params.len() == expected,
+            "Got an incorrect number of RNN parameters: expected {expected}, got {}",
             params.len()
         );
         let cells = params.chunks(per_cell).map(|p| Cell {

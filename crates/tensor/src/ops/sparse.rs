@@ -239,7 +239,7 @@ fn with_dims_any(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     ensure!(
-        sparse_dim >= 0 && dense_dim >= 0 && sparse_dim + dense_dim == size.len() as i64,
+        sparse_dim >= 0 && dense_dim >= 0 && sparse_dim.checked_add(dense_dim) == Some(size.len() as i64),
         "number of dimensions must be sparse_dim ({sparse_dim}) + dense_dim ({dense_dim}), but got {}",
         size.len()
     );

@@ -116,7 +116,7 @@ impl CyclicLR {
 
     /// How far above the bottom the rate is, as a share of the first triangle's height.
     fn height(&self, epoch: u64) -> f64 {
-        let total = (self.step_size_up + self.step_size_down.unwrap_or(self.step_size_up)) as f64;
+        let total = self.step_size_up as f64 + self.step_size_down.unwrap_or(self.step_size_up) as f64;
         let turns = epoch as f64 / total;
         let cycle = (1.0 + turns).floor();
         let (x, top) = (1.0 + turns - cycle, self.step_size_up as f64 / total);

@@ -11,7 +11,7 @@ pub use rules::{
     SequentialLR, StepLR,
 };
 
-use super::{Algorithm, AlgorithmOptions, Optimizer};
+use super::{Algorithm, AlgorithmOptions, Optimizer, count};
 use crate::state::StateDict;
 use flambeau::{Error, Result, Tensor};
 
@@ -137,7 +137,7 @@ impl<S: Schedule> Scheduler<S> {
     /// # Errors
     /// When it is not of a schedule of as many groups; nothing has changed then.
     pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-        let epoch = number_of(state, "epoch")? as u64;
+        let epoch = count("epoch", number_of(state, "epoch")?)?;
         let groups = 0..self.base.len();
         let base = groups.map(|group| number_of(state, &format!("base.{group}"))).collect::<Result<_>>()?;
         (self.epoch, self.base) = (epoch, base);

@@ -1,6 +1,6 @@
 //! The schedule that watches a number.
 
-use super::{number_of, numbers_to_state};
+use super::{count, number_of, numbers_to_state};
 use crate::optim::{Algorithm, Optimizer};
 use crate::state::StateDict;
 use flambeau::{Error, Result};
@@ -118,9 +118,10 @@ impl ReduceLROnPlateau {
     /// # Errors
     /// When it is not of such a schedule; nothing has changed then.
     pub fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-        let (bad_epochs, resting) = (number_of(state, "bad_epochs")?, number_of(state, "resting")?);
+        let counted = |name: &str| count(name, number_of(state, name)?);
+        let (bad_epochs, resting) = (counted("bad_epochs")?, counted("resting")?);
         let best = if state.contains_key("best") { Some(number_of(state, "best")?) } else { None };
-        (self.bad_epochs, self.resting, self.best) = (bad_epochs as u64, resting as u64, best);
+        (self.bad_epochs, self.resting, self.best) = (bad_epochs, resting, best);
         Ok(())
     }
 }
