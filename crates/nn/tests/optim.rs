@@ -1,7 +1,7 @@
 //! Optimisers, schedules and clipping against numbers recorded from PyTorch 2.13.
 
 use flambeau::Tensor;
-use flambeau_nn::optim::{Algorithm, CosineAnnealingLR, OneCycleLR, clip_grad_norm_};
+use flambeau_nn::optim::{Algorithm, ConstantLR, CosineAnnealingLR, CyclicLR, OneCycleLR, clip_grad_norm_};
 use flambeau_nn::*;
 
 fn leaf(numbers: &[f32]) -> Result<Tensor> {
@@ -140,5 +140,40 @@ fn clipping() -> Result<()> {
     assert_eq!(norm.item()?.to_f64(), 13.0);
     close("clipped", &a.grad().unwrap().to_vec()?, &[0.2307692, 0.3076923], 1e-6);
     close("clipped", &b.grad().unwrap().to_vec()?, &[0.9230769], 1e-6);
+    Ok(())
+}
+
+#[test]
+fn counts_in_states_are_counts() -> Result<()> {
+    for bad in [f64::INFINITY, f64::NAN, -1.0, 0.5, 1e300] {
+        let mut optimizer = Optimizer::new(vec![leaf(&[1.0, -2.0, 3.0])?], Adam { lr: 0.1, ..Adam::default() })?;
+        steps(&mut optimizer, 1)?;
+        let mut state = optimizer.state_dict()?;
+        state.insert("state.0.step".to_owned(), Tensor::scalar(bad)?);
+        assert!(optimizer.load_state_dict(&state).is_err(), "{bad}");
+        let mut schedule = Scheduler::new(&mut optimizer, ConstantLR::default())?;
+        let mut state = schedule.state_dict()?;
+        state.insert("epoch".to_owned(), Tensor::scalar(bad)?);
+        assert!(schedule.load_state_dict(&state).is_err(), "{bad}");
+        let cycle = CyclicLR { step_size_up: u64::MAX, cycle_momentum: false, ..CyclicLR::new(0.1, 1.0) };
+        Scheduler::new(&mut optimizer, cycle)?.step(&mut optimizer)?;
+        steps(&mut optimizer, 1)?;
+    }
+    Ok(())
+}
+
+/// A parameter that takes another's place in a group, and perhaps in memory, has a state of its own.
+#[test]
+fn replaced_parameters_begin_anew() -> Result<()> {
+    let adam = Adam { lr: 0.1, ..Adam::default() };
+    let start = [1.0, -2.0, 3.0];
+    let fresh = steps(&mut Optimizer::new(vec![leaf(&start)?], adam)?, 1)?;
+    let mut optimizer = Optimizer::new(vec![leaf(&start)?], adam)?;
+    for _ in 0..20 {
+        steps(&mut optimizer, 3)?;
+        optimizer.groups[0].parameters.clear();
+        optimizer.groups[0].parameters.push(leaf(&start)?);
+        close("replaced", &steps(&mut optimizer, 1)?, &fresh, 0.0);
+    }
     Ok(())
 }

@@ -94,7 +94,15 @@ pub struct Group<A> {
 pub struct Optimizer<A: Algorithm> {
     /// The groups.
     pub groups: Vec<Group<A>>,
-    state: HashMap<usize, ParameterState>,
+    state: States,
+}
+
+/// What is remembered of parameters, by their identity. Each is held with its state: while it is, no other can be in its place.
+type States = HashMap<usize, (Tensor, ParameterState)>;
+
+/// What is remembered of one.
+fn state_of<'a>(states: &'a mut States, parameter: &Tensor) -> &'a mut ParameterState {
+    &mut states.entry(parameter.id()).or_insert_with(|| (parameter.clone(), ParameterState::default())).1
 }
 
 impl<A: Algorithm> Optimizer<A> {
@@ -150,7 +158,7 @@ impl<A: Algorithm> Optimizer<A> {
         for group in &self.groups {
             for parameter in &group.parameters {
                 let Some(grad) = parameter.grad() else { continue };
-                let state = self.state.entry(parameter.id()).or_default();
+                let state = state_of(&mut self.state, parameter);
                 state.step += 1;
                 if parameter.dtype().is_complex() {
                     group.options.update(&parameter.detach()?.view_as_real()?, &grad.view_as_real()?, state)?;
@@ -189,7 +197,7 @@ impl<A: Algorithm> Optimizer<A> {
     pub fn state_dict(&self) -> Result<StateDict> {
         let mut dict = StateDict::new();
         for (number, parameter) in self.parameters().enumerate() {
-            let Some(state) = self.state.get(&parameter.id()) else { continue };
+            let Some((_, state)) = self.state.get(&parameter.id()) else { continue };
             dict.insert(format!("state.{number}.step"), Tensor::scalar(state.step as f64)?);
             for (name, tensor) in &state.tensors {
                 dict.insert(format!("state.{number}.{name}"), tensor.clone());
@@ -236,7 +244,7 @@ impl<A: Algorithm> Optimizer<A> {
             group.options.check()?;
         }
         let parameters: Vec<&Tensor> = self.parameters().collect();
-        let mut states: HashMap<usize, ParameterState> = HashMap::new();
+        let mut states = States::new();
         for (full, tensor) in dict.iter() {
             if full.starts_with("groups.") {
                 continue;
@@ -245,9 +253,9 @@ impl<A: Algorithm> Optimizer<A> {
             let rest = full.strip_prefix("state.").ok_or_else(unexpected)?;
             let (index, name) = rest.split_once('.').ok_or_else(unexpected)?;
             let parameter = index.parse().ok().and_then(|i: usize| parameters.get(i)).ok_or_else(unexpected)?;
-            let state = states.entry(parameter.id()).or_default();
+            let state = state_of(&mut states, parameter);
             if name == "step" {
-                state.step = number(full)? as u64;
+                state.step = count(full, number(full)?)?;
                 continue;
             }
             if let Some(name) = A::NUMBERS.iter().find(|n| **n == name) {
@@ -285,6 +293,16 @@ pub trait AlgorithmOptions {
 impl<A: Algorithm> AlgorithmOptions for A {
     fn option(&self, name: &str) -> Option<f64> {
         self.options().into_iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+}
+
+/// A number of a saved state as a count of steps.
+fn count(name: &str, number: f64) -> Result<u64> {
+    // The largest number up to which a float tells each from the next.
+    let exact = 2f64.powi(53);
+    match (0.0..=exact).contains(&number) && number.fract() == 0.0 {
+        true => Ok(number as u64),
+        false => Err(Error::value(format!("loaded state dict has a '{name}' that is no count of steps: {number}"))),
     }
 }
 
