@@ -2,7 +2,7 @@
 
 use crate::error::raise;
 use crate::types::{DTypeObject, dtype, seed_of};
-use flambeau::{DType, InstructionSet, Scalar, Tensor};
+use flambeau::{DType, InstructionSet, Tensor};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -162,31 +162,12 @@ fn _format_tensor(
     sci_mode: Option<bool>,
 ) -> PyResult<String> {
     use flambeau::display::{PrintOptions, TensorText, format_tensor};
-    let whole = tensor.0;
-    let summarised = whole.numel() as f64 > threshold;
-    let edges = edgeitems as i64;
-    // Only what a summary shows is read: both ends of each dim.
-    let t = if summarised { ends(&whole, edges).map_err(raise)? } else { whole.clone() };
-    let values: Vec<Scalar> = match t.device().is_meta() {
-        true => Vec::new(),
-        false => flambeau::dispatch_dtype!(t.dtype(), T => {
-            t.to_vec::<T>().map(|v| v.into_iter().map(flambeau::Element::to_scalar).collect())
-        })
-        .map_err(raise)?,
-    };
-    let element = |i: usize| {
-        let (mut rest, mut place, mut scale) = (i as i64, 0, 1);
-        for (&n, &kept) in whole.sizes().iter().zip(t.sizes()).rev() {
-            let at = rest % n;
-            rest /= n;
-            // Behind the gap, places count from the end.
-            place += scale * if at < edges || n == kept { at } else { at - (n - kept) };
-            scale *= kept;
-        }
-        values[place as usize]
-    };
+    let t = tensor.0;
+    let threshold = if threshold.is_finite() { threshold as usize } else { usize::MAX };
+    let options = PrintOptions { precision, threshold, edgeitems, linewidth, sci_mode };
+    let element = flambeau::shown_elements(&t, &options).map_err(raise)?;
     let device = (!t.device().is_cpu()).then(|| t.device().to_string());
-    let mut text = TensorText::new(whole.dtype(), whole.sizes(), &element);
+    let mut text = TensorText::new(t.dtype(), t.sizes(), &element);
     text.prefix = prefix;
     text.default_dtype = flambeau::default_dtype();
     text.device = device.as_deref();
@@ -196,21 +177,7 @@ fn _format_tensor(
     if t.device().is_meta() {
         text.element = None;
     }
-    let threshold = if threshold.is_finite() { threshold as usize } else { usize::MAX };
-    Ok(format_tensor(&text, &PrintOptions { precision, threshold, edgeitems, linewidth, sci_mode }))
-}
-
-/// The first and last `edges` positions of every dim that has more.
-fn ends(t: &Tensor, edges: i64) -> flambeau::Result<Tensor> {
-    let mut t = t.detach()?;
-    for d in 0..t.dim() {
-        let n = t.sizes()[d];
-        if n > 2 * edges {
-            let d = d as i64;
-            t = Tensor::cat(&[t.narrow(d, 0, edges)?, t.narrow(d, n - edges, edges)?], d)?;
-        }
-    }
-    Ok(t)
+    Ok(format_tensor(&text, &options))
 }
 
 /// The instruction set that kernels run with, in PyTorch's words.

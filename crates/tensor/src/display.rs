@@ -3,7 +3,7 @@
 //! A pure function of the sizes and a way to read an element: [`format_tensor`]. All elements that are shown share one
 //! number format, chosen after looking at all of them: whole numbers (`1.`), fixed point (`1.5000`) or scientific
 //! (`1.0000e-07`), padded to one width. More than [`PrintOptions::threshold`] elements are summarised: only
-//! [`PrintOptions::edgeitems`] at both ends of each dimension are read at all.
+//! [`PrintOptions::edgeitems`] at both ends of each dimension are read at all ([`crate::shown_elements`]).
 
 use flambeau_base::{DType, Scalar};
 use std::fmt::Write;

@@ -57,5 +57,5 @@ pub use ops::create::{TensorOptions, set_fill_uninitialized};
 pub use promotion::{default_dtype, set_default_dtype};
 pub use random::{Generator, manual_seed};
 pub use tensor::Tensor;
-pub use text::set_print_options;
+pub use text::{set_print_options, shown_elements};
 pub use value::{IntoOperand, Operand, Outputs, OwnedOperand, OwnedValue, Value};

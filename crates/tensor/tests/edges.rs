@@ -495,7 +495,7 @@ fn views_of_nothing_lead_to_no_memory() -> Result<()> {
         assert!(view.storage_offset() >= 0);
         assert!(view.resize_(&[100]).is_err() || view.fill_(7).is_ok());
     }
-    let wide = Tensor::zeros(&[0, 1 << 40, 1 << 40], DType::F32)?;
+    let wide = Tensor::zeros(&[4], DType::F32)?.as_strided(&[0, 1 << 40], &[1, 1 << 40], Some(0))?;
     assert!(wide.select(1, 1 << 39)?.storage_offset() >= 0);
     Ok(())
 }
@@ -563,4 +563,201 @@ fn numbers_of_the_cpu_go_with_meta_tensors_and_nothing_else_does() -> Result<()>
     );
     assert_eq!(meta.add(&cpu.sum()?)?.sizes(), [2, 3]);
     Ok(())
+}
+
+/// One number, expanded.
+fn expanded(sizes: &[i64]) -> Tensor {
+    Tensor::zeros(&[1], DType::F32).unwrap().expand(sizes).unwrap()
+}
+
+#[test]
+fn sizes_that_cannot_be_counted_are_refused() {
+    const OVERFLOW: &str = "numel: integer multiplication overflow";
+    let one = Tensor::ones(&[1], DType::F32).unwrap();
+    let column = expanded(&[1 << 40, 1]);
+    let row = column.t().unwrap();
+    assert_eq!(message(one.expand(&[1 << 32, 1 << 32])), OVERFLOW);
+    assert_eq!(message(one.expand(&[1 << 32, 1 << 32, 0])), OVERFLOW);
+    assert_eq!(message(op("broadcast_to").call(&[(&one).into(), (&[1i64 << 32, 1 << 32][..]).into()])), OVERFLOW);
+    assert_eq!(
+        message(op("broadcast_tensors").call(&[(&[column.clone(), row.clone()][..]).into()])),
+        "Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]"
+    );
+    assert_eq!(message(expanded(&[1 << 62]).unfold(0, 1 << 32, 1)), OVERFLOW);
+    assert_eq!(message(expanded(&[1 << 40]).unfold(0, 1 << 39, 1)), OVERFLOW);
+    let long = expanded(&[1 << 40]);
+    assert_eq!(message(op("linalg_vander").call(&[(&long).into(), (1i64 << 40).into()])), OVERFLOW);
+    let indices = Tensor::zeros(&[2, 1], DType::I64).unwrap();
+    let sparse = op("sparse_coo_tensor.indices_size");
+    assert_eq!(
+        message(sparse.call(&[(&indices).into(), (&one).into(), (&[1i64 << 32, 1 << 32][..]).into()])),
+        OVERFLOW
+    );
+    for name in ["add.Tensor", "eq.Tensor", "atan2", "matmul", "lerp.Scalar", "copysign.Tensor"] {
+        let e = message(
+            op(name).call(&[(&column).into(), (&row).into(), 1i64.into()][..op(name).schema().params.len().min(3)]),
+        );
+        assert_eq!(e, "Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]", "{name}");
+    }
+    let double = |name: &str, x: Tensor, more: &[Value<'_>]| message(op(name).call(&[&[(&x).into()], more].concat()));
+    let numbers = Tensor::zeros(&[1], DType::Complex64).unwrap().expand(&[1 << 62]).unwrap();
+    assert_eq!(double("view_as_real", numbers, &[]), OVERFLOW);
+    let wide = Tensor::zeros(&[1, 1], DType::F64).unwrap().expand(&[1 << 61, 1]).unwrap();
+    assert_eq!(double("view.dtype", wide, &[DType::U8.into()]), OVERFLOW);
+    let zeros = |sizes: &[i64]| message(Tensor::zeros(sizes, DType::F32));
+    assert_eq!(
+        zeros(&[1 << 40, 1 << 40, 0]),
+        "Storage size calculation overflowed with sizes=[1099511627776, 1099511627776, 0]"
+    );
+    assert_eq!(zeros(&[0, 1 << 40, 1 << 40]), "Stride calculation overflowed");
+    assert_eq!(zeros(&[i64::MAX, 0]), "");
+}
+
+#[test]
+fn numbers_at_the_limit_are_refused() {
+    const MAX: i64 = i64::MAX;
+    let large = Tensor::zeros(&[MAX, 0], DType::F32).unwrap();
+    let both = [large.clone(), large];
+    assert_eq!(message(Tensor::cat(&both, 0)), "Trying to create tensor with negative dimension -2: [-2, 0]");
+    assert_eq!(Tensor::cat(&both, 1).unwrap().sizes(), [MAX, 0]);
+    let x = Tensor::ones(&[3], DType::F32).unwrap();
+    for name in ["diag", "diagflat", "diag_embed"] {
+        for offset in [MAX, i64::MIN, MAX - 3] {
+            assert_ne!(message(op(name).call(&[(&x).into(), offset.into()])), "", "{name} {offset}");
+        }
+    }
+    for sizes in [&[][..], &[2], &[2, 2]] {
+        let x = Tensor::ones(sizes, DType::F32).unwrap();
+        for size in [MAX, MAX - 1, 1 << 61] {
+            let refused = message(x.nonzero_static(size, -1));
+            assert_eq!(refused.is_empty(), sizes.is_empty(), "{sizes:?} {size} {refused}");
+        }
+    }
+    let (data, h) = (Tensor::zeros(&[1, 1, 2], DType::F32).unwrap(), Tensor::zeros(&[1, 1, 2], DType::F32).unwrap());
+    let weights = vec![Tensor::zeros(&[2, 2], DType::F32).unwrap(); 2];
+    for layers in [MAX, 1 << 62, i64::MIN] {
+        for (name, h) in
+            [("rnn_tanh.input", Value::Tensor(&h)), ("lstm.input", Value::Tensors(&[h.clone(), h.clone()]))]
+        {
+            let switch = |on: bool| Value::Bool(on);
+            let args = [
+                (&data).into(),
+                h,
+                (&weights[..]).into(),
+                switch(true),
+                layers.into(),
+                0.0.into(),
+                switch(false),
+                switch(true),
+                switch(false),
+            ];
+            assert_ne!(message(op(name).call(&args)), "", "{name} {layers}");
+        }
+    }
+    let with_dims = op("_sparse_coo_tensor_with_dims");
+    assert_ne!(message(with_dims.call(&[MAX.into(), MAX.into(), (&[2i64][..]).into()])), "");
+}
+
+#[test]
+fn windows_larger_than_a_machine_int_are_refused() {
+    const NO_INT: &str = "value cannot be converted to type int without overflow";
+    let x = Tensor::ones(&[2, 3, 6, 6], DType::F32).unwrap();
+    let volume = x.view(&[1, 2, 3, 6, 6]).unwrap();
+    let line = x.view(&[6, 6, 6]).unwrap();
+    for ceil in [false, true] {
+        let pool = |name: &str, x: &Tensor, kernel: i64| {
+            let (kernel, pad, none): ([i64; 1], [i64; 1], [i64; 0]) = ([kernel], [0], []);
+            let most =
+                [x.into(), (&kernel[..]).into(), (&none[..]).into(), (&pad[..]).into(), Value::Ints(&[1]), ceil.into()];
+            let mean = [x.into(), (&kernel[..]).into(), (&none[..]).into(), (&pad[..]).into(), ceil.into()];
+            message(op(name).call(if name.starts_with("max") { &most[..] } else { &mean[..] }))
+        };
+        for (name, x) in [
+            ("max_pool1d", &line),
+            ("max_pool2d", &x),
+            ("max_pool3d", &volume),
+            ("avg_pool1d", &line),
+            ("avg_pool2d", &x),
+            ("avg_pool3d", &volume),
+        ] {
+            assert_eq!(pool(name, x, i64::MAX), NO_INT, "{name}");
+            assert_eq!(pool(name, x, 1 << 31), NO_INT, "{name}");
+            // What fits costs no more than its input: a window that is cut off.
+            assert_eq!(pool(name, x, i64::from(i32::MAX)).is_empty(), ceil, "{name}");
+        }
+    }
+}
+
+#[test]
+fn lists_have_the_length_that_kernels_need() {
+    let on = |device: Device| {
+        let t = |sizes: &[i64]| Tensor::ones(sizes, (DType::F32, device)).unwrap();
+        let (x, m, image, grid, shape) = (t(&[2, 3]), t(&[2, 1]), t(&[1, 1, 2, 2]), t(&[1, 2, 2, 2]), [3i64]);
+        let none = Value::None;
+        let calls: [(&str, Vec<Value<'_>>, usize); 5] = [
+            (
+                "native_layer_norm_backward",
+                vec![(&x).into(), (&x).into(), (&shape[..]).into(), (&m).into(), (&m).into(), none, none],
+                3,
+            ),
+            (
+                "native_group_norm_backward",
+                vec![
+                    (&image).into(),
+                    (&image).into(),
+                    (&m).into(),
+                    (&m).into(),
+                    none,
+                    1i64.into(),
+                    1i64.into(),
+                    4i64.into(),
+                    1i64.into(),
+                ],
+                3,
+            ),
+            (
+                "native_batch_norm_backward",
+                vec![(&x).into(), (&x).into(), none, none, none, none, none, true.into(), 0.1.into()],
+                3,
+            ),
+            ("_fused_rms_norm_backward", vec![(&x).into(), (&x).into(), (&shape[..]).into(), (&m).into(), none], 2),
+            (
+                "grid_sampler_2d_backward",
+                vec![(&image).into(), (&image).into(), (&grid).into(), 0i64.into(), 0i64.into(), false.into()],
+                2,
+            ),
+        ];
+        for (name, args, n) in calls {
+            for mask in [&[true][..], &[true; 4], &[]] {
+                let e = message(op(name).call(&[&args[..], &[mask.into()]].concat()));
+                let wanted =
+                    format!("Tried to convert a List with {} elements to a fixed-size array of size {n}", mask.len());
+                assert_eq!(e, wanted, "{name} on {device}");
+            }
+        }
+    };
+    on(Device::CPU);
+    on(Device::META);
+}
+
+/// A summary reads its ends only, whatever the tensor's size.
+#[test]
+fn large_tensors_print_as_summaries() {
+    let row = "[0., 0., 0.,  ..., 0., 0., 0.]";
+    assert_eq!(expanded(&[1 << 45]).to_string(), format!("tensor({row})"));
+    assert_eq!(expanded(&[2, 1 << 45]).to_string(), format!("tensor([{row},\n        {row}])"));
+    let x = Tensor::arange(1 << 12, DType::I64).unwrap().view(&[64, 64]).unwrap();
+    let text = "tensor([[   0,    1,    2,  ...,   61,   62,   63],\n        [  64,   65,   66,  ...,  125,  126,  127],\n        \
+                [ 128,  129,  130,  ...,  189,  190,  191],\n        ...,\n        [3904, 3905, 3906,  ..., 3965, 3966, 3967],\n        \
+                [3968, 3969, 3970,  ..., 4029, 4030, 4031],\n        [4032, 4033, 4034,  ..., 4093, 4094, 4095]])";
+    assert_eq!(x.to_string(), text);
+}
+
+#[test]
+fn an_operator_without_a_schema_is_an_error() {
+    static GARBAGE: Op = Op::new("garbage", Body::Composite(|_, _, _| Ok(Outputs::None)));
+    let x = pair(DType::F32);
+    for args in [&[][..], &[(&x).into()]] {
+        assert!(message(GARBAGE.call(args)).starts_with("schema: expected ( at position 7"));
+    }
 }
