@@ -27,7 +27,8 @@ pub enum ErrorKind {
     LinAlg,
 }
 
-/// An error with its kind and a message that names the operator, the argument and the values.
+/// An error with its kind and a message: in PyTorch's words where it has some for the mistake (which often name neither the
+/// operator nor the argument), else in words that name what was wrong and the values.
 ///
 /// One pointer wide, so that `Result<Tensor>` stays two words.
 #[derive(Clone, PartialEq, Eq)]
