@@ -12,6 +12,7 @@ mod keys;
 mod network;
 mod search;
 mod select;
+mod ties;
 mod unique;
 
 pub use count::{bincount, bincount_weighted, bins, histogram};

@@ -9,8 +9,8 @@
 //! bits whose range leaves no room for the index lose their last bits to it; runs that agree in what is left are put in
 //! order afterwards, which is seldom needed.
 
-use super::Rank;
-use super::keys::Keys;
+use super::keys::{Keys, Packed};
+use super::{Rank, ties};
 use crate::buffer::Buffer;
 use crate::math::{Isa, Kernel, Level, level, run};
 use flambeau_base::DType;
@@ -41,10 +41,21 @@ pub(super) fn selects(dtype: DType, n: usize) -> bool {
 /// What is wanted of each line.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted {
-    /// The first so many in order.
+    /// The first so many in order, equal ones as they were.
     First(usize),
+    /// The first so many in order, of equal ones those that `topk` takes.
+    Top(usize),
     /// One order statistic.
     One(Rank),
+}
+
+/// What PyTorch takes of a line, with a choice among equal elements (see `ties.rs`).
+#[derive(Clone, Copy)]
+enum Taken {
+    /// The first so many in order.
+    Top(usize),
+    /// The one at this place in the order.
+    Kth(usize),
 }
 
 /// Lines next to each other: an address and two strides in bytes, from line to line and along a line.
@@ -125,8 +136,19 @@ impl Batch {
             unsafe { run::<Arrange>(&mut sorted) };
             let rows = match wanted {
                 Wanted::First(rows) => rows,
+                Wanted::Top(rows) => {
+                    let tied = sorted.tied_lines(0, rows + 1);
+                    sorted.choose_among_ties(&tied, Taken::Top(rows));
+                    rows
+                }
+                Wanted::One(Rank::Kth(at)) => {
+                    let tied = sorted.tied_lines(at.saturating_sub(1), at + 2);
+                    sorted.matrix.copy_within(at * sorted.width..(at + 1) * sorted.width, 0);
+                    sorted.choose_among_ties(&tied, Taken::Kth(at));
+                    1
+                }
                 Wanted::One(rank) => {
-                    sorted.choose(rank);
+                    sorted.choose_median(rank == Rank::NanMedian);
                     1
                 }
             };
@@ -245,13 +267,7 @@ impl Sorted<'_> {
     /// Puts runs that agree in the bits that were kept in the order of their keys.
     #[inline(always)]
     fn settle(&mut self) {
-        let (bits, width, lines) = (self.bits, self.width, self.lines);
-        let rest = self.matrix.get(width..).unwrap_or_default();
-        let tied = self.matrix.chunks_exact(width).zip(rest.chunks_exact(width)).fold(false, |tied, (a, b)| {
-            let pairs = a[..lines].iter().zip(b);
-            pairs.fold(tied, |tied, (a, b)| tied | ((a ^ b) >> bits == 0))
-        });
-        if tied {
+        if any_tied(self.matrix, self.width, self.lines, self.bits) {
             (0..self.lines).for_each(|line| self.settle_line(line));
         }
     }
@@ -276,22 +292,48 @@ impl Sorted<'_> {
         }
     }
 
-    /// Puts the chosen element of every sorted line first.
-    fn choose(&mut self, rank: Rank) {
+    /// Puts the median of every sorted line first: the first NaN, unless they do not count.
+    fn choose_median(&mut self, of_numbers: bool) {
         let (n, nan) = (self.n, self.keys.nan());
         for line in 0..self.lines {
             let is_nan = |e: &usize| Some(self.key(line, self.index(line, *e))) == nan;
-            let nans = match rank {
-                Rank::Kth(_) => 0,
-                _ => (0..n).rev().take_while(is_nan).count(),
-            };
-            let at = match rank {
-                Rank::Kth(k) => k,
-                Rank::Median if nans > 0 => n - nans,
-                // Of nothing but NaN, the first.
-                Rank::Median | Rank::NanMedian => (n - nans).saturating_sub(1) / 2,
-            };
+            let nans = (0..n).rev().take_while(is_nan).count();
+            // Of nothing but NaN, the first.
+            let at = if nans > 0 && !of_numbers { n - nans } else { (n - nans).saturating_sub(1) / 2 };
             self.matrix[line] = self.matrix[at * self.width + line];
+        }
+    }
+
+    /// Lines with equal keys next to each other in some rows (those that there are); where keys have lost bits, maybe more.
+    fn tied_lines(&self, from: usize, to: usize) -> Vec<usize> {
+        let width = self.width;
+        let rows = &self.matrix[from * width..to.min(self.n) * width];
+        // SAFETY: the kernel has no conditions of its own.
+        if !unsafe { run::<AnyTied>((rows, width, self.lines, self.bits)) } {
+            return vec![];
+        }
+        let tied = |line: &usize| any_tied(&rows[*line..], width, 1, self.bits);
+        (0..self.lines).filter(tied).collect()
+    }
+
+    /// Puts what PyTorch takes first in some lines.
+    fn choose_among_ties(&mut self, lines: &[usize], taken: Taken) {
+        match self.keys.narrow() {
+            true => lines.iter().for_each(|&line| self.choose_by_steps::<u64>(line, taken)),
+            false => lines.iter().for_each(|&line| self.choose_by_steps::<u128>(line, taken)),
+        }
+    }
+
+    fn choose_by_steps<P: Packed>(&mut self, line: usize, taken: Taken) {
+        let mut elements: Vec<P> = (0..self.n).map(|e| P::pack(self.key(line, e), e)).collect();
+        match taken {
+            Taken::Top(k) => {
+                ties::top(&mut elements, k, true);
+                for (row, x) in elements[..k].iter().enumerate() {
+                    self.matrix[row * self.width + line] = x.index() as i64;
+                }
+            }
+            Taken::Kth(at) => self.matrix[line] = ties::kth(&mut elements, at).index() as i64,
         }
     }
 
@@ -344,6 +386,29 @@ impl Sorted<'_> {
             }
         }
     }
+}
+
+/// [`any_tied`], compiled for each instruction set.
+struct AnyTied<'a>(PhantomData<&'a [i64]>);
+
+impl<'a> Kernel for AnyTied<'a> {
+    type Args = (&'a [i64], usize, usize, u32);
+    type Output = bool;
+    #[inline(always)]
+    unsafe fn run<I: Isa>((matrix, width, lines, bits): Self::Args) -> bool {
+        any_tied(matrix, width, lines, bits)
+    }
+}
+
+/// Whether rows next to each other have equal keys in any line.
+#[inline(always)]
+fn any_tied(matrix: &[i64], width: usize, lines: usize, bits: u32) -> bool {
+    let rest = matrix.get(width..).unwrap_or_default();
+    matrix.chunks(width).zip(rest.chunks(width)).fold(false, |tied, (a, b)| {
+        let pairs = a[..lines].iter().zip(&b[..lines]);
+        // As unsigned, which more machines can shift.
+        pairs.fold(tied, |tied, (a, b)| tied | ((a ^ b) as u64 >> bits == 0))
+    })
 }
 
 /// Sorts every column of `n` rows of `width` lanes.

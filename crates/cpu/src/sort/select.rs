@@ -2,10 +2,12 @@
 
 use super::keys::{GROUP, Keys, Packed, bound, groups_below, summary};
 use super::network::{self, Batch, Wanted};
-use super::{PIECE, Row, Scratch};
+use super::{PIECE, Row, ties};
 use crate::buffer::Buffer;
 use crate::copy::Shared;
+use crate::math::level;
 use crate::scan::Lines;
+use crate::with_isa;
 use flambeau_base::DType;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -13,9 +15,9 @@ use flambeau_base::parallel::parallel_for;
 /// Keys computed at a time: at most 64 groups.
 const BLOCK: usize = 512;
 
-/// The `k` greatest (`largest`) or least elements along `dim`, in that order, with their `i64` indices. Among equal
-/// elements the earlier ones are taken. (PyTorch's `sorted=False` allows any order, so also this one.) `sizes` are the
-/// source's; the outputs have `k` along `dim`.
+/// The `k` greatest (`largest`) or least elements along `dim`, with their `i64` indices: in that order if `sorted`, else
+/// in the one that PyTorch leaves them in. Among equal elements those are taken that PyTorch takes (see `ties.rs`).
+/// `sizes` are the source's; the outputs have `k` along `dim`.
 ///
 /// # Safety
 /// All must be valid for those sizes at their strides in bytes and must not overlap; the outputs' elements must be
@@ -24,7 +26,7 @@ pub unsafe fn topk(
     sizes: &[i64],
     dim: usize,
     k: usize,
-    largest: bool,
+    (largest, sorted): (bool, bool),
     values: (*mut u8, &[isize]),
     indices: (*mut u8, &[isize]),
     src: (*const u8, &[isize]),
@@ -36,34 +38,57 @@ pub unsafe fn topk(
     let lines = Lines::new(sizes, dim, &[values, indices, (src.0.cast_mut(), src.1)]);
     let n = lines.length;
     let keys = Keys::new(dtype, largest);
-    let row = |p: &[*mut u8], i: isize, s: &[isize]| Row {
-        keys,
-        values: Some((p[0].wrapping_offset(i * s[0]), lines.along[0])),
-        indices: Some((p[1].wrapping_offset(i * s[1]), lines.along[1])),
-        src: p[2].wrapping_offset(i * s[2]),
-        src_stride: lines.along[2],
-    };
+    // A heap gives them in order in any case.
+    let sorted = sorted || k == 1 || ties::by_heap(n, k);
     let narrow = keys.narrow() && n <= u32::MAX as usize;
     let cut = n >= 4 * PIECE && k <= PIECE / 16;
     let grain = if cut { usize::MAX } else { GRAIN / n + 1 };
     let some_lines = |p: &[*mut u8], s: &[isize], count: usize| {
-        if network::selects(dtype, n) && count >= network::FEWEST {
+        if sorted && network::selects(dtype, n) && count >= network::FEWEST {
             let [values, indices, src] = network::sides(p, s, &lines.along);
             let sides = (Some(values), Some(indices), src);
             // SAFETY: some of the caller's lines.
-            return unsafe { Batch::default().run(keys, n, count, Wanted::First(k), sides) };
+            return unsafe { Batch::default().run(keys, n, count, Wanted::Top(k), sides) };
         }
-        for i in 0..count as isize {
-            // SAFETY: one line of the caller's operands.
-            unsafe {
-                match narrow {
-                    true => row(p, i, s).top::<u64>(n, k, cut),
-                    false => row(p, i, s).top::<u128>(n, k, cut),
-                }
+        let rows = (0..count as isize).map(|i| row(keys, p, s, &lines.along, i));
+        // SAFETY: lines of the caller's operands.
+        unsafe {
+            match narrow {
+                true => top_of_rows::<u64>(rows, n, k, sorted, cut),
+                false => top_of_rows::<u128>(rows, n, k, sorted, cut),
             }
         }
     };
     if cut { lines.it.range(0, lines.it.numel(), &some_lines) } else { lines.it.for_each_grain(grain, &some_lines) }
+}
+
+/// Line `i` of those that an iterator hands out.
+fn row(keys: Keys, data: &[*mut u8], lines: &[isize], along: &[isize], i: isize) -> Row {
+    Row {
+        keys,
+        values: Some((data[0].wrapping_offset(i * lines[0]), along[0])),
+        indices: Some((data[1].wrapping_offset(i * lines[1]), along[1])),
+        src: data[2].wrapping_offset(i * lines[2]),
+        src_stride: along[2],
+    }
+}
+
+unsafe fn top_of_rows<P: Packed>(rows: impl Iterator<Item = Row>, n: usize, k: usize, sorted: bool, cut: bool) {
+    let mut room = Room::<P> { keys: Buffer::default(), elements: vec![] };
+    for row in rows {
+        // SAFETY: the caller's rows.
+        unsafe {
+            if !sorted || !row.top::<P>(n, k, cut) {
+                row.top_with_ties(n, k, sorted, &mut room);
+            }
+        }
+    }
+}
+
+/// Room for a row that is selected from step by step.
+struct Room<P> {
+    keys: Buffer<u64>,
+    elements: Vec<P>,
 }
 
 /// Which order statistic.
@@ -77,8 +102,8 @@ pub enum Rank {
     NanMedian,
 }
 
-/// One order statistic along `dim`, with its `i64` index (the first of equal elements that qualifies). `sizes` are the
-/// source's; the outputs have 1 along `dim`.
+/// One order statistic along `dim`, with its `i64` index: of equal elements the first that qualifies is a median, and the
+/// one that PyTorch takes is the k-th (see `ties.rs`). `sizes` are the source's; the outputs have 1 along `dim`.
 ///
 /// # Safety
 /// As for [`topk`]; a `Kth` rank must be below the size along `dim`.
@@ -105,24 +130,23 @@ pub unsafe fn select_rank(
             // SAFETY: some of the caller's lines.
             return unsafe { Batch::default().run(keys, n, count, Wanted::One(rank), sides) };
         }
-        let mut scratch = Scratch::default();
-        for i in 0..count as isize {
-            let row = Row {
-                keys,
-                values: Some((p[0].wrapping_offset(i * s[0]), lines.along[0])),
-                indices: Some((p[1].wrapping_offset(i * s[1]), lines.along[1])),
-                src: p[2].wrapping_offset(i * s[2]),
-                src_stride: lines.along[2],
-            };
-            // SAFETY: one line of the caller's operands.
-            unsafe {
-                match narrow {
-                    true => row.ranked::<u64>(n, rank, &mut scratch.narrow[0]),
-                    false => row.ranked::<u128>(n, rank, &mut scratch.narrow[0]),
-                }
+        let rows = (0..count as isize).map(|i| row(keys, p, s, &lines.along, i));
+        // SAFETY: lines of the caller's operands.
+        unsafe {
+            match narrow {
+                true => ranked_of_rows::<u64>(rows, n, rank),
+                false => ranked_of_rows::<u128>(rows, n, rank),
             }
         }
     });
+}
+
+unsafe fn ranked_of_rows<P: Packed>(rows: impl Iterator<Item = Row>, n: usize, rank: Rank) {
+    let mut room = Room::<P> { keys: Buffer::default(), elements: vec![] };
+    for row in rows {
+        // SAFETY: the caller's rows.
+        unsafe { row.ranked::<P>(n, rank, &mut room) };
+    }
 }
 
 impl Row {
@@ -140,13 +164,16 @@ impl Row {
         }
     }
 
-    /// The `k` least keys of elements `from..to`, in no order.
-    unsafe fn least<P: Packed>(&self, from: usize, to: usize, k: usize) -> Vec<P> {
+    /// The `k` least keys of elements `from..to`, in no order, and the key of one that was left out, if the greatest of
+    /// those has an equal there.
+    unsafe fn least<P: Packed>(&self, from: usize, to: usize, k: usize) -> (Vec<P>, Option<u64>) {
         let room = (3 * k).max(128).min(to - from).max(k);
         let mut best: Vec<P> = Vec::with_capacity(room);
         // Keys from this one on cannot be among the least; equal keys come later, so they lose.
         let mut limit = u64::MAX;
         let mut limited = false;
+        // Equal to the limit then; limits only fall, so that the last one tells.
+        let mut left_out = None;
         let mut keep = |start: usize, keys: &[u64]| {
             if start == from
                 && let Some(limit_of_block) = bound(keys, k).and_then(|key| key.checked_add(1))
@@ -154,21 +181,27 @@ impl Row {
                 (limit, limited) = (limit_of_block, true);
             }
             // Most groups hold nothing of interest: one vectorised look at the block dismisses them.
-            let mut groups = if limited { groups_below(keys, limit) } else { u64::MAX };
+            let mut groups = if limited { groups_below(keys, limit.saturating_add(1)) } else { u64::MAX };
             while groups != 0 {
                 let group = groups.trailing_zeros() as usize * GROUP;
                 groups &= groups - 1;
                 let end = keys.len().min(group + GROUP);
                 for (i, &key) in keys.iter().enumerate().take(end).skip(group) {
-                    if limited && key >= limit {
-                        continue;
+                    // Without a limit nothing but the room is asked about: `k` may be large.
+                    if limited {
+                        if key > limit {
+                            continue;
+                        }
+                        if key == limit {
+                            left_out = Some(limit);
+                            continue;
+                        }
                     }
                     if best.len() == room {
-                        best.select_nth_unstable(k - 1);
-                        best.truncate(k);
-                        limit = best[k - 1].key();
-                        limited = true;
+                        left_out = keep_least(&mut best, k).or(left_out);
+                        (limit, limited) = (best[k - 1].key(), true);
                         if key >= limit {
+                            left_out = if key == limit { Some(limit) } else { left_out };
                             continue;
                         }
                     }
@@ -178,40 +211,83 @@ impl Row {
         };
         // SAFETY: elements of the caller's row.
         unsafe { self.keys_in_blocks(from, to, &mut keep) };
-        if best.len() > k {
-            best.select_nth_unstable(k - 1);
-            best.truncate(k);
-        }
-        best
+        left_out = keep_least(&mut best, k).or(left_out);
+        (best, left_out)
     }
 
-    unsafe fn top<P: Packed>(&self, n: usize, k: usize, cut: bool) {
-        let mut best = if cut {
+    /// Writes the `k` least in order, unless there is a choice among equal elements: whether there was none.
+    unsafe fn top<P: Packed>(&self, n: usize, k: usize, cut: bool) -> bool {
+        let (mut best, left_out) = if cut {
             // Each piece's best, then the best of those: keys and indices order them fully.
             let pieces = n.div_ceil(PIECE);
-            let mut all: Vec<Vec<P>> = (0..pieces).map(|_| Vec::new()).collect();
+            let mut all: Vec<(Vec<P>, Option<u64>)> = (0..pieces).map(|_| (vec![], None)).collect();
             let shared = Shared(all.as_mut_ptr());
             parallel_for(n, PIECE, &|r| {
                 // SAFETY: this piece's elements and slot.
                 unsafe { *shared.get().add(r.start / PIECE) = self.least::<P>(r.start, r.end, k.min(r.len())) };
             });
-            let mut best = all.concat();
-            if best.len() > k {
-                best.select_nth_unstable(k - 1);
-                best.truncate(k);
-            }
-            best
+            let mut best: Vec<P> = all.iter().flat_map(|piece| piece.0.iter().copied()).collect();
+            let among_best = keep_least(&mut best, k);
+            // What a piece leaves out is no less than the last one taken.
+            (best, all.iter().map(|piece| piece.1).chain([among_best]).flatten().min())
         } else {
             // SAFETY: the caller's row.
             unsafe { self.least::<P>(0, n, k) }
         };
         best.sort_unstable();
-        // SAFETY: `k` outputs.
-        unsafe { self.emit(&best, 0) };
+        let tied = left_out == Some(best[k - 1].key()) || has_equals(&best);
+        if !tied {
+            // SAFETY: `k` outputs.
+            unsafe { self.emit(&best, 0) };
+        }
+        !tied
     }
 
-    unsafe fn ranked<P: Packed>(&self, n: usize, rank: Rank, room: &mut Buffer<u64>) {
-        let keys = room.room(n);
+    /// Writes the `k` least as PyTorch's own way leaves them, which is also where only that order will do.
+    unsafe fn top_with_ties<P: Packed>(&self, n: usize, k: usize, sorted: bool, room: &mut Room<P>) {
+        if ties::by_heap(n, k) {
+            // SAFETY: the caller's row, and `k` outputs.
+            return unsafe { self.emit(&self.least_in_heap::<P>(n, k), 0) };
+        }
+        let keys = room.keys.room(n);
+        // SAFETY: the caller's row, room for its keys, and `k` outputs.
+        unsafe {
+            self.keys.load(self.src, self.src_stride, keys, n);
+            let row = pack(std::slice::from_raw_parts(keys, n), &mut room.elements);
+            ties::top(row, k, sorted);
+            self.emit(&row[..k], 0);
+        }
+    }
+
+    /// The `k` least in order; only those that get into the heap are looked at one by one.
+    unsafe fn least_in_heap<P: Packed>(&self, n: usize, k: usize) -> Vec<P> {
+        let mut first: Vec<P> = Vec::with_capacity(k);
+        let mut take = |start: usize, keys: &[u64]| {
+            first.extend(keys.iter().enumerate().map(|(i, &key)| P::pack(key, start + i)));
+        };
+        // SAFETY: elements of the caller's row.
+        unsafe { self.keys_in_blocks(0, k, &mut take) };
+        let mut least = ties::Least::of(first);
+        let mut offer = |start: usize, keys: &[u64]| {
+            let mut groups = groups_below(keys, least.limit());
+            while groups != 0 {
+                let group = groups.trailing_zeros() as usize * GROUP;
+                groups &= groups - 1;
+                let end = keys.len().min(group + GROUP);
+                for (i, &key) in keys.iter().enumerate().take(end).skip(group) {
+                    if key < least.limit() {
+                        least.replace(P::pack(key, start + i));
+                    }
+                }
+            }
+        };
+        // SAFETY: elements of the caller's row.
+        unsafe { self.keys_in_blocks(k, n, &mut offer) };
+        least.into_sorted()
+    }
+
+    unsafe fn ranked<P: Packed>(&self, n: usize, rank: Rank, room: &mut Room<P>) {
+        let keys = room.keys.room(n);
         // SAFETY: the caller's row, and room for its keys.
         let keys = unsafe {
             self.keys.load(self.src, self.src_stride, keys, n);
@@ -227,10 +303,41 @@ impl Row {
             // Of nothing but NaN, the first.
             Rank::Median | Rank::NanMedian => (n - nans).saturating_sub(1) / 2,
         };
-        let chosen = nth(keys, at, (min, max));
+        let (chosen, tied) = nth(keys, at, (min, max));
+        let chosen = match rank {
+            Rank::Kth(k) if tied => ties::kth(pack(keys, &mut room.elements), k),
+            _ => P::pack(keys[chosen], chosen),
+        };
         // SAFETY: one output.
-        unsafe { self.emit(&[P::pack(keys[chosen], chosen)], 0) };
+        unsafe { self.emit(&[chosen], 0) };
     }
+}
+
+/// Whether sorted keys have equal ones among them.
+fn has_equals<P: Packed>(sorted: &[P]) -> bool {
+    let pairs = sorted.iter().zip(&sorted[1..]);
+    let equal: u64 = with_isa!(level(), _I => pairs.map(|(a, b)| u64::from(a.key() == b.key())).sum());
+    equal > 0
+}
+
+/// Leaves the `k` least; the key of another one if the greatest of them has an equal there.
+fn keep_least<P: Packed>(best: &mut Vec<P>, k: usize) -> Option<u64> {
+    if best.len() <= k {
+        return None;
+    }
+    let (_, last, others) = best.select_nth_unstable(k - 1);
+    let last = last.key();
+    // Counted, which vectorises.
+    let equal: u64 = with_isa!(level(), _I => others.iter().map(|x| u64::from(x.key() == last)).sum());
+    best.truncate(k);
+    (equal > 0).then_some(last)
+}
+
+/// All elements of a row, with their indices.
+pub(super) fn pack<'a, P: Packed>(keys: &[u64], elements: &'a mut Vec<P>) -> &'a mut [P] {
+    elements.clear();
+    elements.extend(keys.iter().enumerate().map(|(i, &key)| P::pack(key, i)));
+    elements
 }
 
 /// So few are selected from by comparing.
@@ -238,19 +345,21 @@ const FEW: usize = 24;
 
 /// Where the element is that is at place `at` in the order of keys and, among equal keys, of indices; all keys are within
 /// `range`. One pass counts how many keys fall into each of some equal parts of the range, another lists those of the
-/// part that the place is in; what is left is cut in the same way, by its own range.
-fn nth(keys: &[u64], mut at: usize, range: (u64, u64)) -> usize {
+/// part that the place is in; what is left is cut in the same way, by its own range. And whether there are equal keys.
+fn nth(keys: &[u64], mut at: usize, range: (u64, u64)) -> (usize, bool) {
     let mut left =
         if keys.len() <= FEW { (0..keys.len()).collect() } else { part(keys.len(), |i| i, keys, &mut at, range) };
     while left.len() > FEW {
         let range = left.iter().fold((u64::MAX, 0), |(min, max), &i| (keys[i].min(min), keys[i].max(max)));
         if range.0 == range.1 {
             // Equal keys lie in the order of their indices.
-            return left[at];
+            return (left[at], true);
         }
         left = part(left.len(), |i| left[i], keys, &mut at, range);
     }
-    *left.select_nth_unstable_by_key(at, |&i| (keys[i], i)).1
+    let chosen = *left.select_nth_unstable_by_key(at, |&i| (keys[i], i)).1;
+    // Equal keys were never parted.
+    (chosen, left.iter().any(|&i| i != chosen && keys[i] == keys[chosen]))
 }
 
 /// Lists, in order, those of `n` indices whose keys are in the part of the range that place `at` is in; `at` becomes the

@@ -38,6 +38,30 @@ fn same<T: Element>(a: &[T], b: &[T]) -> bool {
     bytes(a) == bytes(b)
 }
 
+/// Elements as integers of the same order, equal ones with the same, each with its index.
+fn ranked<T: Element>(src: &[T], largest: bool) -> Vec<u128> {
+    let mut places: Vec<usize> = (0..src.len()).collect();
+    places.sort_by(|&a, &b| if largest { order(src[b], src[a]) } else { order(src[a], src[b]) });
+    let (mut packed, mut rank) = (vec![0; src.len()], 0);
+    for (i, &place) in places.iter().enumerate() {
+        rank += u64::from(i > 0 && order(src[places[i - 1]], src[place]) != Ordering::Equal);
+        packed[place] = u128::pack(rank, place);
+    }
+    packed
+}
+
+/// What `topk` takes, by the steps of `ties.rs` alone.
+fn top_indices<T: Element>(src: &[T], k: usize, largest: bool, sorted: bool) -> Vec<usize> {
+    let mut row = ranked(src, largest);
+    ties::top(&mut row, k, sorted);
+    row[..k].iter().map(|x| x.index()).collect()
+}
+
+/// What `kthvalue` takes, likewise.
+fn kth_index<T: Element>(src: &[T], k: usize) -> usize {
+    ties::kth(&mut ranked(src, false), k).index()
+}
+
 fn check_sort<T: Element>(n: usize, spread: f64) {
     let src = data::<T>(n, spread, n as u64 + 3);
     for descending in [false, true] {
@@ -55,16 +79,18 @@ fn check_sort<T: Element>(n: usize, spread: f64) {
         assert!(indices.iter().zip(&want).all(|(&i, &j)| i == j as i64), "{} {n} {spread}", T::DTYPE);
         // `Bool` may hold any byte; sorted ones are 0 and 1, like these.
         assert!(same(&values, &sorted), "{} {n} {spread}", T::DTYPE);
-        for k in [1, n / 50, n / 2, n] {
+        for (k, in_order) in [1, n / 50, n / 2, n].into_iter().flat_map(|k| [(k, true), (k, false)]) {
             let k = k.min(n);
+            let want = if k > 0 { top_indices(&src, k, descending, in_order) } else { vec![] };
+            let chosen: Vec<T> = want.iter().map(|&i| src[i]).collect();
             let (mut values, mut indices) = (vec![T::default(); k], vec![-1i64; k]);
             // SAFETY: buffers of this size.
             unsafe {
                 let dst = (values.as_mut_ptr().cast(), &[size][..]);
                 let at = (indices.as_mut_ptr().cast(), &[8isize][..]);
-                topk(&[n as i64], 0, k, descending, dst, at, (src.as_ptr().cast(), &[size]), T::DTYPE);
+                topk(&[n as i64], 0, k, (descending, in_order), dst, at, (src.as_ptr().cast(), &[size]), T::DTYPE);
             }
-            assert!(same(&values, &sorted[..k]), "topk {} {n} {k}", T::DTYPE);
+            assert!(same(&values, &chosen), "topk {} {n} {k}", T::DTYPE);
             assert!(indices.iter().zip(&want).all(|(&i, &j)| i == j as i64), "topk {} {n} {k}", T::DTYPE);
         }
         if n > 0 && !descending {
@@ -76,7 +102,7 @@ fn check_sort<T: Element>(n: usize, spread: f64) {
                 let src = (src.as_ptr().cast(), &[size][..]);
                 select_rank(Rank::Kth(n / 3), &[n as i64], 0, dst, at, src, T::DTYPE);
             }
-            assert_eq!(index[0], want[n / 3] as i64);
+            assert_eq!(index[0], kth_index(&src, n / 3) as i64);
         }
     }
 }
@@ -306,17 +332,17 @@ fn many_lines() {
                     want
                 })
                 .collect();
-            let verify =
-                |length: usize, pick: &dyn Fn(&[usize], usize) -> usize, values: &[T], indices: &[i64], name| {
-                    for (line, want) in orders.iter().enumerate() {
-                        for e in 0..length {
-                            let place = if across { e * lines + line } else { line * length + e };
-                            let from = pick(want, e);
-                            assert!(indices[place] == from as i64, "{name} {} {lines} {n} {across}", T::DTYPE);
-                            assert!(same(&values[place..=place], &src[at(line, from)..][..1]), "{name} {}", T::DTYPE);
-                        }
+            let line = |line: usize| -> Vec<T> { (0..n).map(|e| src[at(line, e)]).collect() };
+            let verify = |length: usize, pick: &dyn Fn(usize, usize) -> usize, values: &[T], indices: &[i64], name| {
+                for line in 0..lines {
+                    for e in 0..length {
+                        let place = if across { e * lines + line } else { line * length + e };
+                        let from = pick(line, e);
+                        assert!(indices[place] == from as i64, "{name} {} {lines} {n} {across}", T::DTYPE);
+                        assert!(same(&values[place..=place], &src[at(line, from)..][..1]), "{name} {}", T::DTYPE);
                     }
-                };
+                }
+            };
             for k in [n, n.div_ceil(3)] {
                 let (mut values, mut indices) = (vec![T::default(); lines * k], vec![-1i64; lines * k]);
                 let (to, places) = (strides(size, k), strides(8, k));
@@ -327,10 +353,15 @@ fn many_lines() {
                     let from = (src.as_ptr().cast(), &source[..]);
                     match k == n {
                         true => sort(&shape, dim, Some(dst), Some(put), from, T::DTYPE, descending),
-                        false => topk(&shape, dim, k, descending, dst, put, from, T::DTYPE),
+                        false => topk(&shape, dim, k, (descending, true), dst, put, from, T::DTYPE),
                     }
                 }
-                verify(k, &|want, e| want[e], &values, &indices, "order");
+                if k == n {
+                    verify(k, &|line, e| orders[line][e], &values, &indices, "order");
+                } else {
+                    let top: Vec<Vec<usize>> = (0..lines).map(|l| top_indices(&line(l), k, descending, true)).collect();
+                    verify(k, &|line, e| top[line][e], &values, &indices, "topk");
+                }
             }
             if descending {
                 continue;
@@ -345,16 +376,16 @@ fn many_lines() {
                     let put = (indices.as_mut_ptr().cast(), &places[..]);
                     select_rank(rank, &shape, dim, dst, put, (src.as_ptr().cast(), &source[..]), T::DTYPE);
                 }
-                for line in 0..lines {
-                    let nans = nans(line);
-                    let want = orders[line][match rank {
-                        Rank::Kth(k) => k,
-                        Rank::Median if nans > 0 => n - nans,
-                        _ if nans == n => 0,
-                        _ => (n - nans - 1) / 2,
-                    }];
-                    assert!(indices[line] == want as i64, "{rank:?} {} {lines} {n} {across}", T::DTYPE);
-                    assert!(same(&values[line..=line], &src[at(line, want)..][..1]), "{rank:?} {}", T::DTYPE);
+                for l in 0..lines {
+                    let nans = nans(l);
+                    let want = match rank {
+                        Rank::Kth(k) => kth_index(&line(l), k),
+                        Rank::Median if nans > 0 => orders[l][n - nans],
+                        _ if nans == n => orders[l][0],
+                        _ => orders[l][(n - nans - 1) / 2],
+                    };
+                    assert!(indices[l] == want as i64, "{rank:?} {} {lines} {n} {across}", T::DTYPE);
+                    assert!(same(&values[l..=l], &src[at(l, want)..][..1]), "{rank:?} {}", T::DTYPE);
                 }
             }
         }

@@ -167,7 +167,7 @@ fn topk_run(
     k: i64,
     dim: Option<i64>,
     largest: Option<bool>,
-    _sorted: Option<bool>,
+    sorted: Option<bool>,
     outs: &[Tensor],
 ) -> Result<()> {
     let d = wrap_dim(dim.unwrap_or(-1), x.dim())?;
@@ -176,19 +176,24 @@ fn topk_run(
     }
     // A number is its own selection, whatever `k`.
     let k = if x.dim() == 0 { 1 } else { k as usize };
-    // Pieces of a long line are looked at apart.
+    // Pieces of a long line are looked at apart; where much of it is wanted, a thread may take the keys of all of it, and
+    // these again with their indices.
     let line = if x.dim() == 0 { 1 } else { x.sizes()[d] as usize };
-    flambeau_base::allocator::check_available(line / 256)?;
+    let threads = flambeau_base::parallel::num_threads().min(outs[0].numel() as usize / k);
+    let needed = if k > line / 64 { line.saturating_mul(threads * 3 * size_of::<u64>()) } else { line / 256 };
+    flambeau_base::allocator::check_available(needed)?;
     let (x, outs) = (at_least_1d(x)?, [at_least_1d(&outs[0])?, at_least_1d(&outs[1])?]);
     with_two(&x, &outs, |src, values, indices| {
+        let order = (largest.unwrap_or(true), sorted.unwrap_or(true));
         // SAFETY: the results have `k` along the dim, which has at least so many, and otherwise the source's sizes; all
         // are locked and share no memory.
-        unsafe { kernels::topk(x.sizes(), d, k, largest.unwrap_or(true), values, indices, src, x.dtype()) };
+        unsafe { kernels::topk(x.sizes(), d, k, order, values, indices, src, x.dtype()) };
     })
 }
 
 op! {
-    /// The `k` largest (or smallest) elements along a dim in order, and where they are.
+    /// The `k` largest (or smallest) elements along a dim, in order if they are to be sorted, and where they are; of equal
+    /// ones those that PyTorch takes.
     topk: "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
         Out OUT: "topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)";
     Body::Structured { plan: plan!(topk_plan; x, k, dim, largest, sorted), run: run!(topk_run; x, k, dim, largest, sorted) };
@@ -224,9 +229,10 @@ fn rank_run(rank: Rank, x: &Tensor, dim: i64, outs: &[Tensor]) -> Result<()> {
     // The kernel wants the dim kept.
     let kept = |t: &Tensor| if t.dim() < x.dim().max(1) { t.unsqueeze(d as i64) } else { Ok(t.clone()) };
     let (x, outs) = (at_least_1d(x)?, [kept(&outs[0])?, kept(&outs[1])?]);
-    // Every thread takes the keys of a line.
+    // Every thread takes the keys of a line, and where equal ones are to be told apart also their indices.
     let threads = flambeau_base::parallel::num_threads().min(outs[0].numel() as usize);
-    flambeau_base::allocator::check_available((x.sizes()[d] as usize).saturating_mul(threads * size_of::<u64>()))?;
+    let each = if matches!(rank, Rank::Kth(_)) { 3 } else { 1 } * size_of::<u64>();
+    flambeau_base::allocator::check_available((x.sizes()[d] as usize).saturating_mul(threads * each))?;
     with_two(&x, &outs, |src, values, indices| {
         // SAFETY: the results have one along the dim, which is not empty, and otherwise the source's sizes; all are
         // locked and share no memory.
