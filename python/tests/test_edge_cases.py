@@ -95,3 +95,35 @@ def test_messages():
         torch.ormqr(torch.rand(5, 3), torch.rand(2), torch.rand(5, 5))
     with pytest.raises(RuntimeError, match="number of categories cannot exceed"):
         torch.multinomial(torch.ones(2**24 + 1), 3)
+
+
+def test_topk_and_kthvalue_take_of_equal_elements_those_that_pytorch_takes():
+    x = torch.tensor([1.0, 2, 2, 1, 2, 0, 2, 1])
+    assert torch.zeros(2, 8).topk(2).indices.tolist() == [[6, 5], [6, 5]]
+    assert x.topk(2).indices.tolist() == [1, 6]
+    # In a heap, and by parting.
+    assert torch.zeros(200).topk(2).indices.tolist() == [0, 1]
+    assert torch.zeros(100).topk(2).indices.tolist() == [67, 66]
+    assert torch.zeros(2, 8).kthvalue(3).indices.tolist() == [6, 6]
+    assert x.kthvalue(5).indices.item() == 6
+    nan = math.nan
+    x = torch.tensor([nan, 1, nan, 0, nan, -0.0, 0, 1])
+    assert x.topk(4).indices.tolist() == [2, 4, 0, 7]
+    least, where = x.topk(3, largest=False)
+    assert where.tolist() == [6, 5, 3] and least.signbit().tolist() == [False, True, False]
+    assert (x.kthvalue(7).indices.item(), x.kthvalue(2).indices.item()) == (2, 5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_topk_and_kthvalue_of_rows_and_columns_with_equal_elements(dtype):
+    x = (torch.arange(60) * 7 % 11 % 4).reshape(3, 20).to(dtype)
+    greatest = [[1, 12, 13, 2, 16], [14, 4, 3, 15, 16], [17, 6, 5, 16, 19]]
+    assert x.topk(5).indices.tolist() == greatest
+    assert x.t().topk(5, 0).indices.t().tolist() == greatest
+    least = [[0, 9, 10, 11, 19], [1, 11, 12, 13, 2], [15, 13, 14, 4, 2]]
+    assert x.topk(5, largest=False, sorted=False).indices.tolist() == least
+    assert x.kthvalue(9).indices.tolist() == [8, 8, 12]
+
+
+def test_topk_without_an_order_has_pytorchs():
+    assert (torch.arange(20) * 7 % 20).topk(6, sorted=False).values.tolist() == [15, 17, 16, 19, 18, 14]

@@ -64,10 +64,15 @@ const CHARTS: &[Chart] = &[
     Chart { ops: &["_linalg_eigvals", "linalg_eigvals"], inputs: all, outputs: all, fixed: in_order },
     Chart { ops: &["cholesky_inverse", "cholesky_solve"], inputs: triangular, outputs: all, fixed: all },
     Chart { ops: &["_linalg_slogdet", "linalg_lstsq"], inputs: all, outputs: first_two, fixed: all },
+    // The reference takes the first of equal elements, PyTorch those that its steps lead to.
+    Chart { ops: &["kthvalue", "topk"], inputs: all, outputs: all, fixed: first },
 ];
 
 fn all(xs: &[Tensor]) -> Result<Vec<Tensor>> {
     Ok(xs.to_vec())
+}
+fn first(xs: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(xs[..1].to_vec())
 }
 fn hermitian(xs: &[Tensor]) -> Result<Vec<Tensor>> {
     xs.iter().map(|x| x.add(&x.mh()?)?.mul(0.5)).collect()
