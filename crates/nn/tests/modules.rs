@@ -216,7 +216,7 @@ fn numbers_at_the_limit() -> Result<()> {
         let dataset = TensorDataset::new(vec![ramp(&[5, 2], 0.0, 1.0)])?;
         assert_eq!(DataLoader::new(dataset, options)?.iter()?.filter(Result::is_ok).count(), 5);
     }
-    assert!(LSTM::new(i64::MAX, i64::MAX).is_err());
+    assert!(LSTM::new(i64::MAX, i64::MAX, RnnOptions::default()).is_err());
     assert!(GRUCell::new(i64::MAX, i64::MAX).is_err());
     assert!(Bilinear::new(5, 0, i64::MAX).is_err());
     for size in [i64::MIN, i64::MAX, 0] {

@@ -561,7 +561,7 @@ pub(crate) fn check_sorts(op: &'static crate::Op, args: &[Value<'_>]) -> Result<
 /// a single number where a list of them is due is made one, if need be.
 ///
 /// # Errors
-/// When a list is neither as long as the schema says, nor (of numbers) of one element, nor empty as the default is.
+/// When a list is neither as long as the schema says, nor (of numbers) of one element, nor as long as the default.
 pub(crate) fn with_lengths(op: &'static crate::Op, args: &[Value<'_>]) -> Result<Option<Vec<OwnedValue>>> {
     let mut full = None;
     for (i, (p, v)) in op.schema().params.iter().zip(args).enumerate() {
@@ -578,11 +578,10 @@ pub(crate) fn with_lengths(op: &'static crate::Op, args: &[Value<'_>]) -> Result
         };
         let all = match *v {
             _ if given == n && !matches!(v, Value::Int(_) | Value::Float(_)) => continue,
+            Value::Int(x) if p.ty.base == crate::schema::Base::Float => OwnedValue::Floats(vec![x as f64; n]),
             Value::Int(x) | Value::Ints(&[x]) => OwnedValue::Ints(vec![x; n]),
             Value::Float(x) | Value::Floats(&[x]) => OwnedValue::Floats(vec![x; n]),
-            _ if given == 0 && matches!(&p.default, Some(crate::schema::Default::Ints(list)) if list.is_empty()) => {
-                continue;
-            }
+            _ if matches!(&p.default, Some(crate::schema::Default::Ints(list)) if list.len() == given) => continue,
             _ => return Err(wrong_length(given, n)),
         };
         full.get_or_insert_with(|| args.iter().map(Value::to_owned).collect::<Vec<_>>())[i] = all;

@@ -137,14 +137,14 @@ fn several(views: Vec<Tensor>) -> Vec<Tensor> {
 
 fn split_with_sizes_any(x: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     ensure!(x.dim() > 0, "split expects at least a 1-dimensional tensor");
-    let total: i64 = sizes.iter().sum();
+    let total = sizes.iter().try_fold(0i64, |sum, s| sum.checked_add(*s));
     let size = x.size(dim)?;
     ensure!(
         sizes.iter().all(|s| *s >= 0),
         "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes:?}"
     );
     ensure!(
-        total == size,
+        total == Some(size),
         "split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got \
          split_sizes={sizes:?}"
     );
