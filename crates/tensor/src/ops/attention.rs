@@ -195,6 +195,8 @@ fn backward_meta(
     _g: &Tensor, q: &Tensor, k: &Tensor, v: &Tensor, _out: &Tensor, _lse: &Tensor, _dropout: f64, _causal: bool, _mask: Option<&Tensor>,
     _scale: Option<f64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    floats(q)?;
+    sizes_of(q, k, v)?;
     let like = |t: &Tensor| Tensor::fresh(crate::Device::META, t.dtype(), Dims::from_slice(t.sizes()));
     Ok((like(q)?, like(k)?, like(v)?))
 }
