@@ -90,9 +90,12 @@ fn topk_of_an_organ_pipe() {
     }
 }
 
+/// How many elements, how many distinct ones, and where those at some places are.
+type Places = (usize, u64, &'static [(usize, usize)]);
+
 #[test]
 fn kthvalue_indices() {
-    let recorded: [(usize, u64, &[(usize, usize)]); 10] = [
+    let recorded: [Places; 10] = [
         (1, 1, &[(0, 0)]),
         (2, 1, &[(0, 0), (1, 1)]),
         (3, 1, &[(0, 1), (1, 0), (2, 2)]),
