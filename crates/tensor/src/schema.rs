@@ -610,8 +610,7 @@ mod tests {
         assert!(
             Schema::parse(&format!("f({}) -> ()", many(65))).unwrap_err().message().contains("at most 64 parameters")
         );
-        for good in ["f(Tensor? a=None, float b=inf, float c=-inf, int[2] d=1, int[2] e=[], float f=True) -> ()"] {
-            assert!(Schema::parse(good).is_ok(), "{good}");
-        }
+        let good = "f(Tensor? a=None, float b=inf, float c=-inf, int[2] d=1, int[2] e=[], float f=True) -> ()";
+        assert!(Schema::parse(good).is_ok(), "{good}");
     }
 }
