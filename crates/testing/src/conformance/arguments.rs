@@ -72,6 +72,27 @@ pub(crate) fn call(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<Option<Te
     call_as_is(op, &args)
 }
 
+/// Of each tensor among the arguments, whether the operator refuses to be asked for its gradient: there is none.
+///
+/// # Errors
+/// When a tensor cannot be copied.
+pub(crate) fn constants(op: &'static Op, args: &[OwnedValue]) -> Result<Vec<bool>> {
+    let inputs = tensors(args);
+    let refused = |asked: &dyn Fn(usize) -> bool| -> Result<bool> {
+        let leaf = |(i, t): (usize, &Tensor)| match asked(i) && t.dtype().is_differentiable() {
+            true => t.detach()?.clone_in(MemoryFormat::Preserve)?.requires_grad_(true),
+            false => Ok(t.clone()),
+        };
+        let leaves = inputs.iter().enumerate().map(leaf).collect::<Result<Vec<_>>>()?;
+        let error = call(op, &with_tensors(args, &leaves)?).err();
+        Ok(error.is_some_and(|e| e.message().contains("is not differentiable with respect to argument")))
+    };
+    match refused(&|_| true)? {
+        true => (0..inputs.len()).map(|i| refused(&|asked| asked == i)).collect(),
+        false => Ok(vec![false; inputs.len()]),
+    }
+}
+
 /// Whether the last call drew random numbers, or its operator takes a generator to draw them from.
 pub(crate) fn drew_numbers(op: &Op) -> bool {
     let fresh = Generator::new(SEED);

@@ -1,6 +1,6 @@
 //! Derivatives agree with differences, to the second order, backward and forward, and in place.
 
-use super::arguments::{call, call_as_is, for_form, tensors, with_tensors};
+use super::arguments::{call, call_as_is, constants, for_form, tensors, with_tensors};
 use super::compare::{Tolerance, difference, value_difference};
 use super::{Case, Chart, Verdict, form_of};
 use flambeau::autograd::{self, CheckOptions, Derivative};
@@ -23,9 +23,9 @@ fn variables(case: &Case) -> Result<Option<Vec<Tensor>>> {
         state.extend(std::iter::repeat_n(param.name.starts_with("running_"), n));
     }
     let mut found = Vec::with_capacity(inputs.len());
-    for (t, state) in inputs.iter().zip(state) {
+    for ((t, state), constant) in inputs.iter().zip(state).zip(constants(case.op, &case.args)?) {
         let t = t.clone_in(MemoryFormat::Preserve)?;
-        let smooth = !state && matches!(t.dtype(), DType::F64 | DType::Complex128);
+        let smooth = !state && !constant && matches!(t.dtype(), DType::F64 | DType::Complex128);
         found.push(if smooth { t.requires_grad_(true)? } else { t });
     }
     if !found.iter().any(Tensor::requires_grad) {
@@ -74,15 +74,16 @@ pub(crate) fn gradient(case: &Case) -> Verdict {
         return Ok(None);
     }
     let inputs = tensors(&case.args);
+    let constants = constants(case.op, &case.args)?;
     let gradients = |dtype: DType| -> Result<Vec<(usize, Tensor)>> {
         let widened = dtype != case.dtype;
-        let leaf = |t: &Tensor| match t.dtype() == case.dtype {
-            true => t.detach()?.to_dtype(dtype)?.clone_in(MemoryFormat::Preserve)?.requires_grad_(true),
+        let leaf = |(t, constant): (&Tensor, &bool)| match t.dtype() == case.dtype {
+            true => t.detach()?.to_dtype(dtype)?.clone_in(MemoryFormat::Preserve)?.requires_grad_(!constant),
             // What a kernel keeps in single precision beside halves.
             false if widened && t.dtype().is_floating_point() => t.to_dtype(dtype.to_real()),
             false => Ok(t.clone()),
         };
-        let xs = inputs.iter().map(leaf).collect::<Result<Vec<_>>>()?;
+        let xs = inputs.iter().zip(&constants).map(leaf).collect::<Result<Vec<_>>>()?;
         let mut args = with_tensors(&case.args, &xs)?;
         for a in &mut args {
             if matches!(a, OwnedValue::DType(d) if *d == case.dtype) {

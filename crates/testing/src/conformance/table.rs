@@ -1,6 +1,6 @@
 //! What works: every operator in every dtype, forward, backward and in forward mode, as a table in Markdown.
 
-use super::arguments::{call, complete, map, tensors, with_tensors};
+use super::arguments::{call, complete, constants, map, tensors, with_tensors};
 use super::guarded;
 use flambeau::autograd::{self, Derivative};
 use flambeau::samples::Maker;
@@ -88,6 +88,9 @@ fn variables(op: &'static Op, dtype: DType, args: &[OwnedValue]) -> Option<Vec<(
             let smooth = !state && t.dtype() == dtype;
             (t, smooth)
         }));
+    }
+    for ((_, smooth), constant) in found.iter_mut().zip(constants(op, args).ok()?) {
+        *smooth &= !constant;
     }
     found.iter().any(|(_, smooth)| *smooth).then_some(found)
 }
