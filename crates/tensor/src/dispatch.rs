@@ -1,7 +1,8 @@
 //! What fills an operator's kernel table: backends' kernels from the operator's body, functionality layers, fall-backs.
 
 use crate::keys::{Key, KeyGuard, KeySet};
-use crate::op::{Body, DynKernel, Form, KernelFn, Op, Plan, RowMajor, Write};
+use crate::op::{Body, DynKernel, Form, KernelFn, Op, Plan};
+use crate::out::{RowMajor, Write};
 use crate::value::{Outputs, OwnedValue, Value};
 use crate::{Error, MemoryFormat, Result, Tensor, autograd, ensure};
 use parking_lot::RwLock;
@@ -365,10 +366,10 @@ fn prepare_targets<'a>(
         match form {
             // Where nothing is computed, what kernels cannot write does not matter.
             Form::Out if given.device().is_meta() && !rule.is_exact() => {
-                rule.check(&write).or_else(|_| crate::op::castable(dtype, given.dtype()))?;
+                rule.check(&write).or_else(|_| crate::out::castable(dtype, given.dtype()))?;
             }
             Form::Out => rule.check(&write)?,
-            _ => crate::op::castable(dtype, given.dtype())?,
+            _ => crate::out::castable(dtype, given.dtype())?,
         }
         check_distinct(given)?;
         let target = match form {
@@ -459,7 +460,7 @@ fn check_apart(argument: Option<&Value<'_>>, given: &Tensor, target: &Tensor) ->
 
 /// Whether a result of `dtype` may be written to `target`.
 pub(crate) fn check_writable(target: &Tensor, dtype: crate::DType) -> Result<()> {
-    crate::op::castable(dtype, target.dtype())?;
+    crate::out::castable(dtype, target.dtype())?;
     check_distinct(target)
 }
 

@@ -31,6 +31,7 @@ pub mod keys;
 pub mod op;
 mod operators;
 pub mod ops;
+pub(crate) mod out;
 pub mod pointwise;
 pub mod profiler;
 pub mod promotion;
@@ -52,8 +53,9 @@ pub use flambeau_base::{
 pub use flambeau_cpu::math::{Level as InstructionSet, level as instruction_set};
 pub use indexing::Index;
 pub use keys::{Key, KeyGuard, KeySet};
-pub use op::{Body, Form, Op, OutDType, OutRule, Plan, RowMajor, TensorSpec, Write};
+pub use op::{Body, Form, Op, Plan, TensorSpec};
 pub use ops::create::{TensorOptions, set_fill_uninitialized};
+pub use out::{OutDType, OutRule, RowMajor, Write};
 pub use promotion::{default_dtype, set_default_dtype};
 pub use random::{Generator, manual_seed};
 pub use tensor::Tensor;

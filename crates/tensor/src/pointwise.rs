@@ -6,7 +6,8 @@ use crate::dispatch::{
     Overlap, check_count, check_distinct, check_meta_target, check_same_device, overlap, overlaps, resize_output,
 };
 use crate::keys::{Key, KeySet};
-use crate::op::{Body, Form, Op, Write};
+use crate::op::{Body, Form, Op};
+use crate::out::Write;
 use crate::promotion::{self, Promotion};
 use crate::value::{Operand, Outputs, OwnedOperand, Value, missing, wrong_argument};
 use crate::{DType, Device, Error, Result, Scalar, Tensor, ensure};
@@ -190,7 +191,7 @@ pub(crate) fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Resul
                     let write = Write { op, inputs, output: 0, result: result_dtype, out: t.dtype() };
                     op.out_rule.check(&write)?;
                 }
-                _ => crate::op::castable(result_dtype, t.dtype())?,
+                _ => crate::out::castable(result_dtype, t.dtype())?,
             }
             let t = match fits {
                 true => t.clone(),

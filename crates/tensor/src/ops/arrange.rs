@@ -228,7 +228,7 @@ fn diag_writes(write: &crate::Write<'_, '_>) -> Result<()> {
         write.result.scalar_type_name(),
         write.out.scalar_type_name()
     );
-    crate::op::exact(write.result, write.out)
+    crate::out::exact(write.result, write.out)
 }
 
 op! {

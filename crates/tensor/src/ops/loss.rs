@@ -211,7 +211,7 @@ fn bce_logits_any(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, pos_weig
         )));
     }
     if target.dtype().is_integral(false) {
-        crate::op::castable(x.dtype(), target.dtype())?;
+        crate::out::castable(x.dtype(), target.dtype())?;
     }
     let loss = if pos_weight.is_none() && x.dtype() == target.dtype() {
         _binary_cross_entropy_with_logits::OP.call(&[x.into(), target.into()])?.one()?

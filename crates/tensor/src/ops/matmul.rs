@@ -133,20 +133,20 @@ fn tensordot_writes(result: DType, out: DType) -> Result<()> {
     Ok(())
 }
 /// What a product is made of says which dtypes it takes.
-fn matmul_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn matmul_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     match write.inputs {
         [crate::Value::Tensor(x), crate::Value::Tensor(y), ..] if y.dim() == 1 => match x.dim() {
             1 => dot_writes(write.result, write.out),
             _ => mv_writes(write.result, write.out),
         },
-        _ => crate::op::exact(write.result, write.out),
+        _ => crate::out::exact(write.result, write.out),
     }
 }
 /// With a number it is the elementwise product.
-fn inner_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn inner_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     let number = |v: &crate::Value<'_>| matches!(v, crate::Value::Tensor(t) if t.dim() == 0);
     match write.inputs.iter().any(number) {
-        true => crate::op::castable(write.result, write.out),
+        true => crate::out::castable(write.result, write.out),
         false => tensordot_writes(write.result, write.out),
     }
 }

@@ -168,7 +168,7 @@ fn nansum_run(x: &Tensor, dim: Option<&[i64]>, _keepdim: bool, _dtype: Option<DT
 }
 
 /// Sums of integers are the plain sums, with words of their own.
-fn nansum_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn nansum_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     let reals = write.input_dtype(0).is_some_and(|x| !x.is_integral(true));
     let named = !matches!(write.inputs.get(3), None | Some(crate::Value::None));
     if reals && !named && !write.out.is_floating_point() {
@@ -180,7 +180,7 @@ fn nansum_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
         write.out.scalar_type_name(),
         write.result.scalar_type_name()
     );
-    crate::op::exact(write.result, write.out)
+    crate::out::exact(write.result, write.out)
 }
 
 op! {
@@ -220,16 +220,16 @@ fn mean_run(x: &Tensor, dim: Option<&[i64]>, _keepdim: bool, _dtype: Option<DTyp
 }
 
 /// As in PyTorch a complex mean may be written to a real tensor, which loses the imaginary part.
-fn mean_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn mean_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     match write.inputs.get(3) {
         None | Some(crate::Value::None) if write.result.is_complex() && write.out.is_floating_point() => Ok(()),
-        None | Some(crate::Value::None) => crate::op::castable(write.result, write.out),
-        Some(_) => crate::op::exact(write.result, write.out),
+        None | Some(crate::Value::None) => crate::out::castable(write.result, write.out),
+        Some(_) => crate::out::exact(write.result, write.out),
     }
 }
-fn mean_all_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn mean_all_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     if !matches!(write.inputs.get(1), None | Some(crate::Value::None)) {
-        return crate::op::exact(write.result, write.out);
+        return crate::out::exact(write.result, write.out);
     }
     ensure!(
         write.result.can_cast(write.out),

@@ -252,7 +252,7 @@ fn kthvalue_run(x: &Tensor, k: i64, dim: Option<i64>, _keepdim: Option<bool>, ou
     rank_run(Rank::Kth(k as usize - 1), x, dim.unwrap_or(-1), outs)
 }
 
-fn kthvalue_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn kthvalue_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     let message = match write.output {
         0 => "output values must be of same type as input",
         _ => "output indices must be of scalar type Long",

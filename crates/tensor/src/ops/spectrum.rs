@@ -543,8 +543,8 @@ fn transform_writes(write: &crate::Write<'_, '_>) -> Result<()> {
     }
     match name {
         "ifft" if write.input_dtype(0).is_some_and(DType::is_complex) => Ok(()),
-        "ifft" | "ihfft" => crate::op::uncast(result, out),
-        "ihfft2" | "ihfftn" if over_one(write) => crate::op::uncast(out, result),
+        "ifft" | "ihfft" => crate::out::uncast(result, out),
+        "ihfft2" | "ihfftn" if over_one(write) => crate::out::uncast(out, result),
         _ => Ok(()),
     }
 }

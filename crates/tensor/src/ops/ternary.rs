@@ -336,10 +336,10 @@ fn lerp_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 }
 
 /// A weight per element goes through an iterator that casts nothing.
-fn lerp_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn lerp_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     match write.inputs.get(2) {
-        Some(Value::Tensor(weight)) if weight.dim() > 0 => crate::op::uncast(write.result, write.out),
-        _ => crate::op::castable(write.result, write.out),
+        Some(Value::Tensor(weight)) if weight.dim() > 0 => crate::out::uncast(write.result, write.out),
+        _ => crate::out::castable(write.result, write.out),
     }
 }
 

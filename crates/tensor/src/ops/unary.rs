@@ -46,10 +46,10 @@ pub(super) fn gradient_examples(
 // ---- parts and signs ----------------------------------------------------------------------------
 
 /// The size of a complex number is real: it is cast to what may be, while other results are not cast.
-fn abs_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn abs_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     match write.input_dtype(0) {
-        Some(x) if x.is_complex() && !write.out.is_complex() => crate::op::castable(write.result, write.out),
-        x => crate::op::uncast(x.unwrap_or(write.result), write.out),
+        Some(x) if x.is_complex() && !write.out.is_complex() => crate::out::castable(write.result, write.out),
+        x => crate::out::uncast(x.unwrap_or(write.result), write.out),
     }
 }
 unary! {
@@ -179,7 +179,7 @@ unary! {
 
 // ---- predicates ---------------------------------------------------------------------------------
 
-fn boolean_writes(write: &crate::op::Write<'_, '_>) -> Result<()> {
+fn boolean_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
     ensure!(write.out == DType::Bool, "{} does not support non-boolean outputs.", write.op.name());
     Ok(())
 }
