@@ -11,11 +11,12 @@
 //! assert_eq!((y, at), ([5.0, 2.0, 3.0], [1, 2, 4]));
 //! ```
 //!
-//! Windows are lists of positions per axis ([`window`]), so fixed and adaptive pooling are one code. Contiguous planes
-//! are pooled a row of outputs at a time ([`planes`]), channels-last images a pixel of channels at a time ([`pixels`]):
-//! both loops vectorise. They exist for the few types that are computed in; other dtypes are converted a plane or a pixel
-//! at a time.
+//! Windows are lists of positions per axis ([`window`]), so fixed and adaptive pooling are one code. Of contiguous planes
+//! ([`planes`]) several windows are computed at a time, beside each other or gathered from wherever they are ([`parts`]);
+//! channels-last images are pooled a few vectors of channels at a time ([`pixels`]). These loops exist for the few types
+//! that are computed in; other dtypes are converted a plane or a pixel at a time.
 
+mod parts;
 mod pixels;
 mod planes;
 mod window;

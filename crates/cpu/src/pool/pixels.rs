@@ -1,8 +1,9 @@
 //! Pooling with channels last, a pixel of channels at a time.
 
-use super::planes::Index;
+use super::parts::{Extent, Gathered, Index, LANES};
+use super::window::Window;
 use super::{Operation, Plan, lowest, only_max, replaces};
-use crate::math::Number;
+use crate::math::{Number, select};
 use std::ops::Range;
 
 /// Channels handled together: their accumulators stay in the first-level cache.
@@ -52,76 +53,251 @@ pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, units: Range<
 #[inline(always)]
 unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, rows: Range<usize>) {
     let shape = plan.shape;
-    let channels = shape.channels;
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
-    let same = plan.is_of::<C>();
-    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
-    let zero = if max { lowest(plan.dtype) } else { C::default() };
-    let mut sums = [C::default(); CHANNELS];
-    let mut pixel = [C::default(); CHANNELS];
-    let mut at = [I::default(); CHANNELS];
+    let few = plan.is_of::<C>() && shape.channels < LANES;
     for line in rows {
         let (image, d, h) = (line / (depth * height), line / height % depth, line % height);
         let (wd, wh) = (&plan.windows.axes[0][d], &plan.windows.axes[1][h]);
+        if few {
+            // SAFETY: as below.
+            unsafe { few_channels::<C, I, INDEX>(plan, wd, wh, image * input, line * width) };
+            continue;
+        }
         for (w, ww) in plan.windows.axes[2].iter().enumerate() {
-            for c in (0..channels).step_by(CHANNELS) {
-                let n = CHANNELS.min(channels - c);
-                let base = (wd.start * shape.input[1] + wh.start) * shape.input[2] + ww.start;
-                sums[..n].fill(zero);
+            let window = Place {
+                first: (wd.start * shape.input[1] + wh.start) * shape.input[2] + ww.start,
+                count: [wd.count, wh.count, ww.count],
+                step: [wd.step * shape.input[1] * shape.input[2], wh.step * shape.input[2], ww.step],
+                divisor: wd.divisor * wh.divisor * ww.divisor,
+            };
+            // SAFETY: windows are inside the image; this output pixel is this unit's.
+            unsafe {
+                if plan.is_of::<C>() {
+                    pixel::<C, I, INDEX>(plan, &window, image * input, line * width + w);
+                } else {
+                    converted::<C, I, INDEX>(plan, &window, image * input, line * width + w);
+                }
+            }
+        }
+    }
+}
+
+/// Where the pixels of a window are.
+struct Place {
+    /// The first, of its image's.
+    first: usize,
+    /// How many there are, by axis.
+    count: [usize; 3],
+    /// How far apart they are.
+    step: [usize; 3],
+    /// What an average divides by.
+    divisor: usize,
+}
+
+impl Place {
+    /// A pixel, of its image's.
+    #[inline(always)]
+    fn pixel(&self, i: usize, j: usize, k: usize) -> usize {
+        self.first + i * self.step[0] + j * self.step[1] + k * self.step[2]
+    }
+}
+
+/// An output pixel in the type that it is computed in, as many channels at a time as make a few vectors. The last ones
+/// overlap those before them: they give the same again. There are [`LANES`] at least.
+///
+/// # Safety
+/// The image and the window are inside the input, and `to` is a pixel of the output.
+#[inline(always)]
+unsafe fn pixel<C: Number + PartialOrd, I: Index, const INDEX: bool>(
+    plan: &Plan<'_>,
+    window: &Place,
+    image: usize,
+    to: usize,
+) {
+    let channels = plan.shape.channels;
+    let most = if const { size_of::<C>() > 4 } { 16 } else { 32 };
+    let mut done = 0;
+    while done < channels {
+        let n = match channels {
+            n if n >= most && channels - done > LANES => most,
+            _ => LANES,
+        };
+        let c = done.min(channels - n);
+        // SAFETY: the caller's.
+        unsafe {
+            match n {
+                LANES => block::<C, I, INDEX, LANES>(plan, window, image, to, c),
+                _ if const { size_of::<C>() > 4 } => block::<C, I, INDEX, 16>(plan, window, image, to, c),
+                _ => block::<C, I, INDEX, 32>(plan, window, image, to, c),
+            }
+        }
+        done = c + n;
+    }
+}
+
+/// A row of output pixels of fewer channels than make a vector: channels of several pixels together.
+///
+/// # Safety
+/// As [`pixel`]; `to` is the first pixel of the row.
+#[inline(always)]
+unsafe fn few_channels<C: Number + PartialOrd, I: Index, const INDEX: bool>(
+    plan: &Plan<'_>,
+    depth: &Window,
+    height: &Window,
+    image: usize,
+    to: usize,
+) {
+    let (channels, input, widths) = (plan.shape.channels, plan.shape.input, &plan.windows.axes[2]);
+    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let zero = if max { lowest(plan.dtype) } else { C::default() };
+    let line = (depth.start * input[1] + height.start) * input[2];
+    let step = [depth.step * input[1] * input[2], height.step * input[2]];
+    let (mut w, mut c) = (0, 0);
+    while w < widths.len() {
+        let first = w * channels + c;
+        let (count, divisor) = (widths[w].count, widths[w].divisor);
+        let count = [depth.count, height.count, count];
+        let extent = Extent { count, step: [step[0], step[1], widths[w].step] };
+        let mut some = Gathered::of(extent);
+        while w < widths.len() && some.len < LANES && (widths[w].count, widths[w].divisor) == (count[2], divisor) {
+            let pixel = line + widths[w].start;
+            some.push((image + pixel) * channels + c, pixel);
+            c += 1;
+            if c == channels {
+                (c, w) = (0, w + 1);
+            }
+        }
+        // SAFETY: the caller's.
+        unsafe {
+            let (mut best, at) = some.compute::<C, I, INDEX>(plan.source.cast(), channels, max, zero);
+            if !max && let Some(by) = average_by(plan, depth.divisor * height.divisor * divisor) {
+                for sum in &mut best {
+                    *sum = sum.div(by);
+                }
+            }
+            for i in 0..some.len {
+                let place = to * channels + first + i;
+                *plan.result(place).cast::<C>() = best[i];
                 if INDEX {
-                    at[..n].fill(I::of(base));
+                    *plan.indices.add(place) = at[i].to_i64();
                 }
-                for i in 0..wd.count {
-                    for j in 0..wh.count {
-                        for k in 0..ww.count {
-                            let position =
-                                base + (i * wd.step * shape.input[1] + j * wh.step) * shape.input[2] + k * ww.step;
-                            // SAFETY: windows are inside the image.
-                            let x = unsafe {
-                                let from = plan.source((image * input + position) * channels + c);
-                                if same {
-                                    std::slice::from_raw_parts(from.cast::<C>(), n)
-                                } else {
-                                    plan.widen(from, pixel.as_mut_ptr(), n);
-                                    &pixel[..n]
-                                }
-                            };
-                            if !max {
-                                sums[..n].iter_mut().zip(x).for_each(|(s, x)| *s = s.add(*x));
-                            } else if INDEX {
-                                let index = I::of(position);
-                                for ((best, at), &x) in sums[..n].iter_mut().zip(&mut at[..n]).zip(x) {
-                                    let wins = replaces(x, *best);
-                                    *best = if wins { x } else { *best };
-                                    *at = if wins { index } else { *at };
-                                }
-                            } else {
-                                for (best, &x) in sums[..n].iter_mut().zip(x) {
-                                    *best = if replaces(x, *best) { x } else { *best };
-                                }
-                            }
+            }
+        }
+    }
+}
+
+/// `N` channels from `c` on of an output pixel.
+#[inline(always)]
+unsafe fn block<C: Number + PartialOrd, I: Index, const INDEX: bool, const N: usize>(
+    plan: &Plan<'_>,
+    window: &Place,
+    image: usize,
+    to: usize,
+    c: usize,
+) {
+    let channels = plan.shape.channels;
+    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let mut best = [if max { lowest(plan.dtype) } else { C::default() }; N];
+    let mut at = [I::of(window.first); N];
+    let source = plan.source(image * channels + c).cast::<C>();
+    for i in 0..window.count[0] {
+        for j in 0..window.count[1] {
+            for k in 0..window.count[2] {
+                let position = window.pixel(i, j, k);
+                // SAFETY: the caller's.
+                let x = unsafe { source.add(position * channels).cast::<[C; N]>().read_unaligned() };
+                if max {
+                    for c in 0..N {
+                        let wins = replaces(x[c], best[c]);
+                        best[c] = select(wins, x[c], best[c]);
+                        if INDEX {
+                            at[c] = select(wins, I::of(position), at[c]);
+                        }
+                    }
+                } else {
+                    for c in 0..N {
+                        best[c] = best[c].add(x[c]);
+                    }
+                }
+            }
+        }
+    }
+    if !max && let Some(by) = average_by(plan, window.divisor) {
+        for sum in &mut best {
+            *sum = sum.div(by);
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        let place = to * channels + c;
+        plan.result(place).cast::<[C; N]>().write_unaligned(best);
+        if INDEX {
+            for (i, at) in at.iter().enumerate() {
+                *plan.indices.add(place + i) = at.to_i64();
+            }
+        }
+    }
+}
+
+/// What a window's sum is divided by. One without elements is zero, whatever its divisor.
+#[inline(always)]
+fn average_by<C: Number>(plan: &Plan<'_>, own: usize) -> Option<C> {
+    let Operation::Average(divisor) = plan.operation else { return None };
+    let by = if divisor != 0 { divisor } else { own as i64 };
+    (by != 0).then(|| C::from_i64(by))
+}
+
+/// An output pixel of another dtype: every pixel of the window is converted first.
+///
+/// # Safety
+/// As [`pixel`].
+#[inline(always)]
+unsafe fn converted<C: Number + PartialOrd, I: Index, const INDEX: bool>(
+    plan: &Plan<'_>,
+    window: &Place,
+    image: usize,
+    to: usize,
+) {
+    let channels = plan.shape.channels;
+    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let zero = if max { lowest(plan.dtype) } else { C::default() };
+    let mut wide = [C::default(); CHANNELS];
+    for c in (0..channels).step_by(CHANNELS) {
+        let n = CHANNELS.min(channels - c);
+        let mut best = [zero; CHANNELS];
+        let mut at = [I::of(window.first); CHANNELS];
+        for i in 0..window.count[0] {
+            for j in 0..window.count[1] {
+                for k in 0..window.count[2] {
+                    let position = window.pixel(i, j, k);
+                    // SAFETY: the caller's; the array has room for the channels.
+                    unsafe { plan.widen(plan.source((image + position) * channels + c), wide.as_mut_ptr(), n) };
+                    for c in 0..n {
+                        let x = wide[c];
+                        if !max {
+                            best[c] = best[c].add(x);
+                            continue;
+                        }
+                        let wins = replaces(x, best[c]);
+                        best[c] = select(wins, x, best[c]);
+                        if INDEX {
+                            at[c] = select(wins, I::of(position), at[c]);
                         }
                     }
                 }
-                if !max && let Operation::Average(divisor) = plan.operation {
-                    let own = wd.divisor * wh.divisor * ww.divisor;
-                    let by = if divisor != 0 { divisor } else { own as i64 };
-                    // A window without elements is zero, whatever its divisor.
-                    if by != 0 {
-                        let by = C::from_i64(by);
-                        sums[..n].iter_mut().for_each(|s| *s = s.div(by));
-                    }
-                }
-                let place = (line * width + w) * channels + c;
-                // SAFETY: this output pixel is this unit's.
-                unsafe {
-                    plan.narrow(sums.as_ptr(), plan.result(place), n);
-                    if INDEX {
-                        for (i, at) in at[..n].iter().enumerate() {
-                            *plan.indices.add(place + i) = at.to_i64();
-                        }
-                    }
+            }
+        }
+        if !max && let Some(by) = average_by::<C>(plan, window.divisor) {
+            best[..n].iter_mut().for_each(|s| *s = s.div(by));
+        }
+        // SAFETY: the caller's.
+        unsafe {
+            let place = to * channels + c;
+            plan.narrow(best.as_ptr(), plan.result(place), n);
+            if INDEX {
+                for (i, at) in at[..n].iter().enumerate() {
+                    *plan.indices.add(place + i) = at.to_i64();
                 }
             }
         }

@@ -1,46 +1,10 @@
 //! Pooling of contiguous planes, a row of outputs at a time.
 
+use super::parts::{Index, Parts};
 use super::window::Window;
-use super::{Operation, Plan, lowest, only_max, replaces};
-use crate::math::{Number, select};
-use flambeau_base::Element;
+use super::{Operation, Plan, lowest, only_max};
+use crate::math::Number;
 use std::ops::Range;
-
-/// A number that an index is compared and selected as: as wide as the values, where possible, so that one vector
-/// comparison selects both.
-pub(super) trait Index: Copy + Default + 'static {
-    fn of(i: usize) -> Self;
-    fn to_i64(self) -> i64;
-    fn plus(self, i: usize) -> Self;
-}
-impl Index for i32 {
-    #[inline(always)]
-    fn of(i: usize) -> i32 {
-        i as i32
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        self as i64
-    }
-    #[inline(always)]
-    fn plus(self, i: usize) -> i32 {
-        self + i as i32
-    }
-}
-impl Index for i64 {
-    #[inline(always)]
-    fn of(i: usize) -> i64 {
-        i as i64
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        self
-    }
-    #[inline(always)]
-    fn plus(self, i: usize) -> i64 {
-        self + i as i64
-    }
-}
 
 /// Pools the planes of a range.
 ///
@@ -64,162 +28,40 @@ pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, planes: Range
 /// Maxima (with indices if `INDEX`) and averages.
 #[inline(always)]
 unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, planes: Range<usize>) {
-    let shape = plan.shape;
-    let [depth, height, width] = shape.output;
-    let input: usize = shape.input.iter().product();
-    let output = depth * height * width;
+    let input: usize = plan.shape.input.iter().product();
+    let output: usize = plan.shape.output.iter().product();
     let same = plan.is_of::<C>();
     let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
     let zero = if max { lowest(plan.dtype) } else { C::default() };
-    let mut plane_memory = vec![C::default(); if same { 0 } else { input }];
-    let mut row_memory = vec![C::default(); width];
-    let mut index_memory = vec![I::default(); if INDEX { width } else { 0 }];
-    let windows = &plan.windows;
+    let parts = Parts::new(&plan.windows, plan.shape.input);
+    let divisors: Vec<C> = match plan.operation {
+        Operation::Average(divisor) if !max => parts.divisors(divisor),
+        _ => Vec::new(),
+    };
+    let mut source_memory = vec![C::default(); if same { 0 } else { input }];
+    let mut result_memory = vec![C::default(); if same { 0 } else { output }];
+    let mut index_memory = vec![I::default(); if INDEX { output } else { 0 }];
     for plane in planes {
-        // SAFETY: the plane is inside the arrays; windows are inside the plane.
+        // SAFETY: the plane is inside the arrays, and windows are inside the plane.
         unsafe {
-            let source = plan.source(plane * input);
-            let mut x = source.cast::<C>();
+            let (source, result) = (plan.source(plane * input), plan.result(plane * output));
+            let (mut x, mut y) = (source.cast::<C>(), result.cast::<C>());
             if !same {
-                plan.widen(source, plane_memory.as_mut_ptr(), input);
-                x = plane_memory.as_ptr();
+                plan.widen(source, source_memory.as_mut_ptr(), input);
+                (x, y) = (source_memory.as_ptr(), result_memory.as_mut_ptr());
             }
-            for d in 0..depth {
-                for h in 0..height {
-                    let (wd, wh) = (&windows.axes[0][d], &windows.axes[1][h]);
-                    let place = plane * output + (d * height + h) * width;
-                    let row = row_memory.as_mut_ptr();
-                    let at = index_memory.as_mut_ptr();
-                    let base = (wd.start * shape.input[1] + wh.start) * shape.input[2];
-                    for (w, window) in windows.axes[2].iter().enumerate() {
-                        *row.add(w) = zero;
-                        if INDEX {
-                            *at.add(w) = I::of(base + window.start);
-                        }
-                    }
-                    for i in 0..wd.count {
-                        for j in 0..wh.count {
-                            let line =
-                                ((wd.start + i * wd.step) * shape.input[1] + wh.start + j * wh.step) * shape.input[2];
-                            if windows.taps.is_empty() {
-                                uneven::<_, I, INDEX>(x.add(line), line, &windows.axes[2], max, row, at);
-                                continue;
-                            }
-                            for tap in &windows.taps {
-                                let n = tap.end - tap.begin;
-                                let first = line + tap.first;
-                                let (from, row) = (x.add(first), row.add(tap.begin));
-                                let at = if INDEX { at.add(tap.begin) } else { at };
-                                // The usual strides are constants: their loads vectorise.
-                                match (windows.stride, max) {
-                                    (1, true) => maxima::<_, I, INDEX>(from, 1, first, n, row, at),
-                                    (2, true) => maxima::<_, I, INDEX>(from, 2, first, n, row, at),
-                                    (s, true) => maxima::<_, I, INDEX>(from, s, first, n, row, at),
-                                    (1, false) => sums(from, 1, n, row),
-                                    (2, false) => sums(from, 2, n, row),
-                                    (s, false) => sums(from, s, n, row),
-                                }
-                            }
-                        }
-                    }
-                    if !max && let Operation::Average(divisor) = plan.operation {
-                        for (w, window) in windows.axes[2].iter().enumerate() {
-                            let own = wd.divisor * wh.divisor * window.divisor;
-                            let by = if divisor != 0 { divisor } else { own as i64 };
-                            // A window without elements is zero, whatever its divisor.
-                            if by != 0 {
-                                *row.add(w) = (*row.add(w)).div(C::from_i64(by));
-                            }
-                        }
-                    }
-                    plan.narrow(row, plan.result(place), width);
-                    if INDEX {
-                        let indices = plan.indices.add(place);
-                        for w in 0..width {
-                            *indices.add(w) = (*at.add(w)).to_i64();
-                        }
-                    }
-                }
+            let at = index_memory.as_mut_ptr();
+            parts.fill::<C, I, INDEX>(x, max, zero, y, at);
+            for (i, by) in divisors.iter().enumerate() {
+                *y.add(i) = (*y.add(i)).div(*by);
             }
-        }
-    }
-}
-
-/// Takes every `stride`-th element into a row of maxima.
-#[inline(always)]
-unsafe fn maxima<C: Element + PartialOrd, I: Index, const INDEX: bool>(
-    from: *const C,
-    stride: usize,
-    first: usize,
-    n: usize,
-    row: *mut C,
-    at: *mut I,
-) {
-    for i in 0..n {
-        // SAFETY: the caller's.
-        unsafe {
-            let x = *from.add(i * stride);
-            let best = *row.add(i);
-            let wins = replaces(x, best);
-            *row.add(i) = select(wins, x, best);
+            if !same {
+                plan.narrow(y, result, output);
+            }
             if INDEX {
-                *at.add(i) = select(wins, I::of(first).plus(i * stride), *at.add(i));
-            }
-        }
-    }
-}
-
-/// Adds every `stride`-th element to a row of sums.
-#[inline(always)]
-unsafe fn sums<C: Number>(from: *const C, stride: usize, n: usize, row: *mut C) {
-    for i in 0..n {
-        // SAFETY: the caller's.
-        unsafe { *row.add(i) = (*row.add(i)).add(*from.add(i * stride)) };
-    }
-}
-
-/// Takes one line of the input into windows of uneven widths.
-#[inline(always)]
-unsafe fn uneven<C: Number + PartialOrd, I: Index, const INDEX: bool>(
-    line: *const C,
-    first: usize,
-    windows: &[Window],
-    max: bool,
-    row: *mut C,
-    at: *mut I,
-) {
-    for (w, window) in windows.iter().enumerate() {
-        // SAFETY: the caller's.
-        unsafe {
-            let from = line.add(window.start);
-            if max {
-                for k in 0..window.count {
-                    let x = *from.add(k);
-                    if replaces(x, *row.add(w)) {
-                        *row.add(w) = x;
-                        if INDEX {
-                            *at.add(w) = I::of(first + window.start + k);
-                        }
-                    }
+                for (i, at) in index_memory.iter().enumerate() {
+                    *plan.indices.add(plane * output + i) = at.to_i64();
                 }
-            } else {
-                // Sixteen partial sums: a single one cannot be vectorised.
-                let mut parts = [C::ZERO; 16];
-                let mut k = 0;
-                while k + 16 <= window.count {
-                    for (i, part) in parts.iter_mut().enumerate() {
-                        *part = part.add(*from.add(k + i));
-                    }
-                    k += 16;
-                }
-                let mut sum = *row.add(w);
-                if k > 0 {
-                    sum = parts.into_iter().fold(sum, |a, b| a.add(b));
-                }
-                for k in k..window.count {
-                    sum = sum.add(*from.add(k));
-                }
-                *row.add(w) = sum;
             }
         }
     }
@@ -342,31 +184,65 @@ unsafe fn backward_parted<C: Number>(plan: &Plan<'_>, planes: Range<usize>) {
     let input: usize = plan.shape.input.iter().product();
     let [depths, heights, widths] = &plan.windows.axes;
     let mut shares = vec![C::default(); widths.len()];
+    let mut divisors = vec![C::ONE; widths.len()];
     let mut wide = vec![C::default(); input_width];
-    let size = plan.dtype.size();
-    let mut line = vec![0u8; input_width * size];
+    let len = input_width * plan.dtype.size();
+    let count = widths.first().map_or(0, |w| w.count);
+    let count = if widths.iter().all(|w| w.count == count) { count } else { 0 };
+    let mut lines = None;
     for plane in planes {
         for (d, wd) in depths.iter().enumerate() {
             for (h, wh) in heights.iter().enumerate() {
+                if lines != Some(wd.divisor * wh.divisor) {
+                    for (by, window) in divisors.iter_mut().zip(widths) {
+                        let own = (wd.divisor * wh.divisor * window.divisor) as i64;
+                        *by = C::from_i64(if divisor != 0 { divisor } else { own });
+                    }
+                    lines = Some(wd.divisor * wh.divisor);
+                }
                 let row = ((plane * depths.len() + d) * heights.len() + h) * widths.len();
+                let first = plane * input + (wd.start * input_height + wh.start) * input_width;
                 // SAFETY: a row of the output's gradient, and lines of the input's that are this window's alone.
                 unsafe {
                     plan.widen(plan.source(row), shares.as_mut_ptr(), widths.len());
-                    for (share, window) in shares.iter().zip(widths) {
-                        let own = (wd.divisor * wh.divisor * window.divisor) as i64;
-                        let share = share.div(C::from_i64(if divisor != 0 { divisor } else { own }));
-                        wide[window.start..window.start + window.count].fill(share);
+                    for (share, by) in shares.iter_mut().zip(&divisors) {
+                        *share = share.div(*by);
                     }
-                    plan.narrow(wide.as_ptr(), line.as_mut_ptr(), input_width);
-                    for i in wd.start..wd.start + wd.count {
-                        for j in wh.start..wh.start + wh.count {
-                            let at = plane * input + (i * input_height + j) * input_width;
-                            std::ptr::copy_nonoverlapping(line.as_ptr(), plan.result(at), line.len());
-                        }
+                    repeat(&shares, widths, count, &mut wide);
+                    plan.narrow(wide.as_ptr(), plan.result(first), input_width);
+                    for line in 1..wd.count * wh.count {
+                        let (i, j) = (line / wh.count, line % wh.count);
+                        let to = plan.result(first + (i * input_height + j) * input_width);
+                        std::ptr::copy_nonoverlapping(plan.result(first), to, len);
                     }
                 }
             }
         }
+    }
+}
+
+/// Writes each window's share to all of its elements, of which there are `count` in every one, unless that is 0.
+#[inline(always)]
+fn repeat<C: Number>(shares: &[C], windows: &[Window], count: usize, line: &mut [C]) {
+    match count {
+        2 => repeat_times::<C, 2>(shares, line),
+        3 => repeat_times::<C, 3>(shares, line),
+        4 => repeat_times::<C, 4>(shares, line),
+        _ => {
+            for (share, window) in shares.iter().zip(windows) {
+                for x in &mut line[window.start..window.start + window.count] {
+                    *x = *share;
+                }
+            }
+        }
+    }
+}
+
+/// The same for windows of `N` elements each.
+#[inline(always)]
+fn repeat_times<C: Number, const N: usize>(shares: &[C], line: &mut [C]) {
+    for (share, window) in shares.iter().zip(line.as_chunks_mut::<N>().0) {
+        *window = [*share; N];
     }
 }
 

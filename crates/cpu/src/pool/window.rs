@@ -155,10 +155,12 @@ impl Windows {
         Windows { axes: Default::default(), taps: Vec::new(), stride: 0 }
     }
 
-    /// Whether they are adaptive and part an input of this size: every position is in one window.
+    /// Whether they part an input of this size: every position is in one window, and windows are without gaps.
     pub(super) fn part(&self, input: [usize; 3]) -> bool {
-        let covered = |a: usize| self.axes[a].iter().map(|w| w.count).sum::<usize>();
-        self.taps.is_empty() && self.stride == 0 && (0..3).all(|a| !self.axes[a].is_empty() && covered(a) == input[a])
+        (0..3).all(|a| {
+            let joins = |end: usize, w: &Window| (w.step == 1 && w.start == end).then_some(end + w.count);
+            self.axes[a].iter().try_fold(0, joins) == Some(input[a])
+        })
     }
 
     /// The windows of a shape; averages include the padding in their divisors or not.
