@@ -11,8 +11,8 @@ use flambeau_base::parallel::parallel_for;
 /// Bytes of output in one piece of parallel work: random reads cost several times a streamed one.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// One of [`copy_short_rows`].
-type ShortRows = unsafe fn(*const u8, (*mut u8, isize), (*const u8, isize), isize, usize);
+/// One of [`copy_short_rows`] or [`copy_pieces`].
+type ShortRows = unsafe fn(*const u8, (*mut u8, isize), (*const u8, isize), isize, usize, usize);
 
 /// Advanced indexing: `out[i] = src[i + sum of index[i] * step]` for every position `i` of `sizes`. The source's strides
 /// are 0 along the dimensions that exist only in the indices. Elements have `size` bytes.
@@ -172,13 +172,17 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
                 64 => Some(copy_short_rows::<64> as ShortRows),
                 128 => Some(copy_short_rows::<128> as ShortRows),
                 256 => Some(copy_short_rows::<256> as ShortRows),
+                32..256 => Some(copy_pieces::<32> as ShortRows),
+                17..32 => Some(copy_pieces::<16> as ShortRows),
+                8..16 => Some(copy_pieces::<8> as ShortRows),
+                4..8 => Some(copy_pieces::<4> as ShortRows),
                 _ => None,
             };
             if let Some(short) = short {
                 // SAFETY: whole rows of the caller's operands, or as large parts of them.
                 return unsafe {
                     let (src, dst) = (p[1].add(from * size), p[0].add(from * size));
-                    short(src, (dst, s[0]), (p[2], s[2]), operand.step, n)
+                    short(src, (dst, s[0]), (p[2], s[2]), operand.step, bytes, n)
                 };
             }
         }
@@ -221,16 +225,33 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
     }
 }
 
-/// Copies `n` rows of `N` bytes: source, output and its stride, indices, their stride, step, count.
+/// How far ahead rows are asked for, since they lie anywhere.
+const AHEAD: usize = 8;
+
+/// Copies `n` rows of `N` bytes: source, output and its stride, indices, their stride, step, `N` again, count.
 unsafe fn copy_short_rows<const N: usize>(
+    src: *const u8,
+    out: (*mut u8, isize),
+    index: (*const u8, isize),
+    step: isize,
+    _bytes: usize,
+    n: usize,
+) {
+    // SAFETY: the caller's rows.
+    unsafe { copy_pieces::<N>(src, out, index, step, N, n) }
+}
+
+/// [`copy_short_rows`] of `bytes` bytes, in pieces of `P`, of which the last may overlap the one before.
+#[inline(always)]
+unsafe fn copy_pieces<const P: usize>(
     src: *const u8,
     (out, out_stride): (*mut u8, isize),
     (index, index_stride): (*const u8, isize),
     step: isize,
+    bytes: usize,
     n: usize,
 ) {
-    // Rows lie anywhere: ask for them some time before they are copied.
-    const AHEAD: usize = 8;
+    let last = bytes - P;
     // SAFETY: the caller's rows; indices are in range.
     unsafe {
         let row = |i: usize| {
@@ -240,12 +261,15 @@ unsafe fn copy_short_rows<const N: usize>(
         for i in 0..n {
             if i + AHEAD < n {
                 let next = row(i + AHEAD);
-                for line in (0..N).step_by(64) {
+                for line in (0..bytes).step_by(64) {
                     prefetch(next.wrapping_add(line));
                 }
             }
-            let bytes = row(i).cast::<[u8; N]>().read();
-            out.offset(i as isize * out_stride).cast::<[u8; N]>().write(bytes);
+            let (from, to) = (row(i), out.offset(i as isize * out_stride));
+            for at in (0..last).step_by(P) {
+                to.add(at).cast::<[u8; P]>().write(from.add(at).cast::<[u8; P]>().read());
+            }
+            to.add(last).cast::<[u8; P]>().write(from.add(last).cast::<[u8; P]>().read());
         }
     }
 }

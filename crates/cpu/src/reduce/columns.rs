@@ -305,9 +305,17 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
     }
 }
 
+/// Columns that make vectors, and elements of a block for which clearing and joining more accumulators than one for each
+/// column costs more than it saves.
+const ENOUGH: usize = 8;
+const SMALL: usize = 2048;
+
 /// How many rows are dealt to accumulators of their own: as many as waste few of the lanes that are folded together, which
 /// are whole times `LOOK`.
 fn dealt(rows: usize, cols: usize) -> usize {
+    if cols >= ENOUGH && rows * cols <= SMALL {
+        return 1;
+    }
     let of = |tiles: usize| (tiles * LOOK / cols).min(rows / 4);
     let used = |tiles: usize| of(tiles) * cols * 100 / (tiles * LOOK);
     let best = (1..=LANES / LOOK).map(used).max().unwrap_or(0);
