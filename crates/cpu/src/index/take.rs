@@ -172,7 +172,7 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
                 64 => Some(copy_short_rows::<64> as ShortRows),
                 128 => Some(copy_short_rows::<128> as ShortRows),
                 256 => Some(copy_short_rows::<256> as ShortRows),
-                32..256 => Some(copy_pieces::<32> as ShortRows),
+                33..256 => Some(copy_pieces::<32> as ShortRows),
                 17..32 => Some(copy_pieces::<16> as ShortRows),
                 8..16 => Some(copy_pieces::<8> as ShortRows),
                 4..8 => Some(copy_pieces::<4> as ShortRows),
