@@ -1,4 +1,5 @@
 """The Python side of autograd: custom functions, modes, functional, graph hooks, gradient checks, profiler."""
+import gc
 import json
 import math
 
@@ -423,3 +424,36 @@ def test_gradcheck_changes_the_inputs_themselves():
     assert autograd.gradcheck(lambda *_: module(x).tanh(), parameters)
     assert autograd.gradgradcheck(lambda *_: module(x).tanh(), parameters)
     assert all(map(fl.equal, before, parameters)) and [p._version for p in parameters] == [1, 1]
+
+
+def test_nothing_waits_for_the_garbage_collector():
+    x = fl.randn(4, 4, requires_grad=True)
+    model = fl.nn.Linear(4, 4)
+    optimizer = fl.optim.Adam(model.parameters())
+    model(x).sum().backward()
+    optimizer.step()
+
+    def derivatives():
+        y = (x * x).sum()
+        first = fl.autograd.grad(y, x, create_graph=True)[0]
+        fl.autograd.grad(first.sum(), x)
+        fl.func.vmap(lambda g: fl.autograd.grad((x * x)[0], x, g)[0])(fl.eye(4))
+
+    def loading():
+        model.load_state_dict(model.state_dict())
+        optimizer.load_state_dict(optimizer.state_dict())
+
+    def step():
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    for work in (derivatives, loading, step):
+        work()
+        gc.collect()
+        gc.disable()
+        try:
+            work()
+            assert gc.collect() == 0, work
+        finally:
+            gc.enable()

@@ -1,4 +1,5 @@
 """Automatic differentiation."""
+import functools
 from threading import local
 
 from .. import _C
@@ -216,11 +217,7 @@ def grad(
     if retain_graph is None:
         retain_graph = create_graph
 
-    def run(grads, retain):
-        if function._vmap_levels and any(hasattr(type(g), "_flambeau_batched") for g in grads):
-            return _inside_vmap(run, grads, retain)
-        return _run_engine(outputs, grads, retain, create_graph, inputs, allow_unused, False)
-
+    run = functools.partial(_grad_of, outputs, inputs, create_graph, allow_unused)
     if is_grads_batched:
         result = _batched(run, grads, retain_graph)
     else:
@@ -230,6 +227,15 @@ def grad(
             _C.zeros_like(i, requires_grad=create_graph) if g is None else g for g, i in zip(result, inputs)
         )
     return tuple(result)
+
+
+# Not a function inside `grad`: one that names itself would keep the outputs, and their graph, until the garbage collector
+# comes by.
+def _grad_of(outputs, inputs, create_graph, allow_unused, grads, retain):
+    if function._vmap_levels and any(hasattr(type(g), "_flambeau_batched") for g in grads):
+        run = functools.partial(_grad_of, outputs, inputs, create_graph, allow_unused)
+        return _inside_vmap(run, grads, retain)
+    return _run_engine(outputs, grads, retain, create_graph, inputs, allow_unused, False)
 
 
 def _batched(run, grads, retain_graph):

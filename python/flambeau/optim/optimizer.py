@@ -394,6 +394,7 @@ class Optimizer:
                 state[params[key]] = cast(params[key], value, key)
             else:
                 state[key] = value
+        del cast  # It names itself, and would keep the other state until the garbage collector comes by.
         for group, new in zip(groups, saved):
             new["params"] = group["params"]
             if "param_names" in group:

@@ -289,6 +289,7 @@ class StateMixin:
                     )
 
         load(self, tensors, "")
+        del load  # It names itself, and would wait for the garbage collector.
         if strict:
             kinds = (("Missing", missing), ("Unexpected", unexpected))
             errors[:0] = [f"{kind} key(s) in state_dict: {_quoted(keys)}. " for kind, keys in kinds if keys]
