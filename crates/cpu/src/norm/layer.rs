@@ -1,19 +1,19 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{Rows, SharedOperand, compute, compute_dtype, store, sums, values};
+use super::rows::{LANES, Rows, compute, compute_dtype, store, sums, values};
+use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::Shared;
-use crate::math::Float;
-use crate::math::{Isa, Kernel, Number, entry, level};
+use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
 
 /// Elements of work worth a parallel task.
-const TASK: usize = 1 << 15;
+pub(super) const TASK: usize = 1 << 15;
 
 /// Rows whose parameter gradients are summed before the sums are added up in `f64`.
-const PIECE_ROWS: usize = 128;
+pub(super) const PIECE_ROWS: usize = 128;
 
 /// Normalises each of `rows` rows of `n` elements to mean 0 and variance 1 (`eps` added to the variance), times
 /// `weight`, plus `bias` (`n` elements each). Writes each row's mean and reciprocal standard deviation where asked.
@@ -118,51 +118,90 @@ pub(super) unsafe fn moments<I: Isa, T: Float, const CENTRE: bool>(x: *const T, 
         let d = at(i) - centre;
         [d * d, d]
     });
+    moments_of::<CENTRE>(centre.to_f64(), squares, rest, share, eps)
+}
+
+/// Mean and reciprocal standard deviation, from the sums of squared differences and of differences from a centre: the mean
+/// as it was summed, and rounded.
+#[inline(always)]
+pub(super) fn moments_of<const CENTRE: bool>(centre: f64, squares: f64, rest: f64, share: f64, eps: f64) -> (f64, f64) {
     // What rounding left of the mean corrects it and the squares (Chan, Golub & LeVeque, 1983, "corrected two-pass").
-    let (mean, squares) = if CENTRE && rest.is_finite() {
-        (centre.to_f64() + rest * share, squares - rest * rest * share)
-    } else {
-        (mean, squares)
-    };
+    let corrects = CENTRE && rest.is_finite();
+    let mean = select(corrects, centre + rest * share, centre);
+    let squares = select(corrects, squares - rest * rest * share, squares);
     (mean, 1.0 / (squares * share + eps).sqrt())
 }
 
-struct ForwardRow<T, const CENTRE: bool>(PhantomData<T>);
-impl<T: Float, const CENTRE: bool> Kernel for ForwardRow<T, CENTRE> {
-    /// Input, output, length, weight, bias, eps.
-    type Args = (*const T, *mut T, usize, Option<*const T>, Option<*const T>, f64);
-    type Output = (f64, f64);
+/// Rows that are normalised together: what is made of the sums of one would wait for the one before.
+const TOGETHER: usize = 16;
+
+/// Elements of rows that are normalised together: they stay in L1.
+const TOGETHER_ELEMENTS: usize = 2048;
+
+/// Some rows, at most [`TOGETHER`].
+struct ForwardRows<T, const CENTRE: bool>(PhantomData<T>);
+impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
+    /// Input, output, how many rows and their length, weight, bias, eps.
+    type Args = (*const T, *mut T, (usize, usize), Option<*const T>, Option<*const T>, f64);
+    /// Means and reciprocal deviations.
+    type Output = [[f64; TOGETHER]; 2];
     #[inline(always)]
-    unsafe fn run<I: Isa>((x, out, n, weight, bias, eps): Self::Args) -> (f64, f64) {
-        // SAFETY: `n` elements by the caller's contract.
-        let (mean, rstd) = unsafe { moments::<I, T, CENTRE>(x, n, eps) };
-        let (m, r) = (T::from_f64(mean), T::from_f64(rstd));
-        // SAFETY: `n` elements each by the caller's contract.
-        unsafe {
-            match (weight, bias) {
-                (Some(w), Some(b)) => {
-                    for i in 0..n {
-                        *out.add(i) = ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i));
+    #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+    unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps): Self::Args) -> [[f64; TOGETHER]; 2] {
+        let share = 1.0 / n as f64;
+        // SAFETY: `row < rows`, `i < n` of the caller's elements.
+        let at = |row: usize, i: usize| unsafe { *x.add(row * n + i) };
+        let (mut centre, mut squares, mut rest) = ([<T as Number>::ZERO; TOGETHER], [1.0; TOGETHER], [0.0; TOGETHER]);
+        if CENTRE {
+            for row in 0..rows {
+                centre[row] = T::from_f64(sums::<I, T, _>(n, |i| [at(row, i)])[0] * share);
+            }
+        }
+        for row in 0..rows {
+            let c = centre[row];
+            if CENTRE {
+                [squares[row], rest[row]] = sums::<I, T, _>(n, |i| {
+                    let d = at(row, i) - c;
+                    [d * d, d]
+                });
+            } else {
+                [squares[row]] = sums::<I, T, _>(n, |i| [at(row, i) * at(row, i)]);
+            }
+        }
+        let (mut mean, mut rstd) = ([0.0; TOGETHER], [0.0; TOGETHER]);
+        for row in 0..TOGETHER {
+            (mean[row], rstd[row]) = moments_of::<CENTRE>(centre[row].to_f64(), squares[row], rest[row], share, eps);
+        }
+        for row in 0..rows {
+            let (m, r) = (T::from_f64(mean[row]), T::from_f64(rstd[row]));
+            // SAFETY: `n` elements each by the caller's contract.
+            unsafe {
+                let (x, out) = (x.add(row * n), out.add(row * n));
+                match (weight, bias) {
+                    (Some(w), Some(b)) => {
+                        for i in 0..n {
+                            *out.add(i) = ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i));
+                        }
                     }
-                }
-                (Some(w), None) => {
-                    for i in 0..n {
-                        *out.add(i) = (*x.add(i) - m) * r * *w.add(i);
+                    (Some(w), None) => {
+                        for i in 0..n {
+                            *out.add(i) = (*x.add(i) - m) * r * *w.add(i);
+                        }
                     }
-                }
-                (None, Some(b)) => {
-                    for i in 0..n {
-                        *out.add(i) = (*x.add(i) - m) * r + *b.add(i);
+                    (None, Some(b)) => {
+                        for i in 0..n {
+                            *out.add(i) = (*x.add(i) - m) * r + *b.add(i);
+                        }
                     }
-                }
-                (None, None) => {
-                    for i in 0..n {
-                        *out.add(i) = (*x.add(i) - m) * r;
+                    (None, None) => {
+                        for i in 0..n {
+                            *out.add(i) = (*x.add(i) - m) * r;
+                        }
                     }
                 }
             }
         }
-        (mean, rstd)
+        [mean, rstd]
     }
 }
 
@@ -175,34 +214,48 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     out: Operand,
     (mean, rstd): (Option<Operand>, Option<Operand>),
 ) {
-    let row = entry::<ForwardRow<T, CENTRE>>(level());
+    let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
+    let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
+    if turned::is_short(rows, n) {
+        // To add negative zero leaves every number as it is.
+        // SAFETY: the caller's contract.
+        return unsafe {
+            let parameters = (&*values::<T>(weight, n, T::ONE), &*values::<T>(bias, n, T::from_f64(-0.0)));
+            turned::forward::<T, CENTRE>((rows, n), eps, (x, out), parameters, statistics)
+        };
+    }
+    let normalise = entry::<ForwardRows<T, CENTRE>>(level());
     // SAFETY: the caller's contract.
     let (w, b) = unsafe {
         (weight.map(|w| values::<T>(Some(w), n, T::ONE)), bias.map(|b| values::<T>(Some(b), n, <T as Number>::ZERO)))
     };
-    let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
-    let (mean, rstd) = (mean.map(SharedOperand::new), rstd.map(SharedOperand::new));
+    let together = (TOGETHER_ELEMENTS / n.max(1)).clamp(1, TOGETHER);
     parallel_for(rows, (TASK / n.max(1)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(n);
+        let scratch = Scratch::<T>::new(together * n);
         let (w, b) = (w.as_ref().map(|w| w.as_ptr()), b.as_ref().map(|b| b.as_ptr()));
-        let mut statistics = Vec::with_capacity(range.len());
-        for r in range.clone() {
-            // SAFETY: a row of `n` elements; the scratch memory holds one.
+        for first in range.clone().step_by(together) {
+            let count = together.min(range.end - first);
+            // SAFETY: `count` rows of `n` elements; the scratch memory holds as many; one element of statistics per row.
             unsafe {
-                let from = x.read(r * n, n, scratch.get());
-                let to = out.target(r * n, scratch.get());
-                statistics.push(row((from, to, n, w, b, eps)));
-                out.written(r * n, n, to);
-            }
-        }
-        for (operand, of) in [(mean, 0), (rstd, 1)] {
-            if let Some(operand) = operand {
-                let values: Vec<f64> = statistics.iter().map(|s| if of == 0 { s.0 } else { s.1 }).collect();
-                // SAFETY: one element per row.
-                unsafe { store(operand.get(), range.start, &values) };
+                let from = x.read(first * n, count * n, scratch.get());
+                let to = out.target(first * n, scratch.get());
+                let found = normalise((from, to, (count, n), w, b, eps));
+                out.written(first * n, count * n, to);
+                for (operand, of) in statistics.iter().zip(&found) {
+                    operand.inspect(|o| o.write_strided(first, 1, count, of.as_ptr()));
+                }
             }
         }
     });
+}
+
+/// What gradients are made of.
+pub(super) struct Inputs<'a, T> {
+    pub grad: Rows<T>,
+    pub x: Rows<T>,
+    pub weight: &'a [T],
+    pub mean: &'a [T],
+    pub rstd: &'a [T],
 }
 
 struct BackwardRow<T, const CENTRE: bool>(PhantomData<T>);
@@ -257,7 +310,6 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
     weight: Option<Operand>,
     gradients: NormGradients,
 ) {
-    let (row, parameter_row) = (entry::<BackwardRow<T, CENTRE>>(level()), entry::<ParameterRow<T>>(level()));
     // SAFETY: the caller's contract.
     let (weight, mean, rstd) = unsafe {
         (
@@ -269,12 +321,42 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
     let (grad, x) = (Rows::<T>::new(grad), Rows::<T>::new(x));
     let input = gradients.input.map(Rows::<T>::new);
     let wants_parameters = gradients.weight.is_some() || gradients.bias.is_some();
-    let piece = if wants_parameters { PIECE_ROWS } else { (TASK / n.max(1)).max(1) };
+    let short = turned::is_short(rows, n) && n < LANES;
+    let piece = if wants_parameters || short { PIECE_ROWS } else { (TASK / n.max(1)).max(1) };
     let pieces = rows.div_ceil(piece);
     // Per piece: the weight's gradient, then the bias's.
     let mut partials = vec![<T as Number>::ZERO; if wants_parameters { pieces * 2 * n } else { 0 }];
     let shared = Shared(partials.as_mut_ptr());
-    parallel_for(pieces, 1, &|range| {
+    let inputs = Inputs { grad, x, weight: &weight, mean: &mean, rstd: &rstd };
+    // SAFETY: the caller's contract; the partial sums have room for all pieces.
+    unsafe {
+        let partials = wants_parameters.then_some(shared);
+        match short {
+            true => turned::backward::<T, CENTRE>((rows, n), inputs, input, partials),
+            false => backward_rows::<T, CENTRE>((rows, n), piece, inputs, input, partials),
+        }
+    }
+    for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
+        if let Some(operand) = operand {
+            // SAFETY: the caller's contract.
+            unsafe { store(operand, 0, &super::add_pieces(&partials, pieces, n, 2, k)) };
+        }
+    }
+}
+
+/// The gradients of pieces of so many rows; those of parameters go to `partials`, two vectors for each piece.
+///
+/// # Safety
+/// The rows must be valid for all elements, the partial sums for the vectors of all pieces if there are any.
+unsafe fn backward_rows<T: Float, const CENTRE: bool>(
+    (rows, n): (usize, usize),
+    piece: usize,
+    Inputs { grad, x, weight, mean, rstd }: Inputs<'_, T>,
+    input: Option<Rows<T>>,
+    partials: Option<Shared<T>>,
+) {
+    let (row, parameter_row) = (entry::<BackwardRow<T, CENTRE>>(level()), entry::<ParameterRow<T>>(level()));
+    parallel_for(rows.div_ceil(piece), 1, &|range| {
         let scratch = Scratch::<T>::new(2 * n);
         for p in range {
             for r in p * piece..((p + 1) * piece).min(rows) {
@@ -282,8 +364,8 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
                 unsafe {
                     let g = grad.read(r * n, n, scratch.get());
                     let x = x.read(r * n, n, scratch.get().add(n));
-                    if wants_parameters {
-                        let sums = shared.get().add(p * 2 * n);
+                    if let Some(partials) = partials {
+                        let sums = partials.get().add(p * 2 * n);
                         parameter_row((g, x, sums, sums.add(n), n, mean[r], rstd[r]));
                     }
                     if let Some(out) = &input {
@@ -295,10 +377,4 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
             }
         }
     });
-    for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
-        if let Some(operand) = operand {
-            // SAFETY: the caller's contract.
-            unsafe { store(operand, 0, &super::add_pieces(&partials, pieces, n, 2, k)) };
-        }
-    }
 }

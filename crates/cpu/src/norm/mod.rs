@@ -10,6 +10,7 @@ mod layer;
 pub(crate) mod rows;
 #[cfg(test)]
 mod tests;
+mod turned;
 mod weight;
 
 pub use batch::{BatchNormShape, batch_norm, batch_norm_backward, batch_norm_invstd, batch_norm_statistics};

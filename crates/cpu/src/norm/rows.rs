@@ -170,6 +170,27 @@ pub(crate) const BLOCK: usize = 4096;
 // accumulator as it is, a maximum, goes to an array of its own first: compilers make of it a store under a mask, which
 // keeps the accumulators in memory (at least where a crate is optimised once, by `codegen-units = 1`).
 
+/// [`LANES`] zeros, and as many ones.
+static STEP: [u32; 2 * LANES] = {
+    let mut step = [0; 2 * LANES];
+    let mut i = LANES;
+    while i < step.len() {
+        step[i] = 1;
+        i += 1;
+    }
+    step
+};
+
+/// Zeros up to element `first`, at most [`LANES`], and ones from there. (From memory: of a comparison of indices compilers
+/// make vectors of 64-bit integers, and shuffles.)
+#[inline(always)]
+pub(crate) fn ones_from<const W: usize>(first: usize) -> [u32; W] {
+    const { assert!(W <= LANES) };
+    let start = LANES - first.min(LANES);
+    // SAFETY: at most `LANES` elements, from one of the first `LANES` of twice as many or the one behind them.
+    unsafe { STEP.as_ptr().add(start).cast::<[u32; W]>().read_unaligned() }
+}
+
 /// Joins accumulators, a power of two of them, in a tree.
 #[inline(always)]
 pub(crate) fn joined<T: Copy, const N: usize>(lanes: [T; N], join: impl Fn(T, T) -> T) -> T {
@@ -300,11 +321,11 @@ fn block_sums<I: Isa, T: Float, const K: usize>(start: usize, end: usize, term: 
         if left > 0 {
             // A whole set of terms, of which those count that were not added yet.
             let mut rest = aligned([[<T as Number>::ZERO; LANES]; K]);
-            let (first, skip) = (end - LANES, (LANES - left) as u32);
+            let (first, counts) = (end - LANES, ones_from::<LANES>(LANES - left));
             for l in 0..LANES {
                 let terms = term(first + l);
                 for k in 0..K {
-                    rest[k][l] = select(l as u32 >= skip, terms[k], <T as Number>::ZERO);
+                    rest[k][l] = select(counts[l] != 0, terms[k], <T as Number>::ZERO);
                 }
             }
             for k in 0..K {

@@ -168,7 +168,21 @@ fn layer<D: Element, P: Element>(rows: usize, n: usize, tolerance: f64) {
 
 #[test]
 fn layer_and_rms_norm() {
-    for (rows, n) in [(3, 5), (2, 129), (150, 7), (1, 200), (4, 1)] {
+    for (rows, n) in [
+        (3, 5),
+        (2, 129),
+        (150, 7),
+        (1, 200),
+        (4, 1),
+        (70, 1),
+        (9, 33),
+        (65, 13),
+        (64, 64),
+        (140, 31),
+        (20, 63),
+        (35, 65),
+        (18, 100),
+    ] {
         layer::<f64, f64>(rows, n, 1e-11);
         layer::<f32, f32>(rows, n, 3e-5);
         layer::<f16, f32>(rows, n, 4e-3);
@@ -254,6 +268,9 @@ fn without_parameters_and_elements() {
     unsafe {
         layer_norm((2, 2), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
         assert_eq!(out, [-1.0, 1.0, -1.0, 1.0]);
+        let (mut many, mut many_out) = ([1.0f32, 3.0, 2.0, 6.0].repeat(5), [0.0f32; 20]);
+        layer_norm((10, 2), 0.0, operand(&mut many), None, None, operand(&mut many_out), (None, None));
+        assert_eq!(many_out[..], [-1.0, 1.0].repeat(10)[..]);
         rms_norm((1, 4), 0.0, operand(&mut x), None, operand(&mut out), None);
         assert!((out[0] - 1.0 / 12.5f32.sqrt()).abs() < 1e-6);
         layer_norm((0, 2), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));

@@ -9,10 +9,11 @@ mod short;
 mod tall;
 #[cfg(test)]
 mod tests;
+mod turned;
 
 use crate::buffer::{Scratch, aligned};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
-use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, total};
+use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, ones_from, total};
 use crate::prefetch::{prefetch, prefetch_near};
 use crate::reduce::Operand;
 use flambeau_base::fast_paths::FastPath;
@@ -312,10 +313,10 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 }
             }
             // Those that are not part of the rest are counted below.
-            let skip = if full == 0 { 0 } else { (LANES - rest) as u32 };
+            let counts = ones_from::<LANES>(if full == 0 { 0 } else { LANES - rest });
             let mut counted = aligned([<T as Number>::ZERO; LANES]);
             for l in 0..LANES {
-                counted[l] = select(l as u32 >= skip, last[l], <T as Number>::ZERO);
+                counted[l] = select(counts[l] != 0, last[l], <T as Number>::ZERO);
             }
             sum += total::<I, T>(&counted);
         }
@@ -660,6 +661,9 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
+    } else if turned::is_short::<F>(&shape) && FastPath::SoftmaxShort.is_on() {
+        // SAFETY: the caller's contract.
+        unsafe { turned::run::<T, F>(shape, a, (!one_input).then_some(b), out) }
     } else if inner == 1 && dim <= SHORT && level().has_fast_paths() && FastPath::SoftmaxShort.is_on() {
         let short = match dim {
             0..=16 => entry::<ShortRows<T, F, 16>>(level()),

@@ -2,7 +2,7 @@
 
 use super::RowFunction;
 use crate::math::{Float, Isa, Kernel, Number, select};
-use crate::norm::rows::together;
+use crate::norm::rows::{ones_from, together};
 use std::marker::PhantomData;
 
 /// The longest rows that count as short.
@@ -82,11 +82,12 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
     fn terms<I: Isa>(a: &[T; W], b: &[T; W], n: usize) -> (T, [T; W]) {
         let zero = <T as Number>::ZERO;
+        let fills = ones_from::<W>(n);
         let mut max = zero;
         if F::MAX {
             let mut lanes = [zero; W];
             for l in 0..W {
-                lanes[l] = select(l < n, a[l], T::NEG_INFINITY);
+                lanes[l] = select(fills[l] == 0, a[l], T::NEG_INFINITY);
             }
             max = together::<I, T, W, true>(lanes);
         }
@@ -95,7 +96,7 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
         let mut x = [zero; W];
         for l in 0..W {
             // What fills the array up is a common element.
-            x[l] = select(l < n, a[l], shift);
+            x[l] = select(fills[l] == 0, a[l], shift);
         }
         let mut terms = [zero; W];
         let mut rare = 0u32;
@@ -114,7 +115,7 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
             }
         }
         for l in 0..W {
-            terms[l] = select(l < n, terms[l], zero);
+            terms[l] = select(fills[l] == 0, terms[l], zero);
         }
         (max, terms)
     }

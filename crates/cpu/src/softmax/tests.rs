@@ -2,7 +2,7 @@ use super::*;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
-const SHAPES: [SoftmaxShape; 18] = [
+const SHAPES: [SoftmaxShape; 24] = [
     SoftmaxShape { outer: 3, dim: 7, inner: 1 },
     SoftmaxShape { outer: 2, dim: 333, inner: 1 },
     SoftmaxShape { outer: 700, dim: 3, inner: 1 },
@@ -16,6 +16,12 @@ const SHAPES: [SoftmaxShape; 18] = [
     SoftmaxShape { outer: 2, dim: 5, inner: 3 },
     SoftmaxShape { outer: 2, dim: 9, inner: 16 },
     SoftmaxShape { outer: 2, dim: 4, inner: 301 },
+    SoftmaxShape { outer: 66, dim: 1, inner: 1 },
+    SoftmaxShape { outer: 130, dim: 13, inner: 1 },
+    SoftmaxShape { outer: 70, dim: 3, inner: 3 },
+    SoftmaxShape { outer: 16, dim: 10, inner: 7 },
+    SoftmaxShape { outer: 80, dim: 2, inner: 15 },
+    SoftmaxShape { outer: 33, dim: 200, inner: 2 },
     SoftmaxShape { outer: 1, dim: 140_000, inner: 1 },
     SoftmaxShape { outer: 4, dim: 1, inner: 1 },
     SoftmaxShape { outer: 4, dim: 0, inner: 3 },
@@ -105,6 +111,16 @@ fn special_values() {
         }
         assert_eq!(run(false, &[-INF, 3.0, 3.0], inner), [0.0, 0.5, 0.5]);
         assert_eq!(run(true, &[-INF, 3.0], inner), [-INF, 0.0]);
+    }
+    // Rows of other lengths.
+    for extra in [20, 40, 100] {
+        let with = |v: [f32; 3]| v.into_iter().chain(std::iter::repeat_n(-INF, extra)).collect::<Vec<_>>();
+        for log in [false, true] {
+            for v in [[-INF, -INF, -INF], [INF, 1.0, 2.0], [NAN, 1.0, 2.0], [1.0, -INF, NAN]] {
+                assert!(run(log, &with(v), 1).iter().all(|x| x.is_nan()), "{v:?} and {extra} more");
+            }
+        }
+        assert_eq!(run(false, &with([-INF, 3.0, 3.0]), 1)[..4], [0.0, 0.5, 0.5, 0.0]);
     }
     // Pieces of a long row: one of negative infinities only, one NaN elsewhere.
     let mut long = vec![-INF; 150_000];
