@@ -8,6 +8,7 @@ use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use crate::reduce::{KeptDim, Operand, ReduceShape, ReducedDim, Reduction, reduce};
 use flambeau_base::Element;
 use flambeau_base::parallel::parallel_for;
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 /// Elements of work worth a parallel task.
@@ -69,7 +70,7 @@ pub unsafe fn batch_norm(
             let (mean, invstd) = (values::<T>(Some(mean), c, T::ONE), values::<T>(Some(invstd), c, T::ONE));
             let (weight, bias) = (values::<T>(weight, c, T::ONE), values::<T>(bias, c, <T as Number>::ZERO));
             let scale: Vec<T> = (0..c).map(|c| invstd[c] * weight[c]).collect();
-            apply::<T, Transform>(shape, x, x, out, [&mean, &scale, &bias, &bias]);
+            apply::<T, Transform>(shape, 1, x, x, out, [&mean, &scale, &bias, &bias]);
         }
     })
 }
@@ -98,7 +99,7 @@ pub unsafe fn batch_norm_backward(
             let needs_sums = gradients.weight.is_some() || gradients.bias.is_some() || training;
             // Per channel: the sum of gradient times normalised input, and of the gradient.
             let sums = if needs_sums {
-                channel_sums::<T>(shape, grad, x, &mean, &invstd)
+                channel_sums::<T>(shape, 1, grad, x, &mean, &invstd)
             } else {
                 vec![[0.0; 2]; c]
             };
@@ -109,9 +110,9 @@ pub unsafe fn batch_norm_backward(
                 let slope: Vec<T> =
                     (0..c).map(|c| T::from_f64(sums[c][0] / n * invstd[c].to_f64())).collect();
                 if training {
-                    apply::<T, TrainingGradient>(shape, grad, x, out, [&mean, &scale, &shift, &slope]);
+                    apply::<T, TrainingGradient>(shape, 1, grad, x, out, [&mean, &scale, &shift, &slope]);
                 } else {
-                    apply::<T, EvaluationGradient>(shape, grad, grad, out, [&mean, &scale, &shift, &slope]);
+                    apply::<T, EvaluationGradient>(shape, 1, grad, grad, out, [&mean, &scale, &shift, &slope]);
                 }
             }
             for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
@@ -124,11 +125,11 @@ pub unsafe fn batch_norm_backward(
 }
 
 /// A function of one or two elements and four parameters of their channel: mean, scale, and two more.
-trait ChannelFunction: 'static {
+pub(super) trait ChannelFunction: 'static {
     fn of<I: Isa, T: Float>(a: T, b: T, parameters: [T; 4]) -> T;
 }
 
-struct Transform;
+pub(super) struct Transform;
 impl ChannelFunction for Transform {
     #[inline(always)]
     fn of<I: Isa, T: Float>(x: T, _: T, [mean, scale, bias, _]: [T; 4]) -> T {
@@ -183,10 +184,37 @@ impl<T: Float, F: ChannelFunction> Kernel for PixelRow<T, F> {
     }
 }
 
+/// Elements that are worth a call: so many pixels of few channels are one row.
+const WIDE: usize = 128;
+
+/// Elements of rows that are converted together.
+const TOGETHER: usize = 2048;
+
+/// How many of `pixels` pixels are one row: not so many that their parameters are as much work as their elements.
+pub(super) fn pixels_of_row(channels: usize, pixels: usize) -> usize {
+    (WIDE / channels.max(1)).clamp(1, (pixels / 16).max(1))
+}
+
+/// `parameters` of each of `sets` sets of channels, as often as `times` says.
+fn repeated<T: Float>(parameters: &[T], sets: usize, times: usize) -> Cow<'_, [T]> {
+    if times == 1 {
+        return Cow::Borrowed(parameters);
+    }
+    let mut all = Vec::with_capacity(parameters.len() * times);
+    for set in parameters.chunks((parameters.len() / sets.max(1)).max(1)) {
+        (0..times).for_each(|_| all.extend_from_slice(set));
+    }
+    Cow::Owned(all)
+}
+
+/// A channel function of all elements. Where channels are innermost, the outer size falls into `sets` equal parts with
+/// parameters of their own; else there is one set.
+///
 /// # Safety
 /// The operands must be valid for all elements; `b` may equal `a`, and `out` may equal `a`.
-unsafe fn apply<T: Float, F: ChannelFunction>(
+pub(super) unsafe fn apply<T: Float, F: ChannelFunction>(
     shape: BatchNormShape,
+    sets: usize,
     a: Operand,
     b: Operand,
     out: Operand,
@@ -195,24 +223,58 @@ unsafe fn apply<T: Float, F: ChannelFunction>(
     let BatchNormShape { outer, channels, inner } = shape;
     let one_input = std::ptr::eq(a.data, b.data);
     let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
-    let (channel_row, pixel_row) = (entry::<ChannelRow<T, F>>(level()), entry::<PixelRow<T, F>>(level()));
-    let n = if inner == 1 { channels } else { inner };
-    let count = if inner == 1 { outer } else { outer * channels };
-    parallel_for(count, (TASK / n.max(1)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(2 * n);
-        for r in range {
-            // SAFETY: a row of `n` elements each; the scratch memory holds two.
-            unsafe {
-                let first = a.read(r * n, n, scratch.get());
-                let second = if one_input { first } else { b.read(r * n, n, scratch.get().add(n)) };
-                let to = out.target(r * n, scratch.get());
-                if inner == 1 {
-                    pixel_row((first, second, to, n, parameters.map(|p| p.as_ptr())));
-                } else {
-                    channel_row((first, second, to, n, parameters.map(|p| p[r % channels])));
-                }
-                out.written(r * n, n, to);
+    if outer * channels * inner == 0 {
+        return;
+    }
+    // Runs `each` on elements in place or in scratch memory.
+    let run = |at: usize, n: usize, scratch: *mut T, each: &dyn Fn(*const T, *const T, *mut T)| {
+        // SAFETY: `n` elements of the caller's; the scratch memory holds them twice.
+        unsafe {
+            let first = a.read(at, n, scratch);
+            let second = if one_input { first } else { b.read(at, n, scratch.add(n)) };
+            let to = out.target(at, scratch);
+            each(first, second, to);
+            out.written(at, n, to);
+        }
+    };
+    if inner > 1 {
+        let row = entry::<ChannelRow<T, F>>(level());
+        let together = (TOGETHER / inner).max(1);
+        parallel_for(outer * channels, (TASK / inner).max(1), &|range| {
+            let scratch = Scratch::<T>::new(2 * together * inner);
+            for first in range.clone().step_by(together) {
+                let rows = together.min(range.end - first);
+                run(first * inner, rows * inner, scratch.get(), &|a, b, to| {
+                    for r in 0..rows {
+                        let at = r * inner;
+                        let parameters = parameters.map(|p| p[(first + r) % channels]);
+                        // SAFETY: a row of `inner` elements each.
+                        unsafe { row((a.add(at), b.add(at), to.add(at), inner, parameters)) };
+                    }
+                });
             }
+        });
+        return;
+    }
+    let row = entry::<PixelRow<T, F>>(level());
+    let pixels = outer / sets;
+    let pixels_of_row = pixels_of_row(channels, pixels);
+    let parameters = parameters.map(|p| repeated(p, sets, pixels_of_row));
+    let n = pixels_of_row * channels;
+    let together = (TOGETHER / n).max(1) * pixels_of_row;
+    let blocks = pixels.div_ceil(together);
+    parallel_for(sets * blocks, (TASK / (together * channels)).max(1), &|range| {
+        let scratch = Scratch::<T>::new(2 * together * channels);
+        for block in range {
+            let (set, first) = (block / blocks, block % blocks * together);
+            let elements = together.min(pixels - first) * channels;
+            let parameters = parameters.each_ref().map(|p| p[set * n..].as_ptr());
+            run((set * pixels + first) * channels, elements, scratch.get(), &|a, b, to| {
+                for at in (0..elements).step_by(n) {
+                    // SAFETY: some of the elements, and as many parameters.
+                    unsafe { row((a.add(at), b.add(at), to.add(at), n.min(elements - at), parameters)) };
+                }
+            });
         }
     });
 }
@@ -250,12 +312,68 @@ impl<T: Float> Kernel for PixelSums<T> {
     }
 }
 
-/// Per channel: the sum of gradient times normalised input, and of the gradient.
+/// [`channel_sums`] where channels are innermost.
+///
+/// # Safety
+/// As there.
+unsafe fn pixel_sums<T: Float>(
+    (sets, pixels, channels): (usize, usize, usize),
+    (grad, x): (Rows<T>, Rows<T>),
+    (mean, invstd): (&[T], &[T]),
+) -> Vec<[f64; 2]> {
+    let row = entry::<PixelSums<T>>(level());
+    let pixels_of_row = pixels_of_row(channels, pixels);
+    let (mean, invstd) = (repeated(mean, sets, pixels_of_row), repeated(invstd, sets, pixels_of_row));
+    let n = pixels_of_row * channels;
+    let piece = PIECE_ROWS * pixels_of_row;
+    let together = (TOGETHER / n.max(1)).max(1) * pixels_of_row;
+    let pieces = pixels.div_ceil(piece);
+    let mut partials = vec![<T as Number>::ZERO; sets * pieces * 2 * n];
+    let shared = Shared(partials.as_mut_ptr());
+    parallel_for(sets * pieces, (TASK / (PIECE_ROWS * n).max(1)).max(1), &|range| {
+        let scratch = Scratch::<T>::new(2 * together * channels);
+        for p in range {
+            let (set, first) = (p / pieces, p % pieces * piece);
+            let end = pixels.min(first + piece);
+            let statistics = (mean[set * n..].as_ptr(), invstd[set * n..].as_ptr());
+            for first in (first..end).step_by(together) {
+                let elements = together.min(end - first) * channels;
+                let at = (set * pixels + first) * channels;
+                // SAFETY: whole pixels of the caller's; each piece has its own partial sums.
+                unsafe {
+                    let g = grad.read(at, elements, scratch.get());
+                    let x = x.read(at, elements, scratch.get().add(together * channels));
+                    let dots = shared.get().add(p * 2 * n);
+                    for at in (0..elements).step_by(n) {
+                        let (n_here, totals) = (n.min(elements - at), dots.add(n));
+                        row((g.add(at), x.add(at), dots, totals, n_here, statistics.0, statistics.1));
+                    }
+                }
+            }
+        }
+    });
+    let mut sums = vec![[0.0; 2]; sets * channels];
+    for set in 0..sets {
+        let partials = &partials[set * pieces * 2 * n..];
+        for k in 0..2 {
+            let added = super::add_pieces(partials, pieces, n, 2, k);
+            for pixel in added.chunks(channels) {
+                for (sum, x) in sums[set * channels..].iter_mut().zip(pixel) {
+                    sum[k] += x;
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// Per channel (of each set, see [`apply`]): the sum of gradient times normalised input, and of the gradient.
 ///
 /// # Safety
 /// The operands must be valid for all elements.
-unsafe fn channel_sums<T: Float>(
+pub(super) unsafe fn channel_sums<T: Float>(
     shape: BatchNormShape,
+    sets: usize,
     grad: Operand,
     x: Operand,
     mean: &[T],
@@ -264,27 +382,9 @@ unsafe fn channel_sums<T: Float>(
     let BatchNormShape { outer, channels, inner } = shape;
     let (grad, x) = (Rows::<T>::new(grad), Rows::<T>::new(x));
     if inner == 1 {
-        let pixel = entry::<PixelSums<T>>(level());
-        let pieces = outer.div_ceil(PIECE_ROWS);
-        let mut partials = vec![<T as Number>::ZERO; pieces * 2 * channels];
-        let shared = Shared(partials.as_mut_ptr());
-        parallel_for(pieces, (TASK / (PIECE_ROWS * channels).max(1)).max(1), &|range| {
-            let scratch = Scratch::<T>::new(2 * channels);
-            for p in range {
-                for r in p * PIECE_ROWS..((p + 1) * PIECE_ROWS).min(outer) {
-                    // SAFETY: rows of one element per channel; each piece has its own partial sums.
-                    unsafe {
-                        let g = grad.read(r * channels, channels, scratch.get());
-                        let x = x.read(r * channels, channels, scratch.get().add(channels));
-                        let dots = shared.get().add(p * 2 * channels);
-                        pixel((g, x, dots, dots.add(channels), channels, mean.as_ptr(), invstd.as_ptr()));
-                    }
-                }
-            }
-        });
-        let dots = super::add_pieces(&partials, pieces, channels, 2, 0);
-        let totals = super::add_pieces(&partials, pieces, channels, 2, 1);
-        return dots.into_iter().zip(totals).map(|(d, t)| [d, t]).collect();
+        let sizes = (sets, outer / sets.max(1), channels);
+        // SAFETY: the caller's contract.
+        return unsafe { pixel_sums::<T>(sizes, (grad, x), (mean, invstd)) };
     }
     let row = entry::<ChannelSums<T>>(level());
     // Long rows are cut, so that few channels still make work for many threads.

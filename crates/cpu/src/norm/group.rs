@@ -1,5 +1,6 @@
 //! Group norm: statistics of each sample's groups of channels.
 
+use super::group_last;
 use super::layer::{NormGradients, moments};
 use super::rows::{Rows, SharedOperand, compute, compute_dtype, store, sums, values};
 use crate::buffer::Scratch;
@@ -10,9 +11,10 @@ use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
 
 /// Elements of work worth a parallel task.
-const TASK: usize = 1 << 15;
+pub(super) const TASK: usize = 1 << 15;
 
-/// The sizes of contiguous (N, C, H, W): `spatial` is all that follows the channels. `groups` divides `channels`.
+/// The sizes of (N, C, H, W), contiguous or with channels last: `spatial` is all that follows the channels. `groups` divides
+/// `channels`.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupNormShape {
     /// N.
@@ -23,10 +25,12 @@ pub struct GroupNormShape {
     pub spatial: usize,
     /// The number of groups.
     pub groups: usize,
+    /// Whether the channels of a position lie side by side, as (N, H, W, C).
+    pub channels_last: bool,
 }
 
 impl GroupNormShape {
-    fn per_group(self) -> usize {
+    pub(super) fn per_group(self) -> usize {
         self.channels / self.groups.max(1)
     }
 }
@@ -48,7 +52,10 @@ pub unsafe fn group_norm(
 ) {
     // SAFETY: the caller's contract.
     compute!(compute_dtype(&[x.dtype, out.dtype]), T => unsafe {
-        forward::<T>(shape, eps, x, weight, bias, out, (mean, rstd))
+        match shape.channels_last {
+            true => group_last::forward::<T>(shape, eps, x, weight, bias, out, (mean, rstd)),
+            false => forward::<T>(shape, eps, x, weight, bias, out, (mean, rstd)),
+        }
     })
 }
 
@@ -66,7 +73,10 @@ pub unsafe fn group_norm_backward(
 ) {
     // SAFETY: the caller's contract.
     compute!(compute_dtype(&[grad.dtype, x.dtype]), T => unsafe {
-        backward::<T>(shape, grad, x, (mean, rstd), weight, gradients)
+        match shape.channels_last {
+            true => group_last::backward::<T>(shape, grad, x, (mean, rstd), weight, gradients),
+            false => backward::<T>(shape, grad, x, (mean, rstd), weight, gradients),
+        }
     })
 }
 
@@ -206,9 +216,22 @@ unsafe fn backward<T: Float>(
             }
         }
     });
+    // SAFETY: the caller's contract.
+    unsafe { store_parameter_gradients(shape, &channel_sums, gradients) };
+}
+
+/// Adds up the sums of samples' channels, and stores them.
+///
+/// # Safety
+/// The parameters' gradients must be valid for one element per channel.
+pub(super) unsafe fn store_parameter_gradients(
+    shape: GroupNormShape,
+    channel_sums: &[[f64; 2]],
+    gradients: NormGradients,
+) {
     for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
         if let Some(operand) = operand {
-            let sum = |c: usize| (0..batch).map(|b| channel_sums[b * shape.channels + c][k]).sum::<f64>();
+            let sum = |c: usize| (0..shape.batch).map(|b| channel_sums[b * shape.channels + c][k]).sum::<f64>();
             // SAFETY: the caller's contract.
             unsafe { store(operand, 0, &(0..shape.channels).map(sum).collect::<Vec<_>>()) };
         }

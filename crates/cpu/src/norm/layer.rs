@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{LANES, Rows, compute, compute_dtype, store, sums, values};
+use super::rows::{Rows, compute, compute_dtype, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::Shared;
@@ -216,7 +216,7 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
 ) {
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
-    if turned::is_short(rows, n) {
+    if turned::is_short::<CENTRE>(rows, n) {
         // To add negative zero leaves every number as it is.
         // SAFETY: the caller's contract.
         return unsafe {
@@ -321,7 +321,7 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
     let (grad, x) = (Rows::<T>::new(grad), Rows::<T>::new(x));
     let input = gradients.input.map(Rows::<T>::new);
     let wants_parameters = gradients.weight.is_some() || gradients.bias.is_some();
-    let short = turned::is_short(rows, n) && n < LANES;
+    let short = turned::is_short_backward(rows, n);
     let piece = if wants_parameters || short { PIECE_ROWS } else { (TASK / n.max(1)).max(1) };
     let pieces = rows.div_ceil(piece);
     // Per piece: the weight's gradient, then the bias's.

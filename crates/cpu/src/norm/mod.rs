@@ -6,6 +6,7 @@
 
 mod batch;
 mod group;
+mod group_last;
 mod layer;
 pub(crate) mod rows;
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn layer_and_rms_norm() {
         (65, 13),
         (64, 64),
         (140, 31),
-        (20, 63),
+        (45, 63),
         (35, 65),
         (18, 100),
     ] {
@@ -193,32 +193,40 @@ fn layer_and_rms_norm() {
 }
 
 fn group<D: Element, P: Element>(batch: usize, channels: usize, spatial: usize, groups: usize, tolerance: f64) {
-    let shape = GroupNormShape { batch, channels, spatial, groups };
-    let n = channels / groups * spatial;
-    let mut c = Case::<D, P>::new(batch * channels * spatial, channels, batch * groups);
-    let reference = Reference {
-        sets: (0..batch * groups).map(|r| (r * n..(r + 1) * n).collect()).collect(),
-        channel: (0..batch * channels * spatial).map(|i| i / spatial % channels).collect(),
-        channels,
-        centred: true,
-        training: true,
-    };
-    // SAFETY: the buffers hold what the sizes say.
-    unsafe {
-        let (x, out, grad) = (operand(&mut c.x), operand(&mut c.out), operand(&mut c.grad));
-        let (w, b) = (operand(&mut c.weight), operand(&mut c.bias));
-        let (m, r) = (operand(&mut c.mean), operand(&mut c.rstd));
-        group_norm(shape, EPS, x, Some(w), Some(b), out, (Some(m), Some(r)));
-        group_norm_backward(shape, grad, x, (m, r), Some(w), c.gradients());
+    let n = batch * channels * spatial;
+    let per_group = channels / groups;
+    for channels_last in [false, true] {
+        let shape = GroupNormShape { batch, channels, spatial, groups, channels_last };
+        let mut c = Case::<D, P>::new(n, channels, batch * groups);
+        let channel = |i: usize| if channels_last { i % channels } else { i / spatial % channels };
+        let set = |i: usize| i / (channels * spatial) * groups + channel(i) / per_group;
+        let reference = Reference {
+            sets: (0..batch * groups).map(|r| (0..n).filter(|&i| set(i) == r).collect()).collect(),
+            channel: (0..n).map(channel).collect(),
+            channels,
+            centred: true,
+            training: true,
+        };
+        // SAFETY: the buffers hold what the sizes say.
+        unsafe {
+            let (x, out, grad) = (operand(&mut c.x), operand(&mut c.out), operand(&mut c.grad));
+            let (w, b) = (operand(&mut c.weight), operand(&mut c.bias));
+            let (m, r) = (operand(&mut c.mean), operand(&mut c.rstd));
+            group_norm(shape, EPS, x, Some(w), Some(b), out, (Some(m), Some(r)));
+            group_norm_backward(shape, grad, x, (m, r), Some(w), c.gradients());
+        }
+        c.check("group norm", &reference, true, tolerance);
     }
-    c.check("group norm", &reference, true, tolerance);
 }
 
 #[test]
 fn group_norms() {
-    group::<f64, f64>(2, 6, 5, 3, 1e-11);
-    group::<f32, f32>(3, 4, 70, 2, 3e-5);
-    group::<f32, f32>(2, 3, 17, 3, 3e-5);
+    for (batch, channels, spatial, groups) in
+        [(2, 6, 5, 3), (3, 4, 70, 2), (2, 3, 17, 3), (1, 66, 9, 6), (2, 10, 1, 5), (2, 1, 300, 1)]
+    {
+        group::<f64, f64>(batch, channels, spatial, groups, 1e-11);
+        group::<f32, f32>(batch, channels, spatial, groups, 3e-5);
+    }
     group::<f16, f32>(2, 4, 9, 1, 4e-3);
     group::<bf16, f32>(2, 4, 9, 2, 3e-2);
 }
@@ -251,7 +259,7 @@ fn batch<D: Element, P: Element>(outer: usize, channels: usize, inner: usize, tr
 #[test]
 fn batch_norms() {
     for training in [true, false] {
-        for (outer, channels, inner) in [(3, 4, 5), (2, 3, 77), (40, 3, 1), (300, 2, 1), (1, 2, 150)] {
+        for (outer, channels, inner) in [(3, 4, 5), (2, 3, 77), (40, 3, 1), (300, 2, 1), (1, 2, 150), (7, 300, 1)] {
             batch::<f64, f64>(outer, channels, inner, training, 1e-11);
             batch::<f32, f32>(outer, channels, inner, training, 3e-5);
         }
@@ -275,7 +283,9 @@ fn without_parameters_and_elements() {
         assert!((out[0] - 1.0 / 12.5f32.sqrt()).abs() < 1e-6);
         layer_norm((0, 2), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
         layer_norm((2, 0), 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
-        let empty = GroupNormShape { batch: 0, channels: 2, spatial: 3, groups: 2 };
+        let empty = GroupNormShape { batch: 0, channels: 2, spatial: 3, groups: 2, channels_last: false };
+        group_norm(empty, 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
+        let empty = GroupNormShape { channels_last: true, ..empty };
         group_norm(empty, 0.0, operand(&mut x), None, None, operand(&mut out), (None, None));
         let mut grad_weight = [7.0f32; 2];
         let gradients = NormGradients { weight: Some(operand(&mut grad_weight)), ..Default::default() };

@@ -10,16 +10,18 @@ use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
 
-/// The longest rows that turning pays for, and the fewest.
-const LONGEST: usize = 64;
-const FEWEST: usize = 8;
-
 /// Elements of a row that are summed in their own dtype: so few lose nothing by it.
 const PART: usize = 8;
 
-/// Whether rows are to be turned.
-pub(super) fn is_short(rows: usize, n: usize) -> bool {
-    (1..=LONGEST).contains(&n) && rows >= FEWEST
+/// Whether rows are to be turned: they are short, and so many that [`LANES`] at once are no waste. (Rows of full length
+/// without a centre are as fast as they are.)
+pub(super) fn is_short<const CENTRE: bool>(rows: usize, n: usize) -> bool {
+    (1..LANES + CENTRE as usize).contains(&n) && rows >= n / 2 + 4
+}
+
+/// The same, for their gradients.
+pub(super) fn is_short_backward(rows: usize, n: usize) -> bool {
+    (1..LANES).contains(&n) && rows >= n + 8
 }
 
 /// Lines of one element of each of [`LANES`] rows.

@@ -286,6 +286,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     // zeros; `out` may be an input, so the end is read before anything is written.
     unsafe {
         let mut last = aligned([<T as Number>::ZERO; LANES]);
+        let mut counted = aligned([<T as Number>::ZERO; LANES]);
         if rest > 0 {
             let (mut x, mut y) = (const { [T::NEG_INFINITY; LANES] }, [<T as Number>::ZERO; LANES]);
             let (mut from, mut from_b) = (a.wrapping_add(n).wrapping_sub(LANES), b.wrapping_add(n).wrapping_sub(LANES));
@@ -314,11 +315,12 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
             }
             // Those that are not part of the rest are counted below.
             let counts = ones_from::<LANES>(if full == 0 { 0 } else { LANES - rest });
-            let mut counted = aligned([<T as Number>::ZERO; LANES]);
             for l in 0..LANES {
                 counted[l] = select(counts[l] != 0, last[l], <T as Number>::ZERO);
             }
-            sum += total::<I, T>(&counted);
+            if full == 0 {
+                sum = total::<I, T>(&counted);
+            }
         }
         let mut at = 0;
         while at < full {
@@ -356,6 +358,11 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                     out.add(at).cast::<[T; LANES]>().write_unaligned(*block);
                 }
                 at += LANES;
+            }
+            if at == full && rest > 0 {
+                for l in 0..LANES {
+                    lanes[l] += counted[l];
+                }
             }
             sum += total::<I, T>(&lanes);
         }
@@ -661,7 +668,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if turned::is_short::<F>(&shape) && FastPath::SoftmaxShort.is_on() {
+    } else if turned::is_short::<T, F>(&shape) && FastPath::SoftmaxShort.is_on() {
         // SAFETY: the caller's contract.
         unsafe { turned::run::<T, F>(shape, a, (!one_input).then_some(b), out) }
     } else if inner == 1 && dim <= SHORT && level().has_fast_paths() && FastPath::SoftmaxShort.is_on() {

@@ -2,7 +2,7 @@ use super::*;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
-const SHAPES: [SoftmaxShape; 24] = [
+const SHAPES: [SoftmaxShape; 25] = [
     SoftmaxShape { outer: 3, dim: 7, inner: 1 },
     SoftmaxShape { outer: 2, dim: 333, inner: 1 },
     SoftmaxShape { outer: 700, dim: 3, inner: 1 },
@@ -18,6 +18,7 @@ const SHAPES: [SoftmaxShape; 24] = [
     SoftmaxShape { outer: 2, dim: 4, inner: 301 },
     SoftmaxShape { outer: 66, dim: 1, inner: 1 },
     SoftmaxShape { outer: 130, dim: 13, inner: 1 },
+    SoftmaxShape { outer: 10, dim: 29, inner: 1 },
     SoftmaxShape { outer: 70, dim: 3, inner: 3 },
     SoftmaxShape { outer: 16, dim: 10, inner: 7 },
     SoftmaxShape { outer: 80, dim: 2, inner: 15 },

@@ -9,7 +9,8 @@ use crate::norm::rows::{LANES, Rows};
 use flambeau_base::parallel::parallel_for;
 
 /// The longest rows that turning pays for, where elements of a row are neighbours.
-pub(super) const SHORT: usize = 32;
+const SHORT: usize = 48;
+const SHORT_DOUBLES: usize = 56;
 
 /// The most elements of a block of rows side by side.
 const BLOCK: usize = 1024;
@@ -18,10 +19,12 @@ const BLOCK: usize = 1024;
 const TOGETHER: usize = LANES;
 
 /// Whether a shape is to be turned. (Rows of a function without a maximum are fast enough as they are.)
-pub(super) fn is_short<F: RowFunction>(shape: &SoftmaxShape) -> bool {
+pub(super) fn is_short<T, F: RowFunction>(shape: &SoftmaxShape) -> bool {
     let SoftmaxShape { outer, dim, inner } = *shape;
     match inner {
-        1 => F::MAX && dim <= SHORT,
+        // (Few columns are computed together in sixteens, which is a waste for some.)
+        1 if dim <= NARROW => F::MAX && outer >= dim,
+        1 => F::MAX && outer >= TOGETHER && dim <= if size_of::<T>() == 8 { SHORT_DOUBLES } else { SHORT },
         2..NARROW => dim * inner <= BLOCK && outer * inner >= LANES,
         _ => false,
     }

@@ -306,7 +306,14 @@ fn group_shape(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, batch
         "native_group_norm: N={batch}, C={channels}, HxW={spatial} do not fit an input of shape {:?}",
         x.sizes()
     );
-    Ok(GroupNormShape { batch: batch as usize, channels: channels as usize, spatial: spatial as usize, groups: groups as usize })
+    let channels_last = channels_last(x, batch, channels).is_some();
+    Ok(GroupNormShape { batch: batch as usize, channels: channels as usize, spatial: spatial as usize, groups: groups as usize, channels_last })
+}
+
+/// The layout with channels last that the input has, where its first sizes are the ones that a group norm is told.
+fn channels_last(x: &Tensor, batch: i64, channels: i64) -> Option<MemoryFormat> {
+    let format = x.suggested_memory_format();
+    (format != MemoryFormat::Contiguous && x.sizes()[..2] == [batch, channels]).then_some(format)
 }
 
 fn group_norm_plan(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, _eps: f64) -> Result<[TensorSpec; 3]> {
@@ -319,14 +326,17 @@ fn group_norm_plan(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, n
 }
 
 fn group_norm_run(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, n: i64, c: i64, hw: i64, groups: i64, eps: f64, outs: &[Tensor]) -> Result<()> {
-    let shape = group_shape(x, weight, bias, n, c, hw, groups)?;
-    let (x, weight, bias) = (x.contiguous()?, dense(weight)?, dense(bias)?);
-    with_contiguous(outs, |o| {
+    let mut shape = group_shape(x, weight, bias, n, c, hw, groups)?;
+    // With channels last as it is, if the output is so, too.
+    let last = channels_last(x, n, c).filter(|&f| outs[0].is_contiguous_in(f) && outs[1..].iter().all(Tensor::is_contiguous));
+    shape.channels_last = last.is_some();
+    let (x, weight, bias) = (x.contiguous_in(last.unwrap_or(MemoryFormat::Contiguous))?, dense(weight)?, dense(bias)?);
+    let run = |o: &[Tensor]| {
         if x.numel() == 0 {
             return Ok(());
         }
         let _read = locks([Some(&x), weight.as_ref(), bias.as_ref()].into_iter().flatten())?;
-        // SAFETY: all are row-major with the shape's elements; inputs are locked and apart from the outputs.
+        // SAFETY: all are row-major, data in the shape's layout, with its elements; inputs are locked and apart from the outputs.
         unsafe {
             norm::group_norm(
                 shape, eps, operand(&x), optional(&weight), optional(&bias), operand(&o[0]),
@@ -334,7 +344,8 @@ fn group_norm_run(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, n:
             );
         }
         Ok(())
-    })
+    };
+    if last.is_some() { run(outs) } else { with_contiguous(outs, run) }
 }
 
 op! {
@@ -364,10 +375,15 @@ fn group_norm_backward_cpu(
     let shape = group_shape(x, weight, None, n, c, hw, groups)?;
     check_backward("native_group_norm_backward", g, x)?;
     ensure!(mean.numel() == n * groups && rstd.numel() == n * groups, "native_group_norm_backward: statistics do not fit the input");
-    let (g, x, mean, rstd) = (g.contiguous()?, x.contiguous()?, mean.contiguous()?, rstd.contiguous()?);
+    let format = channels_last(x, n, c).unwrap_or(MemoryFormat::Contiguous);
+    let strides = crate::dims::strides_for(x.sizes(), format)?;
+    let (g, x, mean, rstd) = (g.contiguous_in(format)?, x.contiguous_in(format)?, mean.contiguous()?, rstd.contiguous()?);
     let weight = dense(weight)?;
     let like = weight.as_ref().map_or(x.dtype(), Tensor::dtype);
-    let input = if mask[0] { Some(Tensor::empty(x.sizes(), (x.dtype(), x.device()))?) } else { None };
+    let input = match mask[0] {
+        true => Some(Tensor::fresh_strided(x.device(), x.dtype(), Dims::from_slice(x.sizes()), strides)?),
+        false => None,
+    };
     let dw = if mask[1] { Some(Tensor::zeros(&[c], (like, x.device()))?) } else { None };
     let db = if mask[2] { Some(Tensor::zeros(&[c], (like, x.device()))?) } else { None };
     if x.numel() == 0 {
@@ -375,7 +391,7 @@ fn group_norm_backward_cpu(
     }
     let _read = locks([Some(&g), Some(&x), Some(&mean), Some(&rstd), weight.as_ref()].into_iter().flatten())?;
     let gradients = NormGradients { input: optional(&input), weight: optional(&dw), bias: optional(&db) };
-    // SAFETY: all are row-major with the shape's elements; inputs are locked, outputs fresh.
+    // SAFETY: all are row-major, data in the shape's layout, with its elements; inputs are locked, outputs fresh.
     unsafe {
         norm::group_norm_backward(shape, operand(&g), operand(&x), (operand(&mean), operand(&rstd)), optional(&weight), gradients);
     }
