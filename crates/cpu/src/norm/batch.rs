@@ -228,11 +228,11 @@ pub(super) unsafe fn apply<T: Float, F: ChannelFunction>(
     }
     // Runs `each` on elements in place or in scratch memory.
     let run = |at: usize, n: usize, scratch: *mut T, each: &dyn Fn(*const T, *const T, *mut T)| {
-        // SAFETY: `n` elements of the caller's; the scratch memory holds them twice.
+        // SAFETY: `n` elements of the caller's; the scratch memory holds them three times.
         unsafe {
             let first = a.read(at, n, scratch);
             let second = if one_input { first } else { b.read(at, n, scratch.add(n)) };
-            let to = out.target(at, scratch);
+            let to = out.target(at, scratch.add(2 * n));
             each(first, second, to);
             out.written(at, n, to);
         }
@@ -241,7 +241,7 @@ pub(super) unsafe fn apply<T: Float, F: ChannelFunction>(
         let row = entry::<ChannelRow<T, F>>(level());
         let together = (TOGETHER / inner).max(1);
         parallel_for(outer * channels, (TASK / inner).max(1), &|range| {
-            let scratch = Scratch::<T>::new(2 * together * inner);
+            let scratch = Scratch::<T>::new(3 * together * inner);
             for first in range.clone().step_by(together) {
                 let rows = together.min(range.end - first);
                 run(first * inner, rows * inner, scratch.get(), &|a, b, to| {
@@ -264,7 +264,7 @@ pub(super) unsafe fn apply<T: Float, F: ChannelFunction>(
     let together = (TOGETHER / n).max(1) * pixels_of_row;
     let blocks = pixels.div_ceil(together);
     parallel_for(sets * blocks, (TASK / (together * channels)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(2 * together * channels);
+        let scratch = Scratch::<T>::new(3 * together * channels);
         for block in range {
             let (set, first) = (block / blocks, block % blocks * together);
             let elements = together.min(pixels - first) * channels;

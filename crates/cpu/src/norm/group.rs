@@ -122,13 +122,13 @@ unsafe fn forward<T: Float>(
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let (mean, rstd) = (mean.map(SharedOperand::new), rstd.map(SharedOperand::new));
     parallel_for(shape.batch * groups, (TASK / n.max(1)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(n);
+        let scratch = Scratch::<T>::new(2 * n);
         for r in range {
             let c = r % groups * channels;
             // SAFETY: a group of `n` elements, `channels` parameters, and one element of each statistic.
             unsafe {
                 let from = x.read(r * n, n, scratch.get());
-                let to = out.target(r * n, scratch.get());
+                let to = out.target(r * n, scratch.get().add(n));
                 let (w, b) = (weight[c..].as_ptr(), bias[c..].as_ptr());
                 let (m, s) = group((from, to, (channels, shape.spatial), w, b, eps));
                 out.written(r * n, n, to);
@@ -199,14 +199,14 @@ unsafe fn backward<T: Float>(
     let mut channel_sums = vec![[0.0f64; 2]; batch * shape.channels];
     let shared = Shared(channel_sums.as_mut_ptr());
     parallel_for(batch * groups, (TASK / n.max(1)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(2 * n);
+        let scratch = Scratch::<T>::new(3 * n);
         for r in range {
             let c = r % groups * channels;
-            // SAFETY: a group of `n` elements; the scratch memory holds two; each group has its own channels' sums.
+            // SAFETY: a group of `n` elements; the scratch memory holds three; each group has its own channels' sums.
             unsafe {
                 let g = grad.read(r * n, n, scratch.get());
                 let x = x.read(r * n, n, scratch.get().add(n));
-                let to = input.as_ref().map(|out| out.target(r * n, scratch.get()));
+                let to = input.as_ref().map(|out| out.target(r * n, scratch.get().add(2 * n)));
                 let w = weight[c..].as_ptr();
                 let sums = shared.get().add(r * channels);
                 group((g, x, to, (channels, shape.spatial), w, mean[r], rstd[r], sums));

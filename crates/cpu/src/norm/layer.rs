@@ -231,14 +231,14 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     };
     let together = (TOGETHER_ELEMENTS / n.max(1)).clamp(1, TOGETHER);
     parallel_for(rows, (TASK / n.max(1)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(together * n);
+        let scratch = Scratch::<T>::new(2 * together * n);
         let (w, b) = (w.as_ref().map(|w| w.as_ptr()), b.as_ref().map(|b| b.as_ptr()));
         for first in range.clone().step_by(together) {
             let count = together.min(range.end - first);
-            // SAFETY: `count` rows of `n` elements; the scratch memory holds as many; one element of statistics per row.
+            // SAFETY: `count` rows of `n` elements; the scratch memory holds twice as many; one element of statistics per row.
             unsafe {
                 let from = x.read(first * n, count * n, scratch.get());
-                let to = out.target(first * n, scratch.get());
+                let to = out.target(first * n, scratch.get().add(together * n));
                 let found = normalise((from, to, (count, n), w, b, eps));
                 out.written(first * n, count * n, to);
                 for (operand, of) in statistics.iter().zip(&found) {
@@ -357,10 +357,10 @@ unsafe fn backward_rows<T: Float, const CENTRE: bool>(
 ) {
     let (row, parameter_row) = (entry::<BackwardRow<T, CENTRE>>(level()), entry::<ParameterRow<T>>(level()));
     parallel_for(rows.div_ceil(piece), 1, &|range| {
-        let scratch = Scratch::<T>::new(2 * n);
+        let scratch = Scratch::<T>::new(3 * n);
         for p in range {
             for r in p * piece..((p + 1) * piece).min(rows) {
-                // SAFETY: rows of `n` elements; the scratch memory holds two; each piece has its own partial sums.
+                // SAFETY: rows of `n` elements; the scratch memory holds three; each piece has its own partial sums.
                 unsafe {
                     let g = grad.read(r * n, n, scratch.get());
                     let x = x.read(r * n, n, scratch.get().add(n));
@@ -369,7 +369,7 @@ unsafe fn backward_rows<T: Float, const CENTRE: bool>(
                         parameter_row((g, x, sums, sums.add(n), n, mean[r], rstd[r]));
                     }
                     if let Some(out) = &input {
-                        let to = out.target(r * n, scratch.get());
+                        let to = out.target(r * n, scratch.get().add(2 * n));
                         row((g, x, to, weight.as_ptr(), n, mean[r], rstd[r]));
                         out.written(r * n, n, to);
                     }

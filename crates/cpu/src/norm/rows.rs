@@ -55,7 +55,8 @@ impl<T: Float> Rows<T> {
         scratch
     }
 
-    /// Where to compute the `n` elements from `at` on: in place or `scratch`. [`Rows::written`] follows.
+    /// Where to compute the `n` elements from `at` on: in place or `scratch`. [`Rows::written`] follows. (`scratch` is best
+    /// none that inputs were read to: compilers vectorise loops for memory that does not overlap.)
     pub(crate) fn target(&self, at: usize, scratch: *mut T) -> *mut T {
         if self.direct { self.address(at).cast() } else { scratch }
     }

@@ -89,14 +89,14 @@ unsafe fn by_rows<T: Float>(
     let (grad, v, by_v) = (Rows::<T>::new(grad), Rows::<T>::new(v), Rows::<T>::new(by_v));
     let by_g = SharedOperand::new(by_g);
     parallel_for(rows, (TASK / n).max(1), &|range| {
-        let scratch = Scratch::<T>::new(2 * n);
+        let scratch = Scratch::<T>::new(3 * n);
         let mut found = Vec::with_capacity(range.len());
         for r in range.clone() {
-            // SAFETY: rows of `n` elements; the scratch memory holds two.
+            // SAFETY: rows of `n` elements; the scratch memory holds three.
             unsafe {
                 let from = grad.read(r * n, n, scratch.get());
                 let part = v.read(r * n, n, scratch.get().add(n));
-                let to = by_v.target(r * n, scratch.get());
+                let to = by_v.target(r * n, scratch.get().add(2 * n));
                 found.push(row((from, part, to, n, (g[r], norms[r]))));
                 by_v.written(r * n, n, to);
             }
@@ -167,13 +167,13 @@ unsafe fn by_columns<T: Float>(
     // SAFETY: an element per column.
     unsafe { store(by_g, 0, &each().map(|f| f[0]).collect::<Vec<f64>>()) };
     parallel_for(rows, (TASK / n).max(1), &|range| {
-        let scratch = Scratch::<T>::new(2 * n);
+        let scratch = Scratch::<T>::new(3 * n);
         for r in range {
-            // SAFETY: rows of `n` elements; the scratch memory holds two.
+            // SAFETY: rows of `n` elements; the scratch memory holds three.
             unsafe {
                 let from = grad.read(r * n, n, scratch.get());
                 let elements = v.read(r * n, n, scratch.get().add(n));
-                let to = by_v.target(r * n, scratch.get());
+                let to = by_v.target(r * n, scratch.get().add(2 * n));
                 across((from, elements, to, (factor.as_ptr(), through.as_ptr()), n));
                 by_v.written(r * n, n, to);
             }

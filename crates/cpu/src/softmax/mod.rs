@@ -656,11 +656,11 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         });
         let rows: Vec<Summary> = summaries.chunks(pieces).map(|pieces| merge::<F>(pieces)).collect();
         parallel_for(outer * pieces, 1, &|range| {
-            let scratch = Scratch::<T>::new(2 * LONG);
+            let scratch = Scratch::<T>::new(3 * LONG);
             for i in range {
                 let (at, n) = piece(i);
                 let (a, b) = read(at, n, scratch.get());
-                let to = out.target(at, scratch.get());
+                let to = out.target(at, scratch.get().wrapping_add(2 * LONG));
                 // SAFETY: `n` elements each.
                 unsafe {
                     apply((a, b, to, n, rows[i / pieces]));
@@ -681,12 +681,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         };
         let rows_per_block = SHORT_BLOCK / dim;
         parallel_for(outer.div_ceil(rows_per_block), TASK / SHORT_BLOCK, &|range| {
-            let scratch = Scratch::<T>::new(2 * SHORT_BLOCK);
+            let scratch = Scratch::<T>::new(3 * SHORT_BLOCK);
             for block in range {
                 let start = block * rows_per_block;
                 let rows = rows_per_block.min(outer - start);
                 let (a, b) = read(start * dim, rows * dim, scratch.get());
-                let to = out.target(start * dim, scratch.get());
+                let to = out.target(start * dim, scratch.get().wrapping_add(2 * SHORT_BLOCK));
                 // SAFETY: `rows` rows of `dim` elements each.
                 unsafe {
                     short(([a, b], to, dim, rows));
@@ -696,11 +696,13 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         });
     } else if inner == 1 {
         let row = entry::<Row<T, F>>(level());
+        // Converted rows whose terms wait in the output are best computed in place.
+        let apart = if F::SCALED_TERM { 0 } else { 2 };
         parallel_for(outer, (TASK / dim).max(1), &|range| {
-            let scratch = Scratch::<T>::new(2 * dim);
+            let scratch = Scratch::<T>::new(3 * dim);
             for r in range {
                 let (a, b) = read(r * dim, dim, scratch.get());
-                let to = out.target(r * dim, scratch.get());
+                let to = out.target(r * dim, scratch.get().wrapping_add(apart * dim));
                 // SAFETY: a row of `dim` elements each.
                 unsafe {
                     row((a, b, to, dim));
@@ -711,19 +713,19 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
     } else if inner < NARROW || !FastPath::SoftmaxColumns.is_on() {
         let row = entry::<Row<T, F>>(level());
         parallel_for(outer * inner, (TASK / dim).max(1), &|range| {
-            let scratch = Scratch::<T>::new(2 * dim);
+            let scratch = Scratch::<T>::new(3 * dim);
             let first = scratch.get();
             for r in range {
                 let at = r / inner * dim * inner + r % inner;
-                // SAFETY: a row of `dim` elements each; the scratch memory holds two.
+                // SAFETY: a row of `dim` elements each; the scratch memory holds three.
                 unsafe {
-                    let second = if one_input { first } else { first.add(dim) };
+                    let (second, to) = (if one_input { first } else { first.add(dim) }, first.add(2 * dim));
                     a.read_strided(at, inner, dim, first);
                     if !one_input {
                         b.read_strided(at, inner, dim, second);
                     }
-                    row((first, second, first, dim));
-                    out.write_strided(at, inner, dim, first);
+                    row((first, second, to, dim));
+                    out.write_strided(at, inner, dim, to);
                 }
             }
         });
@@ -739,12 +741,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         let columns = entry::<Columns<T, F>>(level());
         parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
             let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
-            let scratch = Scratch::<T>::new(if direct { 0 } else { 2 * dim * tile });
+            let scratch = Scratch::<T>::new(if direct { 0 } else { 3 * dim * tile });
             let (room, first) = (room.get(), scratch.get());
             for i in range {
                 let start = i % tiles * tile;
                 let (at, cols) = (i / tiles * dim * inner + start, tile.min(inner - start));
-                // SAFETY: `dim` lines of `cols` elements; the scratch memory holds them twice.
+                // SAFETY: `dim` lines of `cols` elements; the scratch memory holds them three times.
                 unsafe {
                     if direct {
                         let null = std::ptr::null_mut();
@@ -752,16 +754,17 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                         columns((inputs, out.target(at, null), dim, [inner, inner], cols, room));
                         continue;
                     }
-                    let second = if one_input { first } else { first.add(dim * cols) };
+                    let (second, to) =
+                        (if one_input { first } else { first.add(dim * cols) }, first.add(2 * dim * cols));
                     for d in 0..dim {
                         a.read_strided(at + d * inner, 1, cols, first.add(d * cols));
                         if !one_input {
                             b.read_strided(at + d * inner, 1, cols, second.add(d * cols));
                         }
                     }
-                    columns(([first, second], first, dim, [cols, cols], cols, room));
+                    columns(([first, second], to, dim, [cols, cols], cols, room));
                     for d in 0..dim {
-                        out.write_strided(at + d * inner, 1, cols, first.add(d * cols));
+                        out.write_strided(at + d * inner, 1, cols, to.add(d * cols));
                     }
                 }
             }

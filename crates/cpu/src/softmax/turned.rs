@@ -41,7 +41,7 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
     let direct = a.is_direct() && b.is_none_or(|b| b.is_direct()) && out.is_direct();
     parallel_for(outer.div_ceil(TOGETHER), (TASK / (TOGETHER * n)).max(1), &|range| {
         let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
-        let tiles = Scratch::<T>::new(TOGETHER * n * if b.is_some() { 2 } else { 1 });
+        let tiles = Scratch::<T>::new(TOGETHER * n * if b.is_some() { 3 } else { 1 });
         let scratch = Scratch::<T>::new(if direct { 0 } else { TOGETHER * n });
         let first_tile = tiles.get();
         for first in range.map(|i| i * TOGETHER) {
@@ -55,12 +55,13 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
                 turn_in(&a, first_tile);
                 let second_tile = b.as_ref().map_or(first_tile, |b| turn_in(b, first_tile.add(TOGETHER * n)));
                 let line = inner * count;
+                let result = if b.is_some() { second_tile.add(TOGETHER * n) } else { first_tile };
                 for start in (0..line).step_by(TILE) {
                     let (a, b) = (first_tile.add(start), second_tile.add(start));
-                    columns(([a, b], a, dim, [line, line], TILE.min(line - start), room.get()));
+                    columns(([a, b], result.add(start), dim, [line, line], TILE.min(line - start), room.get()));
                 }
                 let to = out.target(first * n, scratch.get());
-                turn(first_tile, count, to, n, (n, count));
+                turn(result, count, to, n, (n, count));
                 out.written(first * n, count * n, to);
             }
         }
