@@ -399,13 +399,18 @@ fn group_norm_backward_cpu(
 }
 
 fn group_norm_backward_meta(
-    _g: &Tensor, x: &Tensor, _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, _n: i64, c: i64, _hw: i64, _groups: i64, mask: [bool; 3],
+    _g: &Tensor, x: &Tensor, _mean: &Tensor, _rstd: &Tensor, _weight: Option<&Tensor>, n: i64, c: i64, _hw: i64, _groups: i64, mask: [bool; 3],
 ) -> Result<[Option<Tensor>; 3]> {
-    let meta = |sizes: &[i64], wanted: bool| match wanted {
-        true => Tensor::fresh(crate::Device::META, x.dtype(), Dims::from_slice(sizes)).map(Some),
+    let meta = |sizes: &[i64], format: MemoryFormat, wanted: bool| match wanted {
+        true => {
+            let strides = crate::dims::strides_for(sizes, format)?;
+            Tensor::fresh_strided(crate::Device::META, x.dtype(), Dims::from_slice(sizes), strides).map(Some)
+        }
         false => Ok(None),
     };
-    Ok([meta(x.sizes(), mask[0])?, meta(&[c], mask[1])?, meta(&[c], mask[2])?])
+    let format = channels_last(x, n, c).unwrap_or(MemoryFormat::Contiguous);
+    let row = |wanted: bool| meta(&[c], MemoryFormat::Contiguous, wanted);
+    Ok([meta(x.sizes(), format, mask[0])?, row(mask[1])?, row(mask[2])?])
 }
 
 op! {
