@@ -2,7 +2,7 @@
 //! the input.
 
 use crate::copy::Shared;
-use crate::math::{Isa, Kernel, Number, run};
+use crate::math::{Isa, Kernel, Level, Number, run};
 use flambeau_base::Element;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -18,38 +18,59 @@ pub struct Axis {
     pub from: Vec<usize>,
 }
 
+impl Axis {
+    /// Whether places are read in runs that are worth it.
+    fn has_runs(&self) -> bool {
+        let breaks = self.from.iter().zip(self.from.iter().skip(1)).filter(|(a, b)| **b != **a + 1).count();
+        breaks * 3 < self.from.len()
+    }
+
+    /// Whether all places are the input's. (All are looked at: a loop that stops early is slower.)
+    fn is_valid(&self) -> bool {
+        self.from.iter().fold(true, |valid, place| valid & (*place < self.size))
+    }
+}
+
 /// Places of a row that read neighbours: (the first of the result, the first of the input, how many).
 type Run = (usize, usize, usize);
 
 /// What the rows of a padding have in common: a row is all of the last padded dim.
-struct Rows {
+struct Rows<'a> {
     /// Sizes of a row, in elements: of the input and of the result.
     widths: (usize, usize),
     /// How many rows of the input belong together.
     inputs: usize,
     /// For every row of the result that belongs together, the row of the input.
     from: Vec<usize>,
-    /// In elements.
+    /// In elements; those of several.
     runs: Vec<Run>,
+    /// Those of one element: where it goes, and where it is.
+    singles: Vec<(usize, usize)>,
+    /// Instead of runs, where hardly any elements are neighbours: where each is.
+    places: &'a [usize],
 }
 
-impl Rows {
-    fn new(axes: &[Axis], block: usize) -> Option<Rows> {
-        assert!(axes.iter().all(|axis| axis.from.iter().all(|f| *f < axis.size)), "a place is outside of the input");
+impl<'a> Rows<'a> {
+    fn new(axes: &'a [Axis], block: usize) -> Option<Rows<'a>> {
+        assert!(axes.iter().all(Axis::is_valid), "a place is outside of the input");
         let (last, outer) = axes.split_last()?;
         let mut from = vec![0];
         for axis in outer {
             from = from.iter().flat_map(|at| axis.from.iter().map(move |f| at * axis.size + f)).collect();
         }
-        let mut runs: Vec<Run> = Vec::new();
-        for (i, &f) in last.from.iter().enumerate() {
-            match runs.last_mut() {
-                Some((_, start, n)) if *start + *n == f * block => *n += block,
-                _ => runs.push((i * block, f * block, block)),
+        let (mut runs, mut singles): (Vec<Run>, Vec<_>) = Default::default();
+        let places = if block == 1 && !last.has_runs() { &last.from[..] } else { &[] };
+        let mut at = places.len();
+        while let Some(&first) = last.from.get(at) {
+            let n = last.from[at..].iter().zip(first..).take_while(|(f, wanted)| *f == wanted).count();
+            match n * block {
+                1 => singles.push((at, first)),
+                elements => runs.push((at * block, first * block, elements)),
             }
+            at += n;
         }
         let inputs = outer.iter().map(|axis| axis.size).product();
-        Some(Rows { widths: (last.size * block, last.from.len() * block), inputs, from, runs })
+        Some(Rows { widths: (last.size * block, last.from.len() * block), inputs, from, runs, singles, places })
     }
 }
 
@@ -69,24 +90,78 @@ pub fn pad<T: Element>(axes: &[Axis], outer: usize, block: usize, x: &[T], out: 
     }
     let target = Shared(out.as_mut_ptr());
     parallel_for(outer * per_plane, GRAIN.div_ceil(width), &|range| {
+        // SAFETY: every row of the result is one piece of work's; sizes and places were checked.
+        unsafe { run::<Pad<T>>((&rows, range, x.as_ptr(), target.get())) };
+    });
+}
+
+struct Pad<'a, T>(PhantomData<&'a T>);
+
+impl<'a, T: Element> Kernel for Pad<'a, T> {
+    /// What the rows have in common, which rows, the input and the result.
+    type Args = (&'a Rows<'a>, Range<usize>, *const T, *mut T);
+    type Output = ();
+    const HIGHEST: Level = Level::Avx2;
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((rows, range, x, out): Self::Args) {
+        let (per_plane, (from_width, width)) = (rows.from.len(), rows.widths);
         let (mut plane, mut row) = (range.start / per_plane, range.start % per_plane);
+        let mut before = usize::MAX;
         for k in range {
-            let x = &x[(plane * rows.inputs + rows.from[row]) * rows.widths.0..][..rows.widths.0];
-            // SAFETY: a row of the result, which is one piece of work's.
-            let out = unsafe { std::slice::from_raw_parts_mut(target.get().add(k * width), width) };
-            for &(to, from, n) in &rows.runs {
-                match n {
-                    // Most runs are the single places of the padding.
-                    1 => out[to] = x[from],
-                    _ => out[to..to + n].copy_from_slice(&x[from..from + n]),
+            let from = plane * rows.inputs + rows.from[row];
+            // SAFETY: rows of the input and of the result, which is this call's; runs lie in them.
+            unsafe {
+                let (x, out) = (x.add(from * from_width), out.add(k * width));
+                // The row before is still in the cache.
+                if from == before {
+                    std::ptr::copy_nonoverlapping(out.sub(width), out, width);
+                } else {
+                    rows.places.iter().enumerate().for_each(|(to, from)| *out.add(to) = *x.add(*from));
+                    rows.singles.iter().for_each(|&(to, from)| *out.add(to) = *x.add(from));
+                    rows.runs.iter().for_each(|&(to, from, n)| move_run(x.add(from), out.add(to), n));
                 }
             }
+            before = from;
             row += 1;
             if row == per_plane {
                 (plane, row) = (plane + 1, 0);
             }
         }
-    });
+    }
+}
+
+/// Moves at least two elements that are apart from where they go: most runs are too short for a call.
+///
+/// # Safety
+/// There are so many on both sides.
+#[inline(always)]
+pub(crate) unsafe fn move_run<T: Copy>(x: *const T, out: *mut T, n: usize) {
+    let bytes = n * size_of::<T>();
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            1024.. => std::ptr::copy_nonoverlapping(x, out, n),
+            32.. => move_by::<32>(x.cast(), out.cast(), bytes),
+            16.. => move_by::<16>(x.cast(), out.cast(), bytes),
+            8.. => move_by::<8>(x.cast(), out.cast(), bytes),
+            4.. => move_by::<4>(x.cast(), out.cast(), bytes),
+            _ => move_by::<2>(x.cast(), out.cast(), bytes),
+        }
+    }
+}
+
+/// Moves at least `N` bytes, `N` at a time; the last ones may be moved twice.
+///
+/// # Safety
+/// As of [`move_run`].
+#[inline(always)]
+unsafe fn move_by<const N: usize>(x: *const u8, out: *mut u8, bytes: usize) {
+    for at in (0..bytes).step_by(N) {
+        let at = at.min(bytes - N);
+        // SAFETY: the caller's.
+        unsafe { out.add(at).cast::<[u8; N]>().write_unaligned(x.add(at).cast::<[u8; N]>().read_unaligned()) };
+    }
 }
 
 /// The gradient of [`pad`]: every element of `g` is added to where the padding read it.
@@ -116,7 +191,7 @@ struct Add<'a, T>(PhantomData<&'a T>);
 
 impl<'a, T: Number> Kernel for Add<'a, T> {
     /// The rows, which planes, all gradients, and these planes of the result.
-    type Args = (&'a Rows, Range<usize>, &'a [T], &'a mut [T]);
+    type Args = (&'a Rows<'a>, Range<usize>, &'a [T], &'a mut [T]);
     type Output = ();
 
     #[inline(always)]
@@ -127,6 +202,12 @@ impl<'a, T: Number> Kernel for Add<'a, T> {
             for (row, from) in rows.from.iter().enumerate() {
                 let g = &g[(plane * rows.from.len() + row) * g_width..][..g_width];
                 let out = &mut out[from * width..][..width];
+                for (to, from) in rows.places.iter().enumerate() {
+                    out[*from] = T::add(out[*from], g[to]);
+                }
+                for &(to, from) in &rows.singles {
+                    out[from] = T::add(out[from], g[to]);
+                }
                 for &(to, from, n) in &rows.runs {
                     for (out, g) in out[from..from + n].iter_mut().zip(&g[to..to + n]) {
                         *out = T::add(*out, *g);
@@ -155,6 +236,54 @@ mod tests {
         pad(&axes(), 1, 2, &x, &mut out);
         assert_eq!(out[..10], [6, 7, 6, 7, 8, 9, 10, 11, 8, 9]);
         assert_eq!(out[10..20], [0, 1, 0, 1, 2, 3, 4, 5, 2, 3]);
+    }
+
+    /// Runs of all lengths, single places, scattered ones and repeated rows, of elements of every size.
+    #[test]
+    fn all_forms_read_their_places() {
+        fn check<T: Element + PartialEq + std::fmt::Debug>(
+            axes: &[Axis],
+            outer: usize,
+            block: usize,
+            of: fn(usize) -> T,
+        ) {
+            let [rows, columns] = axes else { panic!("two axes") };
+            let x: Vec<T> = (0..outer * rows.size * columns.size * block).map(of).collect();
+            let mut wanted = Vec::new();
+            for plane in x.chunks(rows.size * columns.size * block) {
+                for (row, column) in rows.from.iter().flat_map(|r| columns.from.iter().map(move |c| (r, c))) {
+                    wanted.extend_from_slice(&plane[(row * columns.size + column) * block..][..block]);
+                }
+            }
+            let mut out = vec![of(0); wanted.len()];
+            pad(axes, outer, block, &x, &mut out);
+            assert_eq!(out, wanted, "{axes:?} {block}");
+        }
+        for n in [1, 2, 3, 5, 8, 17, 40, 300] {
+            let columns = [
+                (0..n).chain([n - 1]).collect(),
+                (0..n).rev().collect(),
+                [0, 0].into_iter().chain(n / 2..n).collect(),
+                (0..3 * n).map(|i| i / 3).collect::<Vec<_>>(),
+            ];
+            for (from, block) in
+                columns.into_iter().flat_map(|c| [1, 2, 3, 4, 7, 16, 33].map(|block| (c.clone(), block)))
+            {
+                let axes = [Axis { size: 2, from: vec![1, 1, 0] }, Axis { size: n, from }];
+                check(&axes, 2, block, |i| i as u8);
+                check(&axes, 2, block, |i| i as u16);
+                check(&axes, 1, block, |i| i as u32);
+                check(&axes, 1, block, |i| i as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_of_scattered_places_add_up() {
+        let axes = [Axis { size: 3, from: vec![2, 2, 0, 0, 2] }];
+        let mut back = [9.0; 3];
+        pad_backward(&axes, 1, 1, &[1.0, 2.0, 4.0, 8.0, 16.0], &mut back);
+        assert_eq!(back, [12.0, 0.0, 19.0]);
     }
 
     #[test]
