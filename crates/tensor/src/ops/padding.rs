@@ -162,9 +162,13 @@ fn circular_backward_plan(g: &Tensor, x: &Tensor, padding: &[i64]) -> Result<Ten
 /// The padded dims, first to last, and what lies around and within them in the order of memory `format`.
 fn geometry<M: Mode>(sizes: &[i64], padding: &[i64], format: MemoryFormat) -> (Vec<Axis>, usize, usize) {
     let first = sizes.len() - padding.len() / 2;
-    let axis = |(size, pair): (&i64, &[i64])| {
+    let axis = |(&size, pair): (&i64, &[i64])| {
         let kept = (-pair[0]).max(0)..size + pair[1].min(0);
-        Axis { size: *size as usize, from: (-pair[0]..size + pair[1]).map(|i| M::place(i, *size, &kept) as usize).collect() }
+        let place = |i| M::place(i, size, &kept) as usize;
+        // What is kept is read where it is.
+        let (before, after) = (-pair[0]..kept.start, kept.end.max(kept.start)..size + pair[1]);
+        let from = before.map(place).chain(kept.start as usize..kept.end.max(0) as usize).chain(after.map(place)).collect();
+        Axis { size: size as usize, from }
     };
     let axes = sizes[first..].iter().zip(padding.chunks_exact(2).rev()).map(axis).collect();
     let outer = |dims: &[i64]| dims.iter().product::<i64>() as usize;
@@ -195,23 +199,28 @@ fn run<M: Mode>(x: &Tensor, padding: &[i64], outs: &[Tensor]) -> Result<()> {
     let format = working_format(x, padding);
     let (axes, outer, block) = geometry::<M>(x.sizes(), padding, format);
     let (x, out) = (x.contiguous_in(format)?, target(&outs[0], x.dtype(), format)?);
-    {
-        let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
-        macro_rules! moves {
-            ($t:ty) => {
-                // SAFETY: both are locked, dense in one order, and have elements of this size, which any bits are.
-                unsafe { flambeau_cpu::padding::pad::<$t>(&axes, outer, block, elements(&x), elements_mut(&out)) }
-            };
-        }
-        match x.dtype().size() {
-            1 => moves!(u8),
-            2 => moves!(u16),
-            4 => moves!(u32),
-            8 => moves!(u64),
-            _ => moves!(Complex<f64>),
-        }
-    }
+    read_places(&axes, outer, block, &x, &out)?;
     if out.is_same(&outs[0]) { Ok(()) } else { outs[0].copy_(&out).map(drop) }
+}
+
+/// Writes what the places along the axes, between `outer` dims and a `block` of elements, read in `x`. Both tensors are dense
+/// in one order, and of one dtype.
+pub(super) fn read_places(axes: &[Axis], outer: usize, block: usize, x: &Tensor, out: &Tensor) -> Result<()> {
+    let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+    macro_rules! moves {
+        ($t:ty) => {
+            // SAFETY: both are locked, dense in one order, and have elements of this size, which any bits are.
+            unsafe { flambeau_cpu::padding::pad::<$t>(axes, outer, block, elements(x), elements_mut(out)) }
+        };
+    }
+    match x.dtype().size() {
+        1 => moves!(u8),
+        2 => moves!(u16),
+        4 => moves!(u32),
+        8 => moves!(u64),
+        _ => moves!(Complex<f64>),
+    }
+    Ok(())
 }
 
 fn backward_run<M: Mode>(g: &Tensor, x: &Tensor, padding: &[i64], outs: &[Tensor]) -> Result<()> {

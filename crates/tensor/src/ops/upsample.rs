@@ -10,8 +10,9 @@ use crate::autograd::{Forward, Geometry};
 use crate::dims::{self, Dims, wrap_dim};
 use crate::value::{OwnedValue, take};
 use crate::tensor::nbytes;
-use crate::{Body, DType, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
+use crate::{Body, DType, MemoryFormat, Op, Result, Tensor, TensorSpec, Value, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
+use flambeau_cpu::padding::Axis;
 use std::ops::Range;
 
 /// How an output position reads the input.
@@ -91,7 +92,6 @@ fn cubic_weight(x: f64, a: f64) -> f64 {
 }
 
 /// Which input positions every output position reads, and with which weights.
-#[derive(Default)]
 struct Taps {
     /// Where each output's begin, and where those of the last end.
     starts: Vec<i64>,
@@ -100,11 +100,21 @@ struct Taps {
 }
 
 impl Taps {
+    /// `N` for each output.
+    fn each<const N: usize>(outputs: i64, of: impl Fn(i64) -> [(i64, f64); N]) -> Taps {
+        let outputs = outputs as usize;
+        let (mut places, mut weights) = (vec![0; outputs * N], vec![0.0; outputs * N]);
+        let pieces = places.chunks_exact_mut(N).zip(weights.chunks_exact_mut(N));
+        for (output, (places, weights)) in pieces.enumerate() {
+            for (k, tap) in of(output as i64).into_iter().enumerate() {
+                (places[k], weights[k]) = tap;
+            }
+        }
+        Taps { starts: (0..=outputs).map(|i| (i * N) as i64).collect(), places, weights }
+    }
+
     /// Ends an output that reads these places with these weights.
     fn push(&mut self, taps: impl IntoIterator<Item = (i64, f64)>) {
-        if self.starts.is_empty() {
-            self.starts.push(0);
-        }
         for (place, weight) in taps {
             self.places.push(place);
             self.weights.push(weight);
@@ -114,19 +124,26 @@ impl Taps {
 
     /// The same from the other side: for each of `inputs` places the outputs that read it.
     fn transposed(starts: &[i64], places: &[i64], weights: &[f64], inputs: i64) -> Taps {
-        let mut readers = vec![Vec::new(); inputs as usize];
+        let mut ends = vec![0; inputs as usize + 1];
+        places.iter().for_each(|place| ends[*place as usize + 1] += 1);
+        (0..inputs as usize).for_each(|i| ends[i + 1] += ends[i]);
+        let mut taps = Taps { starts: ends.clone(), places: vec![0; places.len()], weights: vec![0.0; places.len()] };
         for (output, range) in starts.windows(2).enumerate() {
             for k in range[0] as usize..range[1] as usize {
-                readers[places[k] as usize].push((output as i64, weights[k]));
+                let end = &mut ends[places[k] as usize];
+                (taps.places[*end as usize], taps.weights[*end as usize]) = (output as i64, weights[k]);
+                *end += 1;
             }
         }
-        let mut taps = Taps::default();
-        readers.into_iter().for_each(|r| taps.push(r));
         taps
     }
 
     fn apply(&self, x: &Tensor, dim: i64) -> Result<Tensor> {
         x.weighted_select(dim, &self.starts, &self.places, &self.weights)
+    }
+
+    fn borrow(&self) -> flambeau_cpu::resize::Taps<'_> {
+        flambeau_cpu::resize::Taps { starts: &self.starts, places: &self.places, weights: &self.weights }
     }
 }
 
@@ -154,19 +171,43 @@ fn weighted_select_run(x: &Tensor, dim: i64, starts: &[i64], places: &[i64], wei
         true => outs[0].clone(),
         false => TensorSpec::like(Dims::from_slice(outs[0].sizes()), &x).strided(strides).allocate()?,
     };
-    if out.numel() > 0 {
-        // Not what the tensor says, where a dim of size 1 may have any stride.
-        let inner = dims::strides_for(x.sizes(), format)?[d];
-        let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
-        let shape = (x.sizes()[d] as usize, inner as usize);
-        crate::dispatch_dtype!(dtype, T in [reals] => {
-            // SAFETY: both are locked, of this type, and dense in one order.
-            unsafe { <T as flambeau_cpu::Real>::resize(taps, shape, elements(&x), elements_mut(&out)) };
-        }; else unreachable!("the plan takes floats only"));
-    }
+    resize_dim(&x, (d, format), taps, None, &out)?;
     if !out.is_same(&outs[0]) {
         outs[0].copy_(&out)?;
     }
+    Ok(())
+}
+
+/// Weights of bytes, in units of `2^-precision`.
+struct ByteWeights {
+    weights: Vec<i32>,
+    precision: u32,
+}
+
+/// Writes what dim `d` of `x` is resized to by taps that fit it; both are dense in `format`. Bytes have weights of their own.
+fn resize_dim(
+    x: &Tensor,
+    (d, format): (usize, MemoryFormat),
+    taps: flambeau_cpu::resize::Taps<'_>,
+    bytes: Option<&ByteWeights>,
+    out: &Tensor,
+) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    // Not what the tensor says, where a dim of size 1 may have any stride.
+    let inner = dims::strides_for(x.sizes(), format)?[d];
+    let _locks = LockSet::new([(x.storage(), false), (out.storage(), true)])?;
+    let shape = (x.sizes()[d] as usize, inner as usize);
+    if let Some(by) = bytes {
+        // SAFETY: both are locked, bytes, and dense in one order.
+        unsafe { flambeau_cpu::resize::resize_bytes(taps, &by.weights, by.precision, shape, elements(x), elements_mut(out)) };
+        return Ok(());
+    }
+    crate::dispatch_dtype!(x.dtype(), T in [reals] => {
+        // SAFETY: both are locked, of this type, and dense in one order.
+        unsafe { <T as flambeau_cpu::Real>::resize(taps, shape, elements(x), elements_mut(out)) };
+    }; else unreachable!("callers have floats only"));
     Ok(())
 }
 
@@ -207,38 +248,56 @@ fn step(input: i64, output: i64, scale: Option<f64>, align_corners: bool) -> f64
     }
 }
 
-/// The taps of a dim. `narrow`: PyTorch computes places in single precision for tensors of that precision.
+/// In the precision in which PyTorch computes places: single for tensors of that precision.
+fn rounded(x: f64, narrow: bool) -> f64 {
+    if narrow { f64::from(x as f32) } else { x }
+}
+
+/// The place that each output of a dim reads, in one of the modes that read the nearest.
+fn nearest(mode: Mode, input: i64, output: i64, scale: Option<f64>, narrow: bool) -> impl Fn(i64) -> i64 {
+    let step = rounded(step(input, output, scale, false), narrow);
+    let shift = if mode == Mode::NearestExact { 0.5 } else { 0.0 };
+    // Nothing is negative here, and cut to an integer sooner than rounded down.
+    move |i| (rounded((i as f64 + shift) * step, narrow) as i64).min(input - 1)
+}
+
+/// The taps of a dim.
 fn taps(mode: Mode, input: i64, output: i64, scale: Option<f64>, narrow: bool) -> Taps {
-    let round = |x: f64| if narrow { f64::from(x as f32) } else { x };
+    let round = |x| rounded(x, narrow);
     let last = input - 1;
-    let mut taps = Taps::default();
-    for i in 0..output {
-        match mode {
-            Mode::Nearest | Mode::NearestExact => {
-                let step = round(step(input, output, scale, false));
-                let shift = if mode == Mode::NearestExact { 0.5 } else { 0.0 };
-                taps.push([((round((i as f64 + shift) * step).floor() as i64).clamp(0, last), 1.0)]);
-            }
-            Mode::Linear { align_corners } => {
-                let step = round(step(input, output, scale, align_corners));
+    match mode {
+        Mode::Nearest | Mode::NearestExact => {
+            let place = nearest(mode, input, output, scale, narrow);
+            Taps::each(output, |i| [(place(i), 1.0)])
+        }
+        Mode::Linear { align_corners } => {
+            let step = round(step(input, output, scale, align_corners));
+            Taps::each(output, |i| {
                 let at = match align_corners {
                     true => round(step * i as f64),
                     false => round(round(step * (i as f64 + 0.5)) - 0.5).max(0.0),
                 };
-                let first = (at.floor() as i64).clamp(0, last);
+                // Not negative, and cut to an integer sooner than rounded down.
+                let first = (at as i64).min(last);
                 let share = round(at - first as f64).clamp(0.0, 1.0);
-                taps.push([(first, 1.0 - share), ((first + 1).min(last), share)]);
-            }
-            Mode::Cubic { align_corners } => {
-                let step = round(step(input, output, scale, align_corners));
+                [(first, 1.0 - share), ((first + 1).min(last), share)]
+            })
+        }
+        Mode::Cubic { align_corners } => {
+            let step = round(step(input, output, scale, align_corners));
+            Taps::each(output, |i| {
                 let at = if align_corners { round(step * i as f64) } else { round(step * (i as f64 + 0.5) - 0.5) };
                 let first = at.floor();
                 let t = round(at - first);
-                let weights = [t + 1.0, t, 1.0 - t, 2.0 - t].map(|x| cubic_weight(x, -0.75));
-                taps.push((first as i64 - 1..).map(|place| place.clamp(0, last)).zip(weights));
-            }
-            Mode::Filtered { align_corners, filter } => {
-                let step = round(step(input, output, scale, align_corners));
+                let place = |k: i64| (first as i64).saturating_add(k).clamp(0, last);
+                let weight = |x| cubic_weight(x, -0.75);
+                [(place(-1), weight(t + 1.0)), (place(0), weight(t)), (place(1), weight(1.0 - t)), (place(2), weight(2.0 - t))]
+            })
+        }
+        Mode::Filtered { align_corners, filter } => {
+            let step = round(step(input, output, scale, align_corners));
+            let mut taps = Taps { starts: vec![0], places: Vec::new(), weights: Vec::new() };
+            for i in 0..output {
                 let wide = step.max(1.0);
                 let reach = filter.reach() * wide;
                 let most = (reach.ceil() as i64).saturating_mul(2).saturating_add(1).min(input);
@@ -250,9 +309,9 @@ fn taps(mode: Mode, input: i64, output: i64, scale: Option<f64>, narrow: bool) -
                 let total: f64 = weights.clone().sum();
                 taps.push((first..end).zip(weights.map(|w| if total == 0.0 { w } else { w / total })));
             }
+            taps
         }
     }
-    taps
 }
 
 /// The dims of an image, for messages.
@@ -288,16 +347,19 @@ fn resample(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Res
         named(size)
     );
     let dtype = x.dtype();
-    let nearest = matches!(mode, Mode::Nearest | Mode::NearestExact);
-    let bytes = dtype == DType::U8 && (nearest || n == 2);
+    let picks = matches!(mode, Mode::Nearest | Mode::NearestExact);
+    let bytes = dtype == DType::U8 && (picks || n == 2);
     if !(bytes || dtype.is_floating_point()) {
-        let channels_last = x.sizes()[1] > 3 && x.is_contiguous_in(crate::MemoryFormat::ChannelsLast);
+        let channels_last = x.sizes()[1] > 3 && x.is_contiguous_in(MemoryFormat::ChannelsLast);
         let vectors = channels_last || size.iter().sum::<i64>() <= 128;
         return Err(super::reduce::not_for(mode.cpu_name(n, vectors), dtype));
     }
     check_room(x, size)?;
     let format = x.suggested_memory_format();
-    if dtype == DType::U8 && !nearest {
+    if picks && weighted_select::OP.runs_built_in(x) {
+        return pick(x, size, scales, mode);
+    }
+    if dtype == DType::U8 && !picks {
         return resample_bytes(x, size, scales, mode)?.contiguous_in(format);
     }
     if dtype == DType::U8 {
@@ -323,9 +385,35 @@ fn resample(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Res
     y.to_dtype(dtype)?.contiguous_in(format)
 }
 
+/// The nearest elements of all dims at once, as they are.
+fn pick(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Result<Tensor> {
+    let format = x.suggested_memory_format();
+    let x = x.contiguous_in(format)?;
+    let sizes = Dims::from_slice(&[&x.sizes()[..2], size].concat());
+    let strides = dims::strides_for(&sizes, format)?;
+    let out = TensorSpec::like(sizes, &x).strided(strides).allocate()?;
+    if out.numel() == 0 {
+        return Ok(out);
+    }
+    let axis = |(k, (&output, &scale)): (usize, (&i64, &Option<f64>))| {
+        let size = x.sizes()[k + 2];
+        let place = nearest(mode, size, output, scale, x.dtype() != DType::F64);
+        Axis { size: size as usize, from: (0..output).map(|i| place(i) as usize).collect() }
+    };
+    let axes: Vec<Axis> = size.iter().zip(scales).enumerate().map(axis).collect();
+    let (batch, channels) = (x.sizes()[0] as usize, x.sizes()[1] as usize);
+    let (outer, block) = match format {
+        MemoryFormat::Contiguous | MemoryFormat::Preserve => (batch * channels, 1),
+        MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d => (batch, channels),
+    };
+    super::padding::read_places(&axes, outer, block, &x, &out)?;
+    Ok(out)
+}
+
 /// Images of bytes: weights are whole numbers of 2^-p, with the largest p at which they fit 16 bits, and each dim, the
 /// last one first, is rounded to bytes, as in PyTorch's vector code.
 fn resample_bytes(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) -> Result<Tensor> {
+    let built_in = weighted_select::OP.runs_built_in(x);
     let mut y = x.clone();
     for (k, (&output, &scale)) in size.iter().zip(scales).enumerate().rev() {
         let d = k + 2;
@@ -334,28 +422,49 @@ fn resample_bytes(x: &Tensor, size: &[i64], scales: &[Option<f64>], mode: Mode) 
         }
         let taps = taps(mode, x.sizes()[d], output, scale, false);
         let largest = taps.weights.iter().fold(0.0f64, |m, w| m.max(*w));
-        let fits = |p: &i32| ((0.5 + largest * f64::from(1u32 << (p + 1))) as i64) < 1 << 15;
+        let fits = |p: &u32| ((0.5 + largest * f64::from(1u32 << (p + 1))) as i64) < 1 << 15;
         let precision = (0..22).find(|p| !fits(p)).unwrap_or(22);
         let unit = f64::from(1u32 << precision);
-        let half = if precision > 0 { 1i64 << (precision - 1) } else { 0 };
-        let mut sizes = vec![1; x.dim()];
-        sizes[d] = output;
-        let mut sum = Tensor::full(&[], half, (DType::I32, x.device()))?;
-        let ranges = || taps.starts.windows(2).map(|w| w[0] as usize..w[1] as usize);
-        for tap in 0..ranges().map(|r| r.len()).max().unwrap_or(0) {
-            // The outputs that have fewer read what they read last once more, with no weight.
-            let at = |r: Range<usize>| (taps.places[(r.start + tap).min(r.end - 1)], taps.weights[r].get(tap).map_or(0, |w| (w * unit).round() as i32));
-            let (places, weights): (Vec<i64>, Vec<i32>) = ranges().map(at).unzip();
-            let places = Tensor::from_slice(&places)?.to_options(None, Some(x.device()))?;
-            let weights = Tensor::from_slice(&weights)?.to_options(None, Some(x.device()))?.reshape(&sizes)?;
-            sum = sum.add(&y.index_select(d as i64, &places)?.to_dtype(DType::I32)?.mul(&weights)?)?;
-        }
-        y = sum.bitwise_right_shift(i64::from(precision))?.clamp(0, 255)?.to_dtype(DType::U8)?;
+        let weights: Vec<i32> = taps.weights.iter().map(|w| (w * unit).round() as i32).collect();
+        let by = ByteWeights { weights, precision };
+        y = if built_in { resized_bytes(&y, d, &taps, &by)? } else { selected_bytes(&y, d, &taps, &by)? };
     }
     match y.is_same(x) {
-        true => x.clone_in(crate::MemoryFormat::Preserve),
+        true => x.clone_in(MemoryFormat::Preserve),
         false => Ok(y),
     }
+}
+
+/// One dim of an image of bytes, by the kernel.
+fn resized_bytes(x: &Tensor, d: usize, taps: &Taps, by: &ByteWeights) -> Result<Tensor> {
+    let format = x.suggested_memory_format();
+    let x = x.contiguous_in(format)?;
+    let mut sizes = Dims::from_slice(x.sizes());
+    sizes[d] = taps.starts.len() as i64 - 1;
+    let strides = dims::strides_for(&sizes, format)?;
+    let out = TensorSpec::like(sizes, &x).strided(strides).allocate()?;
+    resize_dim(&x, (d, format), taps.borrow(), Some(by), &out)?;
+    Ok(out)
+}
+
+/// The same by other operators, for other devices.
+fn selected_bytes(x: &Tensor, d: usize, taps: &Taps, by: &ByteWeights) -> Result<Tensor> {
+    let half = if by.precision > 0 { 1i64 << (by.precision - 1) } else { 0 };
+    let ranges = || taps.starts.windows(2).map(|w| w[0] as usize..w[1] as usize);
+    let mut sizes = vec![1; x.dim()];
+    sizes[d] = ranges().len() as i64;
+    let mut sum = Tensor::full(&[], half, (DType::I32, x.device()))?;
+    for tap in 0..ranges().map(|r| r.len()).max().unwrap_or(0) {
+        // The outputs that have fewer read what they read last once more, with no weight.
+        let at = |r: Range<usize>| {
+            (taps.places[(r.start + tap).min(r.end - 1)], by.weights[r].get(tap).copied().unwrap_or(0))
+        };
+        let (places, weights): (Vec<i64>, Vec<i32>) = ranges().map(at).unzip();
+        let places = Tensor::from_slice(&places)?.to_options(None, Some(x.device()))?;
+        let weights = Tensor::from_slice(&weights)?.to_options(None, Some(x.device()))?.reshape(&sizes)?;
+        sum = sum.add(&x.index_select(d as i64, &places)?.to_dtype(DType::I32)?.mul(&weights)?)?;
+    }
+    sum.bitwise_right_shift(i64::from(by.precision))?.clamp(0, 255)?.to_dtype(DType::U8)
 }
 
 /// The output size that is given or follows from the factors, and the factors.
@@ -530,4 +639,46 @@ upsampling! {
     "_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
     "_upsample_lanczos2d_aa.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
     "_upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's bytes are those of the operators that stand in for it on other devices, for several taps and for uneven
+    /// numbers of them.
+    #[test]
+    fn bytes_are_the_same_either_way() -> Result<()> {
+        let x: Vec<u8> = (0..2 * 3 * 6 * 5).map(|i| (i * 53 % 256) as u8).collect();
+        let x = Tensor::from_slice_of(&x, &[2, 3, 6, 5])?;
+        for x in [x.clone(), x.contiguous_in(MemoryFormat::ChannelsLast)?] {
+            for (mode, d, output) in [(cubic(false), 3, 9), (linear(true), 2, 4), (cubic_filter(false), 2, 3)] {
+                let taps = taps(mode, x.sizes()[d], output, None, false);
+                let weights = taps.weights.iter().map(|w| (w * 16384.0).round() as i32).collect();
+                let by = ByteWeights { weights, precision: 14 };
+                let (a, b) = (resized_bytes(&x, d, &taps, &by)?, selected_bytes(&x, d, &taps, &by)?);
+                assert_eq!(a.to_vec::<u8>()?, b.to_vec::<u8>()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The nearest elements are those of one dim after the other, which they are where a gradient is recorded.
+    #[test]
+    fn elements_are_picked_as_by_each_dim() -> Result<()> {
+        for dtype in [DType::F16, DType::F32, DType::F64] {
+            let x: Vec<f32> = (0..2 * 3 * 6 * 5).map(|i| i as f32 / 4.0 - 20.0).collect();
+            let x = Tensor::from_slice_of(&x, &[2, 3, 6, 5])?.to_dtype(dtype)?;
+            for x in [x.clone(), x.contiguous_in(MemoryFormat::ChannelsLast)?] {
+                let recorded = x.detach()?.requires_grad_(true)?;
+                for mode in [Mode::Nearest, Mode::NearestExact] {
+                    let resized = |x: &Tensor| resample(x, &[4, 13], &[None, Some(2.6)], mode);
+                    let (a, b) = (resized(&x)?, resized(&recorded)?);
+                    assert_eq!(a.to_vec::<f64>()?, b.to_vec::<f64>()?);
+                    assert_eq!(a.strides(), b.strides());
+                }
+            }
+        }
+        Ok(())
+    }
 }
