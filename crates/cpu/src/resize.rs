@@ -1,5 +1,6 @@
 //! Resizing along one dim: every place of the output is a weighted sum of a few places of the input.
 
+use crate::buffer::Scratch;
 use crate::copy::Shared;
 use crate::math::{Isa, Kernel, Number, run};
 use crate::padding::move_run;
@@ -14,6 +15,9 @@ const CHUNK: usize = 32;
 
 /// Rows that are computed at once.
 const AT_ONCE: usize = 4;
+
+/// Rows of bytes that are computed as columns.
+const TURNED: usize = 16;
 
 /// Which places of the input every place of the output reads, and with which weights.
 #[derive(Clone, Copy)]
@@ -216,6 +220,12 @@ impl<T: Pixel> Job<'_, T> {
     #[inline(always)]
     unsafe fn along<I: Isa>(self, rows: Range<usize>) {
         let (x, out) = (self.x.as_ptr(), self.out.get());
+        let rows = if size_of::<T>() == 1 {
+            // SAFETY: the caller's.
+            unsafe { self.turned::<I>(rows) }
+        } else {
+            rows
+        };
         let several = rows.start + rows.len() / AT_ONCE * AT_ONCE;
         // SAFETY: rows of the output, which are this call's, and those of the input that they are computed from.
         unsafe {
@@ -225,6 +235,57 @@ impl<T: Pixel> Job<'_, T> {
             for row in several..rows.end {
                 self.rows::<I, 1>(x.add(row * self.from), out.add(row * self.to));
             }
+        }
+    }
+
+    /// As many of the rows as are a multiple of [`TURNED`], so many at a time: columns of them are vectors of bytes. Gives
+    /// the rest.
+    ///
+    /// # Safety
+    /// As of [`Job::along`].
+    #[inline(always)]
+    unsafe fn turned<I: Isa>(self, rows: Range<usize>) -> Range<usize> {
+        let end = rows.start + rows.len() / TURNED * TURNED;
+        if end == rows.start {
+            return rows;
+        }
+        let room = Scratch::<T>::new((self.from + self.to) * TURNED);
+        let columns = room.get();
+        // SAFETY: room for the columns of the input, and after them for those of the output; the rest is the caller's.
+        unsafe {
+            let results = columns.add(self.from * TURNED);
+            let job = Job { inner: TURNED, ..self };
+            for row in (rows.start..end).step_by(TURNED) {
+                let (x, out) = (self.x.as_ptr().add(row * self.from), self.out.get().add(row * self.to));
+                for i in 0..self.from {
+                    for r in 0..TURNED {
+                        *columns.add(i * TURNED + r) = *x.add(r * self.from + i);
+                    }
+                }
+                match self.each {
+                    Some(2) => job.columns::<I, 2>(columns, results),
+                    Some(4) => job.columns::<I, 4>(columns, results),
+                    _ => job.columns::<I, 0>(columns, results),
+                }
+                for r in 0..TURNED {
+                    for place in 0..self.to {
+                        *out.add(r * self.to + place) = *results.add(place * TURNED + r);
+                    }
+                }
+            }
+        }
+        end..rows.end
+    }
+
+    /// A plane of columns of [`TURNED`] elements, by `K` taps each, or, where that is zero, by as many as they have.
+    ///
+    /// # Safety
+    /// `x` and `out` have `from` and `to` columns, and all outputs have so many taps.
+    #[inline(always)]
+    unsafe fn columns<I: Isa, const K: usize>(self, x: *const T, out: *mut T) {
+        for place in 0..self.to {
+            // SAFETY: the caller's.
+            unsafe { self.chunk::<I, K, TURNED>(self.taps_of::<K>(place), x, out.add(place * TURNED)) };
         }
     }
 
@@ -562,6 +623,20 @@ mod tests {
             resize(taps, (2, inner), &x, &mut out);
             assert!(out[..inner].iter().all(|x| *x == 1.0), "{inner}");
             assert!(out[inner..].iter().all(|x| x.to_bits() == (-0f32).to_bits()), "{inner}");
+        }
+    }
+
+    #[test]
+    fn turned_rows_are_the_definition() {
+        for (rows, starts) in [(15, [0, 2, 4, 6]), (16, [0, 4, 8, 12]), (37, [0, 1, 3, 6]), (37, [0, 2, 4, 6])] {
+            let places: Vec<i64> = (0..starts[3]).map(|k| k * 3 % 5).collect();
+            let (weights, bytes) =
+                (vec![0.0; places.len()], (0..starts[3] as i32).map(|k| k * 7 - 9).collect::<Vec<_>>());
+            let taps = Taps { starts: &starts, places: &places, weights: &weights };
+            let x: Vec<u8> = (0..rows * 5).map(|i| (i * 53 % 256) as u8).collect();
+            let mut out = vec![0; rows * 3];
+            resize_bytes(taps, &bytes, 3, (5, 1), &x, &mut out);
+            assert_eq!(out, plain((taps, &bytes, 3), (5, 1), &x), "{rows} {starts:?}");
         }
     }
 
