@@ -227,7 +227,7 @@ unsafe fn across<S: Simd, const N: usize>(
 pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) {
     if channels_last && g.source_channels != 1 {
         // SAFETY: the caller's.
-        return unsafe { pixels::gather(g, true, operands) };
+        return unsafe { pixels::gather(g, [true; 2], operands) };
     }
     if g.batch * g.groups * g.positions() == 0 {
         return;

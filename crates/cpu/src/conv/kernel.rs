@@ -104,16 +104,33 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize>(call: &Call<S
 
 /// Bytes of a block of a panel: three quarters of a 48 KiB first-level cache, most of one of 32.
 const PANEL_BYTES: usize = 36 << 10;
-/// Terms of a block at most.
+/// Terms of a block at most, unless its panel has fewer bytes than the other.
 const BLOCK_TERMS: usize = 288;
+const LEAST_BYTES: usize = 27 << 10;
 
 /// Terms of a panel of so many columns that are multiplied at a time: they stay in a first-level cache.
 pub(crate) fn block_terms<E>(columns: usize) -> usize {
-    (PANEL_BYTES / (columns * size_of::<E>())).min(BLOCK_TERMS)
+    let bytes = columns * size_of::<E>();
+    (PANEL_BYTES / bytes).min(BLOCK_TERMS.max(LEAST_BYTES / bytes))
 }
 
 /// The rows of the tiles in [`Simd::TILES`], of which an instruction set has the first ones.
 pub(crate) const TILE_ROWS: [usize; 5] = [1, 2, 3, 4, MOST_ROWS];
+
+/// The rows of the largest tile of so many vectors, where it has `rows` of two or three. Four sums of one vector would wait
+/// for one another: processors begin twice as many multiply-adds until the first is done.
+#[inline(always)]
+pub(crate) fn most_rows(rows: usize, vectors: usize) -> usize {
+    if vectors == 1 { MOST_ROWS } else { rows }
+}
+
+/// In the place of a micro-kernel that [`most_rows`] rules out.
+///
+/// # Safety
+/// None is needed.
+pub(crate) unsafe fn no_tile<E>(_: &Call<E>) {
+    unreachable!("no tile has so many rows and vectors");
+}
 
 /// The number of rows of the next tile when `left` remain, of at most `most` (four or [`MOST_ROWS`]), and its index in
 /// [`Simd::TILES`].

@@ -18,9 +18,10 @@
 //! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
 //! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without
-//! packing ([`depthwise`]), and those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]). Halves
-//! are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`, `tiles`);
-//! integers in `i64`, which wraps to the same bits; complex numbers as twice as many real channels.
+//! packing ([`depthwise`]), those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]), and those
+//! whose stride is the kernel's size are of patches, one tap each ([`patches`]). Halves are computed in `f32`, those of
+//! `bf16` two channels at a time where the machine does so (`pairs`, `tiles`); integers in `i64`, which wraps to the same
+//! bits; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;
@@ -28,6 +29,7 @@ mod geometry;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
+mod patches;
 mod pixels;
 mod planes;
 pub(crate) mod simd;
@@ -422,7 +424,7 @@ unsafe fn linear(
     }
 }
 
-unsafe fn real_linear<E: Dispatch>(
+unsafe fn real_linear<E: Dispatch + Stored<Number = E>>(
     access: Access<E>,
     shape: &ConvShape,
     transpose: bool,
@@ -437,6 +439,9 @@ unsafe fn real_linear<E: Dispatch>(
         let channels = if transpose { shape.in_channels } else { shape.out_channels };
         let (_biases, bias) = bias.map_or((None, std::ptr::null()), |b| numbers(&access, b, channels));
         let operands = Operands { access, stored: access, source, weight, bias, result };
+        if patches::linear(shape, transpose, operands) {
+            return;
+        }
         let gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
         for gather in &gathers {
             if winograd::suits::<E>(gather) && winograd::gather(gather, shape.channels_last, operands) {
@@ -446,7 +451,7 @@ unsafe fn real_linear<E: Dispatch>(
             if depthwise && FastPath::ConvDepthwise.is_on() {
                 depthwise::gather(gather, shape.channels_last, operands);
             } else if shape.channels_last || pixels::suits::<E>(gather) {
-                pixels::gather(gather, shape.channels_last, operands);
+                pixels::gather(gather, [shape.channels_last; 2], operands);
             } else {
                 planes::gather(gather, operands);
             }

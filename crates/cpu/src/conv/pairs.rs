@@ -168,7 +168,7 @@ pub(crate) unsafe fn linear(
             (g.weight_source_stride, g.weight_result_stride, g.weight_tap_stride) = strides;
             g.weight_group_stride = results * pairs * taps;
             if shape.channels_last || pixels::suits::<Pair>(g) {
-                pixels::gather(g, shape.channels_last, operands);
+                pixels::gather(g, [shape.channels_last; 2], operands);
             } else {
                 planes::gather(g, operands);
             }

@@ -11,7 +11,7 @@
 
 use super::access::{Stage, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms, rows_of};
+use super::kernel::{Call, MOST_ROWS, Start, Term, block_terms, most_rows, rows_of};
 use super::planes::{LEAST_CHANNELS, Operands, TASK_WORK, channel_block, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use crate::prefetch::prefetch_run;
@@ -95,6 +95,7 @@ struct RowTile {
 struct Plan<'a, E> {
     gather: &'a Gather,
     operands: Operands<E>,
+    /// Whether the result keeps its channels last.
     channels_last: bool,
     tiling: Tiling,
     stage: Stage,
@@ -113,6 +114,8 @@ struct Plan<'a, E> {
     packed: *const E,
     panels: Panels,
     panels_per_task: usize,
+    /// Rows of the largest register tile. (No panel has one vector and others more.)
+    rows: usize,
 }
 // SAFETY: its pointers are only read, except the result, of which each task writes its own part.
 unsafe impl<E> Sync for Plan<'_, E> {}
@@ -128,7 +131,7 @@ impl<E: Dispatch> Plan<'_, E> {
 
     fn row_tiles_of(&mut self, tile: &TileRange) -> Vec<RowTile> {
         let classes = &self.kinds.classes;
-        let most = E::rows();
+        let most = self.rows;
         let image_stride = self.stage.staged().image;
         let neighbours = self.stage.neighbours(&self.gather.axes);
         let counts: [usize; 3] = std::array::from_fn(|a| classes[a].ranges.len());
@@ -180,7 +183,7 @@ impl<E: Dispatch> Plan<'_, E> {
             self.sets.push(self.term_set(valid));
             self.sets.len() - 1
         });
-        let kernel = rows_of(at.len(), E::rows()).1;
+        let kernel = rows_of(at.len(), self.rows).1;
         let (mut reads, mut positions) = ([0; MOST_ROWS], [0; MOST_ROWS]);
         for (i, (read, position)) in at.enumerate() {
             (reads[i], positions[i]) = (read, position);
@@ -278,6 +281,11 @@ impl<E: Number> Task for TileTask<'_, E> {
                         } else {
                             sums_memory.get().add(column - first_column)
                         };
+                        // (A loop, which is compiled in line: compilers leave `map` a call.)
+                        let mut c_rows = [0; MOST_ROWS];
+                        for (row, &i) in c_rows.iter_mut().zip(&t.positions) {
+                            *row = if direct { writes[i] } else { i * stride };
+                        }
                         let call = Call {
                             depth: (c1 - c0) * set.per_channel,
                             a: base,
@@ -285,7 +293,7 @@ impl<E: Number> Task for TileTask<'_, E> {
                             terms: set.terms[vectors - plan.panels.least()].as_ptr(),
                             b: panel,
                             c,
-                            c_rows: t.positions.map(|i| if direct { writes[i] } else { i * stride }),
+                            c_rows,
                             columns: (vectors * S::LANES).min(g.result_channels - column),
                             start: match (c0, op.bias.is_null()) {
                                 (0, true) => Start::Zero,
@@ -509,11 +517,12 @@ pub(crate) fn suits<E: Dispatch>(g: &Gather) -> bool {
     deep && 5 * g.result_channels >= 4 * padded && FastPath::ConvPixels.is_on()
 }
 
-/// Computes a gather.
+/// Computes a gather. `last` says whether the source and the result keep their channels last.
 ///
 /// # Safety
 /// The operands are valid for the gather's sizes, the result is nobody else's.
-pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) {
+pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, last: [bool; 2], operands: Operands<E>) {
+    let [source_last, channels_last] = last;
     let positions = g.positions();
     if g.batch * g.groups * g.result_channels * positions == 0 {
         return;
@@ -541,11 +550,11 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     let all = g.groups * g.source_channels;
     let same = operands.access.same;
     let kinds = Kinds::new(&tiling, g.batch, &g.axes);
-    let suits = !channels_last && kinds.suit_tiles();
+    let suits = !source_last && kinds.suit_tiles();
     let in_place = suits.then(|| Stage::planes_in_place::<E>(&g.axes, same, block, all)).flatten();
     let exact = in_place.is_some();
     let stage =
-        in_place.unwrap_or_else(|| Stage::new(&g.axes, channels_last, tiling.images, tiling.size, same, block, all));
+        in_place.unwrap_or_else(|| Stage::new(&g.axes, source_last, tiling.images, tiling.size, same, block, all));
     let units = tiling.len() * g.groups;
     let most = if channels_last { usize::MAX / 2 } else { MOST_SUMS / tiling.positions() };
     let channels =
@@ -567,6 +576,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
         packed: std::ptr::null(),
         panels,
         panels_per_task,
+        rows: most_rows(E::rows(), panels.widest() / panels.lanes),
     };
     plan.add_row_tiles();
     let memory = (tiling.len() > FEW_TILES && depth > 0).then(|| Scratch::<E>::new(g.groups * panels.padded() * depth));

@@ -44,6 +44,8 @@ pub(crate) const LEAST_CHANNELS: usize = 128;
 /// With at most this many tiles, tasks pack the weights they use, block by block: all of them are used only once or
 /// twice, and packing them beforehand would write and read them once more.
 const FEW_TILES: usize = 3;
+/// Numbers of a tile's pixels that are packed at once then: half a second-level cache of `f32`.
+const MOST_PACKED: usize = 1 << 16;
 /// Multiply-adds below which work is not split.
 pub(crate) const TASK_WORK: usize = 200_000;
 
@@ -539,8 +541,9 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
         image_stride,
         true,
     );
-    let few = tiling.len() <= FEW_TILES || depth == 0;
     let lanes = E::lanes();
+    let packed = tiling.positions() * depth.min(block_terms::<E>(3 * lanes));
+    let few = tiling.len() <= FEW_TILES && packed <= MOST_PACKED || depth == 0;
     let channels = g.result_channels.min(LEAST_CHANNELS);
     let whole = TileRange { image: 0, images: tiling.images, first: [0; 3], size: tiling.size };
     let runs = source_runs(&stage, &whole);

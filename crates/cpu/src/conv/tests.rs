@@ -263,6 +263,39 @@ fn unpacked_panels_equal_the_definition() {
     });
 }
 
+/// Kernels as large as their stride: patches in planes and pixels, in one to three dims, with a rest that no tap reads.
+#[test]
+fn patches_equal_the_definition() {
+    let _alone = alone();
+    let shape = |batch, [from, to]: [usize; 2], input: [usize; 3], kernel: [usize; 3]| {
+        ConvShape::new(batch, from, to, 1, input, kernel, kernel, [0; 3], [1; 3]).unwrap()
+    };
+    let shapes = [
+        shape(2, [3, 21], [1, 24, 32], [1, 8, 8]),
+        shape(3, [5, 33], [1, 1, 51], [1, 1, 17]),
+        shape(1, [2, 9], [4, 12, 16], [2, 4, 8]),
+        shape(2, [7, 40], [1, 8, 12], [1, 4, 4]),
+        shape(2, [4, 10], [1, 20, 33], [1, 5, 8]),
+    ];
+    at_every_level(|| {
+        for (i, shape) in shapes.iter().enumerate() {
+            for shape in [*shape, shape.channels_last()] {
+                check_all::<f32>(&shape, i as u64);
+            }
+        }
+    });
+    for (i, shape) in shapes.iter().enumerate() {
+        for shape in [*shape, shape.channels_last()] {
+            check_all::<f64>(&shape, i as u64);
+            check_all::<bf16>(&shape, i as u64);
+            check_all::<f16>(&shape, i as u64);
+            check_all::<u8>(&ConvShape { batch: 1, ..shape }, i as u64);
+            check_all::<i64>(&shape, i as u64);
+            check_all::<Complex<f32>>(&shape, i as u64);
+        }
+    }
+}
+
 /// Planes that are read in place, with strides and padding, of one image and several; a tap far outside is not.
 #[test]
 fn planes_in_place_equal_the_definition() {

@@ -7,7 +7,7 @@
 
 use super::access::{Access, Stage, load_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
-use super::kernel::{Call, MOST_ROWS, Start, Term, rows_of};
+use super::kernel::{Call, MOST_ROWS, Start, Term, most_rows, rows_of};
 use super::pixels::Panels;
 use super::planes::TASK_WORK;
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
@@ -109,7 +109,8 @@ impl<E: Number> Task for BlockTask<'_, E> {
                 }
             }
             // Rows of several channels and one tap have its terms; what channels are left over go row by row with all.
-            let together = if terms.len() > 1 { channels / S::ROWS * S::ROWS } else { 0 };
+            let most = most_rows(S::ROWS, vectors);
+            let together = if terms.len() > 1 { channels / most * most } else { 0 };
             let tile_rows = |rows: &[(usize, usize); MOST_ROWS], n: usize, terms: &[Term]| {
                 let at = |i: usize| rows[i.min(n - 1)];
                 // SAFETY: every row's start plus every term's offset is a staged position.
@@ -125,17 +126,17 @@ impl<E: Number> Task for BlockTask<'_, E> {
                         columns: width,
                         start: Start::Accumulate,
                     };
-                    S::TILES[rows_of(n, S::ROWS).1][vectors - 1](&call);
+                    S::TILES[rows_of(n, most).1][vectors - 1](&call);
                 }
             };
-            for c in (0..together).step_by(S::ROWS) {
+            for c in (0..together).step_by(most) {
                 for (tap, terms) in terms[..taps].iter().enumerate() {
-                    tile_rows(&std::array::from_fn(|i| (c + i, tap)), S::ROWS, terms);
+                    tile_rows(&std::array::from_fn(|i| (c + i, tap)), most, terms);
                 }
             }
             let mut row = together * taps;
             while row < rows {
-                let (n, _) = rows_of(rows - row, S::ROWS);
+                let (n, _) = rows_of(rows - row, most);
                 tile_rows(&std::array::from_fn(|i| ((row + i) / taps, (row + i) % taps)), n, &terms[terms.len() - 1]);
                 row += n;
             }
@@ -299,8 +300,9 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
     let panels = Panels::new(g.result_channels, E::lanes(), 3);
     let most = (TASK_ROWS / taps).max(1);
     let mut channels = g.source_channels.div_ceil(g.source_channels.div_ceil(most));
-    if channels < g.source_channels && channels > E::rows() {
-        channels = channels.next_multiple_of(E::rows());
+    let rows = most_rows(E::rows(), panels.widest() / panels.lanes);
+    if channels < g.source_channels && channels > rows {
+        channels = channels.next_multiple_of(rows);
     }
     let blocks = g.source_channels.div_ceil(channels);
     let all = g.groups * g.source_channels;

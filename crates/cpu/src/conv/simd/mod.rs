@@ -64,9 +64,10 @@ pub(crate) unsafe trait Simd: Copy + 'static {
     type Vector: Copy;
     /// Numbers per vector.
     const LANES: usize;
-    /// Rows of the largest micro-tile: four or eight.
+    /// Rows of the largest micro-tile of two or three vectors: four or eight.
     const ROWS: usize;
-    /// The micro-kernels by rows, as [`kernel::rows_of`] counts them, and `vectors - 1`.
+    /// The micro-kernels by rows, as [`kernel::rows_of`] counts them, and `vectors - 1`. Those with more rows than
+    /// [`kernel::most_rows`] says are not called.
     const TILES: &'static [[Tile<Self::Element>; 3]];
 
     /// All lanes `x`.
@@ -186,6 +187,22 @@ pub(crate) unsafe trait Simd: Copy + 'static {
         for i in (0..n).step_by(Self::LANES) {
             let (first, last) = (begin.saturating_sub(i).min(Self::LANES), end.saturating_sub(i).min(Self::LANES));
             let width = (n - i).min(Self::LANES);
+            // (What follows the last of every second element may be past the end.)
+            if begin <= i && i + Self::LANES + (STEP - 1) <= end {
+                for row in 0..rows {
+                    // SAFETY: all of these elements exist in every row, and `n` of the target.
+                    unsafe {
+                        let from = source.wrapping_add(row * source_stride + STEP * i);
+                        let low = Self::load(from);
+                        let v = match STEP {
+                            1 => low,
+                            _ => Self::unzip(low, Self::load(from.wrapping_add(Self::LANES))).0,
+                        };
+                        Self::store(target.add(row * target_stride + i), v);
+                    }
+                }
+                continue;
+            }
             for row in 0..rows {
                 // SAFETY: the named elements of the source and `n` of the target exist in every row.
                 unsafe {
@@ -295,6 +312,7 @@ unsafe impl<E: Number> Simd for Portable<E> {
         [kernel::tile::<Self, 2, 1>, kernel::tile::<Self, 2, 2>, kernel::tile::<Self, 2, 3>],
         [kernel::tile::<Self, 3, 1>, kernel::tile::<Self, 3, 2>, kernel::tile::<Self, 3, 3>],
         [kernel::tile::<Self, 4, 1>, kernel::tile::<Self, 4, 2>, kernel::tile::<Self, 4, 3>],
+        [kernel::tile::<Self, 8, 1>, kernel::no_tile, kernel::no_tile],
     ];
     #[inline(always)]
     unsafe fn splat(x: E) -> Self::Vector {

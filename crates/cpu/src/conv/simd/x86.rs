@@ -7,13 +7,13 @@ use flambeau_base::bf16;
 use std::arch::x86_64::*;
 
 macro_rules! tiles {
-    ($features:literal, $t:ty, [$($rows:literal),*]) => {{
+    ($features:literal, $t:ty, [$($rows:literal),*] $(, $narrow:literal)?) => {{
         #[target_feature(enable = $features)]
         unsafe fn tile<const R: usize, const V: usize>(call: &kernel::Call<<$t as Simd>::Element>) {
             // SAFETY: the caller's.
             unsafe { kernel::tile::<$t, R, V>(call) }
         }
-        &[$([tile::<$rows, 1>, tile::<$rows, 2>, tile::<$rows, 3>]),*]
+        &[$([tile::<$rows, 1>, tile::<$rows, 2>, tile::<$rows, 3>],)* $([tile::<$narrow, 1>, kernel::no_tile, kernel::no_tile])?]
     }};
 }
 macro_rules! enter {
@@ -287,7 +287,7 @@ unsafe impl Simd for Avx2F32 {
         _mm256_sub_ps
     );
     const ROWS: usize = 4;
-    const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 3, 4]);
+    const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 3, 4], 8);
     add_products!(products_f32);
     enter!("avx2,fma,bmi1,bmi2");
     #[inline(always)]
@@ -421,7 +421,7 @@ unsafe impl Simd for Avx2F64 {
         _mm256_sub_pd
     );
     const ROWS: usize = 4;
-    const TILES: &'static [[Tile<f64>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F64, [1, 2, 3, 4]);
+    const TILES: &'static [[Tile<f64>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F64, [1, 2, 3, 4], 8);
     add_products!(products_f64);
     enter!("avx2,fma,bmi1,bmi2");
     #[inline(always)]
