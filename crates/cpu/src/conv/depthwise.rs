@@ -2,7 +2,7 @@
 //! positions of a staged plane, or with channels last over the channels.
 
 use super::access::{Access, PixelStage, PlaneStage, load_run, store_run};
-use super::geometry::{Gather, Tiling};
+use super::geometry::{Gather, TileRange, Tiling};
 use super::pixels;
 use super::planes::{Operands, TASK_WORK};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
@@ -14,6 +14,9 @@ pub(crate) const MOST_TERMS: usize = 512;
 const TILE_NUMBERS: usize = 4096;
 /// Sums held in registers at once.
 const BATCH: usize = 8;
+/// Rows of planes that are computed together, of so many vectors.
+const ROWS: usize = 4;
+const ROW_VECTORS: usize = BATCH / ROWS;
 
 struct Plan<'a, E> {
     gather: &'a Gather,
@@ -23,6 +26,8 @@ struct Plan<'a, E> {
     pixels: PixelStage,
     /// Distances of the terms from a position.
     offsets: Vec<usize>,
+    /// Terms that follow one another and lie a row of the stage apart.
+    column: usize,
     /// Weights by group and term (planes), or by tap and channel (channels last).
     weight: *const E,
 }
@@ -48,6 +53,7 @@ impl<E: Number> Task for PlaneTask<'_, E> {
         let most = (size[0] - 1) * st.axis[0] + (size[1] - 1) * st.axis[1] + size[2];
         let sums = Scratch::<E>::new(most);
         let depth = g.depth();
+        let straight = op.stored.same && g.axes.iter().all(|a| a.spacing == 1);
         for unit in self.units.clone() {
             let (tile, group) = (plan.tiling.get(unit / g.groups, g.batch, &g.axes), unit % g.groups);
             let plane = tile.image * g.groups + group;
@@ -57,37 +63,152 @@ impl<E: Number> Task for PlaneTask<'_, E> {
                 let base = plan.planes.fill::<S>(&g.axes, &tile, &op.access, source, 0, g.source_channels, stage.get());
                 let weight = plan.weight.add(group * depth);
                 let zero = if op.bias.is_null() { E::default() } else { *op.bias.add(group) };
-                // Positions between rows are computed too and thrown away: the vectors stay full.
-                let len = (tile.size[0] - 1) * st.axis[0] + (tile.size[1] - 1) * st.axis[1] + tile.size[2];
-                let mut i = 0;
-                while i + BATCH * S::LANES <= len {
-                    stretch::<S, BATCH>(base.add(i), &plan.offsets, weight, zero, sums.get().add(i));
-                    i += BATCH * S::LANES;
-                }
-                while i + 2 * S::LANES <= len {
-                    stretch::<S, 2>(base.add(i), &plan.offsets, weight, zero, sums.get().add(i));
-                    i += 2 * S::LANES;
-                }
-                while i < len {
-                    let n = (len - i).min(S::LANES);
-                    let mut sum = S::splat(zero);
-                    for (k, &offset) in plan.offsets.iter().enumerate() {
-                        let x = S::load_first(base.add(i + offset), n);
-                        sum = S::multiply_add(S::splat(*weight.add(k)), x, sum);
-                    }
-                    S::store_first(sums.get().add(i), sum, n);
-                    i += n;
-                }
                 let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
+                let place = |d: usize, h: usize| {
+                    plane * g.result_positions() + (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0)
+                };
+                if plan.column >= ROWS && tile.size[1] >= ROWS && tile.size[2] >= ROW_VECTORS * S::LANES {
+                    for d in 0..tile.size[0] {
+                        let from = base.add(d * st.axis[0]);
+                        let to = match straight {
+                            true => (op.result.cast::<E>().add(place(d, 0)), g.result[2]),
+                            false => (sums.get().add(d * st.axis[0]), st.axis[1]),
+                        };
+                        plan.rows::<S>((from, st.axis[1]), [tile.size[1], tile.size[2]], weight, zero, to);
+                    }
+                    if straight {
+                        continue;
+                    }
+                } else {
+                    plan.stretches::<S>(base, &tile, weight, zero, sums.get());
+                }
                 for d in 0..tile.size[0] {
                     for h in 0..tile.size[1] {
-                        let row = (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0);
-                        let to = op.result.add((plane * g.result_positions() + row) * op.stored.size);
+                        let to = op.result.add(place(d, h) * op.stored.size);
                         let from = sums.get().add(d * st.axis[0] + h * st.axis[1]);
                         store_run::<S>(&op.stored, from, to, g.axes[2].spacing, tile.size[2]);
                     }
                 }
             }
+        }
+    }
+}
+
+impl<E: Number> Plan<'_, E> {
+    /// The sums of a tile, row after row as it is staged.
+    #[inline(always)]
+    unsafe fn stretches<S: Simd<Element = E>>(
+        &self,
+        base: *const E,
+        tile: &TileRange,
+        weight: *const E,
+        zero: E,
+        sums: *mut E,
+    ) {
+        let st = &self.planes.staged;
+        // Positions between rows are computed too and thrown away: the vectors stay full.
+        let len = (tile.size[0] - 1) * st.axis[0] + (tile.size[1] - 1) * st.axis[1] + tile.size[2];
+        let mut i = 0;
+        // SAFETY: the caller's: staged positions cover every read up to `len`, and there are as many sums.
+        unsafe {
+            while i + BATCH * S::LANES <= len {
+                stretch::<S, BATCH>(base.add(i), &self.offsets, weight, zero, sums.add(i));
+                i += BATCH * S::LANES;
+            }
+            while i + 2 * S::LANES <= len {
+                stretch::<S, 2>(base.add(i), &self.offsets, weight, zero, sums.add(i));
+                i += 2 * S::LANES;
+            }
+            while i < len {
+                let n = (len - i).min(S::LANES);
+                let mut sum = S::splat(zero);
+                for (k, &offset) in self.offsets.iter().enumerate() {
+                    let x = S::load_first(base.add(i + offset), n);
+                    sum = S::multiply_add(S::splat(*weight.add(k)), x, sum);
+                }
+                S::store_first(sums.add(i), sum, n);
+                i += n;
+            }
+        }
+    }
+
+    /// The sums of a tile's plane, blocks of [`ROWS`] rows at a time: a row of the source is read once for all of them. The
+    /// last blocks of either direction overlap those before.
+    #[inline(always)]
+    unsafe fn rows<S: Simd<Element = E>>(
+        &self,
+        (base, row): (*const E, usize),
+        [height, width]: [usize; 2],
+        weight: *const E,
+        zero: E,
+        (to, to_row): (*mut E, usize),
+    ) {
+        let across = ROW_VECTORS * S::LANES;
+        for h in (0..height).step_by(ROWS).map(|h| h.min(height - ROWS)) {
+            for w in (0..width).step_by(across).map(|w| w.min(width - across)) {
+                // SAFETY: the caller's: staged positions cover every read, and the sums every row.
+                unsafe {
+                    let sums =
+                        block_of_rows::<S>((base.add(h * row + w), row), (&self.offsets, self.column), weight, zero);
+                    for (r, sums) in sums.into_iter().enumerate() {
+                        for (v, sum) in sums.into_iter().enumerate() {
+                            S::store(to.add((h + r) * to_row + w + v * S::LANES), sum);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`ROWS`] rows of [`ROW_VECTORS`] vectors of sums. The terms are columns of so many taps, at least as many as rows: row
+/// `i` of the source under one is under tap `i - r` of row `r`.
+#[inline(always)]
+unsafe fn block_of_rows<S: Simd>(
+    (base, row): (*const S::Element, usize),
+    (offsets, column): (&[usize], usize),
+    weight: *const S::Element,
+    zero: S::Element,
+) -> [[S::Vector; ROW_VECTORS]; ROWS] {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sums = [[S::splat(zero); ROW_VECTORS]; ROWS];
+        for (k, &offset) in offsets.iter().enumerate().step_by(column) {
+            let mut taps = weight.add(k);
+            let mut from = base.add(offset);
+            for i in 0..ROWS - 1 {
+                let x: [S::Vector; ROW_VECTORS] = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
+                for (r, sums) in sums.iter_mut().enumerate().take(i + 1) {
+                    add_row::<S>(*taps.add(i - r), &x, sums);
+                }
+                from = from.add(row);
+            }
+            for _ in ROWS - 1..column {
+                let x: [S::Vector; ROW_VECTORS] = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    add_row::<S>(*taps.add(ROWS - 1 - r), &x, sums);
+                }
+                (from, taps) = (from.add(row), taps.add(1));
+            }
+            for i in 0..ROWS - 1 {
+                let x: [S::Vector; ROW_VECTORS] = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
+                for (r, sums) in sums.iter_mut().enumerate().skip(i + 1) {
+                    add_row::<S>(*taps.add(ROWS - 1 + i - r), &x, sums);
+                }
+                from = from.add(row);
+            }
+        }
+        sums
+    }
+}
+
+#[inline(always)]
+unsafe fn add_row<S: Simd>(weight: S::Element, x: &[S::Vector; ROW_VECTORS], sums: &mut [S::Vector; ROW_VECTORS]) {
+    // SAFETY: the caller's.
+    unsafe {
+        let weight = S::splat(weight);
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum = S::multiply_add(weight, *x, *sum);
         }
     }
 }
@@ -133,7 +254,7 @@ impl<E: Number> Task for PixelTask<'_, E> {
         let st = &plan.pixels.staged;
         let channels = g.groups;
         let stage = Scratch::<E>::new(if plan.pixels.in_place { 0 } else { tile.images * st.image });
-        let row = Scratch::<E>::new(if op.stored.same { 0 } else { 4 * channels });
+        let row = Scratch::<E>::new(if op.stored.same { 0 } else { BATCH * channels });
         // SAFETY: the tile's images exist; the scratch memory was sized for them.
         let base = unsafe {
             let source = op.source.add(tile.image * g.source_positions() * channels * op.access.size);
@@ -149,7 +270,7 @@ impl<E: Number> Task for PixelTask<'_, E> {
                     let write = (plane * g.result[1] + at(1, h)) * g.result[2];
                     let mut w = 0;
                     while w < tile.size[2] {
-                        let n = if tile.size[2] - w >= 4 { 4 } else { 1 };
+                        let n = [8, 4, 2].into_iter().find(|&n| tile.size[2] - w >= n).unwrap_or(1);
                         // SAFETY: staged positions cover every read; the tile's positions are this task's alone.
                         unsafe {
                             let from = base.add(read + w * step);
@@ -159,10 +280,11 @@ impl<E: Number> Task for PixelTask<'_, E> {
                             } else {
                                 (row.get(), channels)
                             };
-                            if n == 4 {
-                                across::<S, 4>(plan, from, step, to, spacing, channels);
-                            } else {
-                                across::<S, 1>(plan, from, step, to, spacing, channels);
+                            match n {
+                                8 => across::<S, 8>(plan, from, step, to, spacing, channels),
+                                4 => across::<S, 4>(plan, from, step, to, spacing, channels),
+                                2 => across::<S, 2>(plan, from, step, to, spacing, channels),
+                                _ => across::<S, 1>(plan, from, step, to, spacing, channels),
                             }
                             if !op.stored.same {
                                 for i in 0..n {
@@ -235,10 +357,31 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
     let same = operands.access.same;
     let taps = g.taps.len();
     let depth = g.depth();
+    let target = if channels_last { 256 } else { (TILE_NUMBERS / g.source_channels.max(1)).max(256) };
+    let mut tiling = Tiling::new(g.batch, &g.axes, target);
+    if !channels_last && tiling.images > 1 {
+        tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
+    }
+    let planes = PlaneStage::new(&g.axes, 1, tiling.size, same, g.source_channels, 0, true);
+    let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, same, g.groups, g.groups);
+    let mut order: Vec<usize> = (0..taps).collect();
+    // Taps that lie below one another follow one another, from above.
+    let heights = &g.axes[1].taps;
+    let apart = |i: usize, j: usize| heights[j].place as isize - heights[i].place as isize;
+    let column = match (channels_last, heights.len()) {
+        (false, n @ ROWS..) if g.axes[1].residues.len() == 1 && apart(0, n - 1).unsigned_abs() == n - 1 => {
+            order.sort_by_key(|&t| {
+                let [d, h, w] = g.taps[t].1;
+                (d.kernel, w.kernel, h.place)
+            });
+            n
+        }
+        _ => 1,
+    };
     let memory = Scratch::<E>::new(g.groups * depth);
     for group in 0..g.groups {
         for c in 0..g.source_channels {
-            for (t, tap) in g.taps.iter().enumerate() {
+            for (t, tap) in order.iter().map(|&t| &g.taps[t]).enumerate() {
                 // SAFETY: indices are inside the weight and its copy.
                 unsafe {
                     let from = group * g.weight_group_stride + c * g.weight_source_stride + tap.0 * g.weight_tap_stride;
@@ -248,20 +391,14 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
             }
         }
     }
-    let target = if channels_last { 256 } else { (TILE_NUMBERS / g.source_channels.max(1)).max(256) };
-    let mut tiling = Tiling::new(g.batch, &g.axes, target);
-    if !channels_last && tiling.images > 1 {
-        tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
-    }
-    let planes = PlaneStage::new(&g.axes, 1, tiling.size, same, g.source_channels, 0, true);
-    let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, same, g.groups, g.groups);
     let offsets = if channels_last {
         g.taps.iter().map(|t| pixels.tap(&t.1)).collect()
     } else {
-        let channel = planes.staged.channel;
-        (0..g.source_channels).flat_map(|c| g.taps.iter().map(move |t| c * channel + planes.tap(&t.1))).collect()
+        let (channel, taps) = (planes.staged.channel, &g.taps);
+        let of_channel = |c: usize| order.iter().map(move |&t| c * channel + planes.tap(&taps[t].1));
+        (0..g.source_channels).flat_map(of_channel).collect()
     };
-    let plan = Plan { gather: g, operands, tiling, planes, pixels, offsets, weight: memory.get() };
+    let plan = Plan { gather: g, operands, tiling, planes, pixels, offsets, column, weight: memory.get() };
     let plan = &plan;
     let work = tiling.positions() * depth.max(4);
     if channels_last {
@@ -348,13 +485,12 @@ impl<E: Number> GradientTask<'_, E> {
                 while tap < taps {
                     let place = sums.get().add(tap * S::LANES);
                     let offsets = &plan.offsets[tap..];
-                    if taps - tap >= BATCH {
-                        correlate::<S, BATCH>(base, st.axis, tile.size, offsets, rows, place);
-                        tap += BATCH;
-                    } else {
-                        correlate::<S, 1>(base, st.axis, tile.size, offsets, rows, place);
-                        tap += 1;
-                    }
+                    tap += match taps - tap {
+                        9 => correlate::<S, 9, 1>(base, st.axis, tile.size, offsets, rows, place),
+                        8.. => correlate::<S, 8, 1>(base, st.axis, tile.size, offsets, rows, place),
+                        3.. => correlate::<S, 3, 3>(base, st.axis, tile.size, offsets, rows, place),
+                        _ => correlate::<S, 1, 4>(base, st.axis, tile.size, offsets, rows, place),
+                    };
                 }
             }
             for tap in 0..taps {
@@ -373,7 +509,7 @@ impl<E: Number> GradientTask<'_, E> {
         let st = &plan.pixels.staged;
         let taps = plan.offsets.len();
         let stage = Scratch::<E>::new(if plan.pixels.in_place { 0 } else { plan.tiling.images * st.image });
-        let rows = Scratch::<E>::new(plan.tiling.positions() * S::LANES);
+        let rows = Scratch::<E>::new(if plan.access.same { 0 } else { plan.tiling.positions() * S::LANES });
         let sums = Scratch::<E>::new(taps * S::LANES);
         let mut reads = Vec::with_capacity(plan.tiling.positions());
         // SAFETY: staged positions cover every read; pixels of the gradient exist; these channels' weights are this
@@ -400,21 +536,25 @@ impl<E: Number> GradientTask<'_, E> {
                 // A tile is contiguous in the gradient: whole images, or one image's slice.
                 let position = (tile.first[0] * g.result[1] + tile.first[1]) * g.result[2] + tile.first[2];
                 let pixel = tile.image * g.result_positions() + position;
-                for i in 0..reads.len() {
-                    let from = plan.gradient.add(((pixel + i) * g.groups + first) * plan.access.size);
-                    load_run::<S>(&plan.access, from, 1, channels, rows.get().add(i * S::LANES));
+                let from = plan.gradient.add((pixel * g.groups + first) * plan.access.size);
+                let mut gradient = (from.cast::<E>(), g.groups);
+                if !plan.access.same {
+                    for i in 0..reads.len() {
+                        let from = from.add(i * g.groups * plan.access.size);
+                        load_run::<S>(&plan.access, from, 1, channels, rows.get().add(i * S::LANES));
+                    }
+                    gradient = (rows.get().cast_const(), S::LANES);
                 }
                 let mut tap = 0;
                 while tap < taps {
                     let place = sums.get().add(tap * S::LANES);
                     let offsets = &plan.offsets[tap..];
-                    if taps - tap >= BATCH {
-                        accumulate::<S, BATCH>(base, &reads, channels, offsets, rows.get(), place);
-                        tap += BATCH;
-                    } else {
-                        accumulate::<S, 1>(base, &reads, channels, offsets, rows.get(), place);
-                        tap += 1;
-                    }
+                    tap += match taps - tap {
+                        9 => accumulate::<S, 9, 1>(base, &reads, channels, offsets, gradient, place),
+                        8.. => accumulate::<S, 8, 1>(base, &reads, channels, offsets, gradient, place),
+                        3.. => accumulate::<S, 3, 3>(base, &reads, channels, offsets, gradient, place),
+                        _ => accumulate::<S, 1, 4>(base, &reads, channels, offsets, gradient, place),
+                    };
                 }
             }
             for c in 0..channels {
@@ -426,26 +566,38 @@ impl<E: Number> GradientTask<'_, E> {
     }
 }
 
-/// Adds to `T` vectors of sums the products of a tile's rows with its source under `T` taps.
+/// Adds to `T` vectors of sums the products of a tile's rows with its source under `T` taps. Of few taps, `U` vectors of
+/// neighbours are summed apart, as one sum's products wait for one another. Returns `T`.
 #[inline(always)]
-unsafe fn correlate<S: Simd, const T: usize>(
+unsafe fn correlate<S: Simd, const T: usize, const U: usize>(
     base: *const S::Element,
     axis: [usize; 3],
     size: [usize; 3],
     offsets: &[usize],
     mut rows: *const S::Element,
     place: *mut S::Element,
-) {
+) -> usize {
     // SAFETY: the caller's.
     unsafe {
-        let mut sums: [S::Vector; T] = std::array::from_fn(|t| S::load(place.add(t * S::LANES)));
+        let offsets: [usize; T] = std::array::from_fn(|t| offsets[t]);
+        let mut sums = [[S::splat(Default::default()); T]; U];
         for d in 0..size[0] {
             for h in 0..size[1] {
                 let source = base.add(d * axis[0] + h * axis[1]);
                 let mut w = 0;
-                while w + S::LANES <= size[2] {
+                while w + U * S::LANES <= size[2] {
+                    for (u, sums) in sums.iter_mut().enumerate() {
+                        let at = w + u * S::LANES;
+                        let y = S::load(rows.add(at));
+                        for (t, sum) in sums.iter_mut().enumerate() {
+                            *sum = S::multiply_add(y, S::load(source.add(offsets[t] + at)), *sum);
+                        }
+                    }
+                    w += U * S::LANES;
+                }
+                while U > 1 && w + S::LANES <= size[2] {
                     let y = S::load(rows.add(w));
-                    for (t, sum) in sums.iter_mut().enumerate() {
+                    for (t, sum) in sums[0].iter_mut().enumerate() {
                         *sum = S::multiply_add(y, S::load(source.add(offsets[t] + w)), *sum);
                     }
                     w += S::LANES;
@@ -453,41 +605,67 @@ unsafe fn correlate<S: Simd, const T: usize>(
                 if w < size[2] {
                     let n = size[2] - w;
                     let y = S::load_first(rows.add(w), n);
-                    for (t, sum) in sums.iter_mut().enumerate() {
+                    for (t, sum) in sums[U - 1].iter_mut().enumerate() {
                         *sum = S::multiply_add(y, S::load_first(source.add(offsets[t] + w), n), *sum);
                     }
                 }
                 rows = rows.add(size[2]);
             }
         }
-        for (t, sum) in sums.into_iter().enumerate() {
-            S::store(place.add(t * S::LANES), sum);
-        }
+        add_sums::<S, T, U>(sums, place)
     }
 }
 
-/// Adds to `T` vectors of sums, one lane per channel, the products of gradients and pixels under `T` taps.
+/// Adds to `T` vectors of sums at `place` those of `U` parts. Returns `T`.
 #[inline(always)]
-unsafe fn accumulate<S: Simd, const T: usize>(
+unsafe fn add_sums<S: Simd, const T: usize, const U: usize>(
+    sums: [[S::Vector; T]; U],
+    place: *mut S::Element,
+) -> usize {
+    for t in 0..T {
+        // SAFETY: the caller's.
+        unsafe {
+            let place = place.add(t * S::LANES);
+            S::store(place, sums.iter().fold(S::load(place), |sum, part| S::plus(sum, part[t])));
+        }
+    }
+    T
+}
+
+/// Adds to `T` vectors of sums, one lane per channel, the products of gradients and pixels under `T` taps; see
+/// [`correlate`]. Returns `T`.
+#[inline(always)]
+unsafe fn accumulate<S: Simd, const T: usize, const U: usize>(
     base: *const S::Element,
     reads: &[usize],
     channels: usize,
     offsets: &[usize],
-    rows: *const S::Element,
+    (gradient, stride): (*const S::Element, usize),
     place: *mut S::Element,
-) {
+) -> usize {
     // SAFETY: the caller's.
     unsafe {
-        let mut sums: [S::Vector; T] = std::array::from_fn(|t| S::load(place.add(t * S::LANES)));
-        for (i, &read) in reads.iter().enumerate() {
-            let y = S::load_first(rows.add(i * S::LANES), channels);
-            for (t, sum) in sums.iter_mut().enumerate() {
+        let offsets: [usize; T] = std::array::from_fn(|t| offsets[t]);
+        let mut sums = [[S::splat(Default::default()); T]; U];
+        let whole = if channels == S::LANES { reads.len() / U * U } else { 0 };
+        let mut i = 0;
+        while i < whole {
+            for (u, sums) in sums.iter_mut().enumerate() {
+                let from = base.add(*reads.get_unchecked(i + u));
+                let y = S::load(gradient.add((i + u) * stride));
+                for (t, sum) in sums.iter_mut().enumerate() {
+                    *sum = S::multiply_add(y, S::load(from.add(offsets[t])), *sum);
+                }
+            }
+            i += U;
+        }
+        for (i, &read) in reads.iter().enumerate().skip(whole) {
+            let y = S::load_first(gradient.add(i * stride), channels);
+            for (t, sum) in sums[0].iter_mut().enumerate() {
                 *sum = S::multiply_add(y, S::load_first(base.add(read + offsets[t]), channels), *sum);
             }
         }
-        for (t, sum) in sums.into_iter().enumerate() {
-            S::store(place.add(t * S::LANES), sum);
-        }
+        add_sums::<S, T, U>(sums, place)
     }
 }
 

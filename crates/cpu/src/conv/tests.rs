@@ -296,6 +296,36 @@ fn patches_equal_the_definition() {
     }
 }
 
+/// One channel to a group, with columns of taps: blocks of rows that overlap, at a distance, spaced by a stride, of volumes
+/// and several source channels, and planes too small for them; and weights of so many taps.
+#[test]
+fn depthwise_columns_equal_the_definition() {
+    let _alone = alone();
+    let shape = |channels: [usize; 3], input: [usize; 3], kernel, stride: [usize; 3], padding, dilation: [usize; 3]| {
+        let [from, to, groups] = channels;
+        ConvShape::new(2, from, to, groups, input, kernel, stride, padding, dilation).unwrap()
+    };
+    let shapes = [
+        shape([9, 9, 9], [1, 11, 37], [1, 5, 7], [1; 3], [0, 2, 3], [1; 3]),
+        shape([8, 8, 8], [1, 30, 40], [1, 4, 3], [1, 2, 2], [0; 3], [1, 2, 1]),
+        shape([3, 3, 3], [3, 9, 70], [2, 6, 1], [1, 1, 1], [1, 3, 0], [1; 3]),
+        shape([6, 3, 3], [1, 13, 33], [1, 7, 7], [1; 3], [0, 3, 3], [1; 3]),
+        shape([17, 17, 17], [1, 40, 50], [1, 8, 2], [1, 2, 1], [0, 1, 1], [1; 3]),
+        shape([5, 5, 5], [1, 6, 35], [1, 5, 5], [1; 3], [0, 1, 2], [1; 3]),
+    ];
+    at_every_level(|| {
+        for (i, shape) in shapes.iter().enumerate() {
+            check_all::<f32>(shape, i as u64);
+            check_all::<f32>(&shape.channels_last(), i as u64);
+        }
+    });
+    for (i, shape) in shapes.iter().enumerate() {
+        check_all::<f64>(shape, i as u64);
+        check_all::<bf16>(shape, i as u64);
+        check_all::<i32>(shape, i as u64);
+    }
+}
+
 /// Planes that are read in place, with strides and padding, of one image and several; a tap far outside is not.
 #[test]
 fn planes_in_place_equal_the_definition() {
