@@ -394,6 +394,22 @@ impl Stage {
         }))
     }
 
+    /// Pixels of which all channels are read, where they are, padded or not, for callers that read no padding: if their
+    /// elements are the numbers and their distances fit.
+    pub(crate) fn pixels_in_place(axes: &[Axis; 3], same: bool, images: usize, channels: usize) -> Option<Stage> {
+        let row = axes[2].source * channels;
+        let axis = [axes[1].source * row, row, channels];
+        let image = axes[0].source * axis[0];
+        // A tap may lie as far outside the source as the padding says.
+        let farthest = (0..3).fold(images * image, |n, a| n.saturating_add(axes[a].span.saturating_mul(axis[a])));
+        let staged = Staged { channel: 1, image, axis, residue: [0; 3] };
+        (same && farthest < u32::MAX as usize && FastPath::ConvInPlace.is_on()).then_some(Stage::Pixels(PixelStage {
+            in_place: true,
+            channels,
+            staged,
+        }))
+    }
+
     /// The distances.
     pub(crate) fn staged(&self) -> &Staged {
         match self {
@@ -602,6 +618,13 @@ impl PixelStage {
                         let target = row.add(begin * channels);
                         if channels == all && kept == all {
                             load_run::<S>(access, run, 1, (end - begin) * channels, target);
+                        } else if access.same && kept.is_multiple_of(S::LANES) {
+                            for x in 0..end - begin {
+                                let run = run.cast::<S::Element>().add(x * all);
+                                for c in (0..kept).step_by(S::LANES) {
+                                    S::store(target.add(x * channels + c), S::load(run.add(c)));
+                                }
+                            }
                         } else {
                             for x in 0..end - begin {
                                 let run = run.add(x * all * access.size);

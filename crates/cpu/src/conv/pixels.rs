@@ -550,8 +550,13 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, last: [bool; 2], operands: 
     let all = g.groups * g.source_channels;
     let same = operands.access.same;
     let kinds = Kinds::new(&tiling, g.batch, &g.axes);
-    let suits = !source_last && kinds.suit_tiles();
-    let in_place = suits.then(|| Stage::planes_in_place::<E>(&g.axes, same, block, all)).flatten();
+    let in_place = match source_last {
+        _ if !kinds.suit_tiles() => None,
+        // (Tiles of one vector are too many when they are small, and a part of the channels is too far apart.)
+        true if block < all || panels.widest() == panels.lanes => None,
+        true => Stage::pixels_in_place(&g.axes, same, tiling.images, all),
+        false => Stage::planes_in_place::<E>(&g.axes, same, block, all),
+    };
     let exact = in_place.is_some();
     let stage =
         in_place.unwrap_or_else(|| Stage::new(&g.axes, source_last, tiling.images, tiling.size, same, block, all));

@@ -110,7 +110,7 @@ impl<E: Number> Task for BlockTask<'_, E> {
             }
             // Rows of several channels and one tap have its terms; what channels are left over go row by row with all.
             let most = most_rows(S::ROWS, vectors);
-            let together = if terms.len() > 1 { channels / most * most } else { 0 };
+            let together = if terms.len() > 1 { channels / S::ROWS * S::ROWS } else { 0 };
             let tile_rows = |rows: &[(usize, usize); MOST_ROWS], n: usize, terms: &[Term]| {
                 let at = |i: usize| rows[i.min(n - 1)];
                 // SAFETY: every row's start plus every term's offset is a staged position.
@@ -129,10 +129,13 @@ impl<E: Number> Task for BlockTask<'_, E> {
                     S::TILES[rows_of(n, most).1][vectors - 1](&call);
                 }
             };
-            for c in (0..together).step_by(most) {
+            let mut c = 0;
+            while c < together {
+                let n = if together - c >= most { most } else { S::ROWS };
                 for (tap, terms) in terms[..taps].iter().enumerate() {
-                    tile_rows(&std::array::from_fn(|i| (c + i, tap)), most, terms);
+                    tile_rows(&std::array::from_fn(|i| (c + i, tap)), n, terms);
                 }
+                c += n;
             }
             let mut row = together * taps;
             while row < rows {
@@ -240,36 +243,37 @@ impl<E: Number> BlockTask<'_, E> {
     }
 }
 
-/// The terms of each tap, if they are few, and then of all, for a kind of tile.
-fn terms(g: &Gather, stage: &Stage, kinds: &Kinds, tile: &TileRange, width: usize) -> Vec<Vec<Term>> {
+/// The terms of each tap, if they are wanted and few, and then of all, for a kind of tile.
+fn terms(g: &Gather, stage: &Stage, kinds: &Kinds, tile: &TileRange, width: usize, each: bool) -> Vec<Vec<Term>> {
     let neighbours = stage.neighbours(&g.axes);
     let counts: [usize; 3] = std::array::from_fn(|a| g.axes[a].taps.len());
-    let taps = if g.taps.len() <= MOST_TAPS { g.taps.len() } else { 0 };
-    let mut terms = vec![Vec::new(); taps + 1];
-    let mut position = 0;
-    for image in 0..tile.images {
-        for d in 0..tile.size[0] {
-            for h in 0..tile.size[1] {
-                for w in 0..tile.size[2] {
-                    let a = image * stage.staged().image + d * neighbours[0] + h * neighbours[1] + w * neighbours[2];
-                    let term = Term { a: a as u32, b: (position * width) as u32 };
-                    position += 1;
-                    let valid = [(0, d), (1, h), (2, w)].map(|(a, i): (usize, usize)| {
-                        let classes = &kinds.classes[a];
-                        classes.ranges[classes.of[tile.first[a] + i]]
-                    });
-                    for (t, terms) in terms[..taps].iter_mut().enumerate() {
-                        let tap = [t / (counts[1] * counts[2]), t / counts[2] % counts[1], t % counts[2]];
-                        if (0..3).all(|a| (valid[a].0..valid[a].1).contains(&tap[a])) {
-                            terms.push(term);
-                        }
-                    }
-                    terms[taps].push(term);
+    let taps = if each && g.taps.len() <= MOST_TAPS { g.taps.len() } else { 0 };
+    let positions: usize = tile.size.iter().product();
+    let of_tap = |tap: Option<[usize; 3]>| {
+        // Whether a position's product with the tap is not with padding.
+        let inside = |a: usize, i: usize| {
+            let (begin, end) = kinds.classes[a].ranges[kinds.classes[a].of[tile.first[a] + i]];
+            tap.is_none_or(|tap| (begin..end).contains(&tap[a]))
+        };
+        let widths: Vec<usize> = (0..tile.size[2]).filter(|&w| inside(2, w)).collect();
+        let mut terms = Vec::with_capacity(tile.images * positions);
+        for image in 0..tile.images {
+            for d in (0..tile.size[0]).filter(|&d| inside(0, d)) {
+                for h in (0..tile.size[1]).filter(|&h| inside(1, h)) {
+                    let a = image * stage.staged().image + d * neighbours[0] + h * neighbours[1];
+                    let row = image * positions + (d * tile.size[1] + h) * tile.size[2];
+                    terms.extend(
+                        widths
+                            .iter()
+                            .map(|&w| Term { a: (a + w * neighbours[2]) as u32, b: ((row + w) * width) as u32 }),
+                    );
                 }
             }
         }
-    }
-    terms
+        terms
+    };
+    let tap = |t: usize| [t / (counts[1] * counts[2]), t / counts[2] % counts[1], t % counts[2]];
+    (0..taps).map(|t| of_tap(Some(tap(t)))).chain([of_tap(None)]).collect()
 }
 
 /// Computes the gradient of the weight. `gather` is the forward one; `weight` receives numbers.
@@ -323,7 +327,16 @@ pub(crate) unsafe fn weight_gradient<E: Dispatch>(
         panels,
         tap_offsets: g.taps.iter().map(|t| stage.tap(&t.1)).collect(),
         terms: (kinds.tiles.iter())
-            .map(|tile| [0, 1].map(|more| terms(g, &stage, &kinds, tile, (panels.least() + more) * panels.lanes)))
+            .map(|tile| {
+                [0, 1].map(|more| {
+                    let width = (panels.least() + more) * panels.lanes;
+                    if width <= panels.widest() {
+                        terms(g, &stage, &kinds, tile, width, channels >= E::rows())
+                    } else {
+                        vec![]
+                    }
+                })
+            })
             .collect(),
         kinds,
         partial: if parts > 1 { memory.get() } else { weight },
