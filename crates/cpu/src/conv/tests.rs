@@ -346,13 +346,23 @@ fn planes_in_place_equal_the_definition() {
             assert_eq!(pixels::suits::<f32>(&gather), FastPath::ConvPixels.is_on(), "{i}");
             let in_place = access::Stage::planes_in_place::<f32>(&gather.axes, true, 24, 24).is_some();
             assert_eq!(in_place, FastPath::ConvInPlace.is_on(), "{i}");
+            let pixels = access::Stage::pixels_in_place(&gather.axes, true, 1, 24).is_some();
+            assert_eq!(pixels, FastPath::ConvInPlace.is_on(), "{i}");
             check_all::<f32>(&shape, i as u64);
+            check_all::<f32>(&shape.channels_last(), i as u64);
             check_all::<f64>(&shape, i as u64);
+        }
+        // Channels last, of two vectors, few channels and rows of padding only.
+        for (i, width) in [32, 36].into_iter().enumerate() {
+            let input = [1, 24, width];
+            let shape = ConvShape::new(2, 7, 16, 1, input, [1, 7, 1], [1; 3], [0, 3, 0], [1; 3]).unwrap();
+            check_all::<f32>(&shape.channels_last(), i as u64);
         }
     });
     let near = ConvShape::new(1, 22, 16, 1, [1, 1, 17], [1, 3, 1], [1; 3], [0, 1, 0], [1; 3]).unwrap();
     let far = ConvShape { padding: [0, 1 << 28, 0], dilation: [1, 1 << 28, 1], ..near };
     assert!(access::Stage::planes_in_place::<f32>(&Gather::forward(&far).axes, true, 22, 22).is_none());
+    assert!(access::Stage::pixels_in_place(&Gather::forward(&far).axes, true, 1, 22).is_none());
 }
 
 /// Neighbours of 3 x 3 over many channels: narrow and wide rows, odd sizes, groups, volumes, areas cut along rows.
