@@ -1,7 +1,7 @@
 //! One matrix product: which way to go, and how it is cut into pieces.
 //!
 //! The vector dimension is the columns of C, so a C with contiguous columns is computed as its transpose. Three ways:
-//! one row goes through the row kernels (see `rows.rs`); small or short products read their operands in place; the rest
+//! few rows go through the row kernels (see `rows.rs`); small or short products read their operands in place; the rest
 //! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
 //! for every row while they are in the cache, and moves on. Pieces depend on sizes only.
 
@@ -16,6 +16,7 @@ use crate::buffer::aligned;
 use crate::math::{Level, level};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Steps of the inner dimension packed at a time: a panel of B (two vectors wide) then takes 32 KiB or, of AVX-512, 64. That
@@ -36,6 +37,8 @@ const IN_PLACE: usize = 256;
 const TILES_SLAB: usize = 1024;
 /// Bytes of A packed at a time: B is packed again for each.
 const PACKED_A: usize = 2 << 20;
+/// Elements of a B that is turned rather than read by columns.
+const TINY: usize = 64;
 /// Multiply-adds worth a piece of their own: some 10 microseconds.
 const PIECE: usize = 1 << 20;
 /// Rows and columns of the wide sums of a half-precision product.
@@ -128,7 +131,10 @@ impl<T: Entry> Product<T> {
             if p.k == 0 || p.alpha == T::ZERO {
                 return p.scale();
             }
-            if p.m == 1 && p.n * p.k >= 256 && FastPath::GemmRows.is_on() && rows::run(&p, level) {
+            // B is read from memory, and once.
+            let large = p.b_column == 1 && p.k > 1 && p.n * p.k >= 16 * rows::PIECE;
+            let few = if p.m == 1 { p.n * p.k >= 256 } else { p.m <= rows::MOST && large };
+            if few && FastPath::GemmRows.is_on() && rows::run(&p, level) {
                 return;
             }
             let kernels = T::Lane::kernels(level);
@@ -137,6 +143,10 @@ impl<T: Entry> Product<T> {
                 let in_place = p.b_column == 1 && (p.m <= kernels.direct.len() || p.k <= reach);
                 if in_place && p.n * p.k <= 1 << 14 && FastPath::GemmInPlace.is_on() {
                     return p.in_place(kernels);
+                }
+                let tiny = p.b_row == 1 && p.n * p.k <= TINY && (p.m <= kernels.direct.len() || p.k <= reach);
+                if tiny && FastPath::GemmInPlace.is_on() {
+                    return p.turned(kernels);
                 }
                 let dots = p.m <= 16 && p.a_column == 1 && p.b_row == 1 && p.k >= 2 * kernels.lanes;
                 if dots && FastPath::GemmRows.is_on() && rows::run(&p, level) {
@@ -163,6 +173,20 @@ impl<T: Entry> Product<T> {
                 }
             }
         }
+    }
+
+    /// [`Product::in_place`] of a B of at most [`TINY`] elements whose columns are contiguous, and of a copy that has its rows so.
+    unsafe fn turned(self, kernels: &Kernels<T::Lane>) {
+        let mut b = [MaybeUninit::uninit(); TINY];
+        for step in 0..self.k {
+            for j in 0..self.n {
+                // SAFETY: an element of B.
+                b[step * self.n + j]
+                    .write(unsafe { *self.b.offset(step as isize * self.b_row + j as isize * self.b_column) });
+            }
+        }
+        // SAFETY: the caller's; the copy has all elements, and its rows follow one another.
+        unsafe { Product { b: b.as_ptr().cast(), b_row: self.n as isize, b_column: 1, ..self }.in_place(kernels) }
     }
 
     /// Plain element types, contiguous columns of B and C: no packing at all.

@@ -11,6 +11,9 @@ use flambeau_base::parallel::parallel_for;
 /// Elements of B a piece reads at least: 10 microseconds at memory speed.
 pub(super) const PIECE: usize = 1 << 16;
 
+/// The most rows that B is read once for where its rows are contiguous.
+pub(super) const MOST: usize = 2;
+
 /// Computes the product by rows if its layout suits; says whether it did.
 ///
 /// # Safety
@@ -80,11 +83,13 @@ pub unsafe fn run<T: Entry>(p: &Product<T>, level: Level) -> bool {
         });
         return true;
     }
-    if p.b_column != 1 || m != 1 {
+    if p.b_column != 1 || m > MOST {
         return false;
     }
     let Some(axpy) = T::axpy(level) else { return false };
-    with_rows(p, |x, _| {
+    // Several rows of A each take a few rows of B while these are in the second-level cache.
+    let steps_at_once = if m == 1 { k } else { 16 };
+    with_rows(p, |x, x_row| {
         // Stretches of rows as long as what they are added to fits a first-level cache: hardware reads ahead in long ones.
         let chunk = if n * k >= 4 * PIECE {
             n.div_ceil(n.div_ceil(8192).max(n.div_ceil(2048).min(4))).next_multiple_of(64)
@@ -101,12 +106,18 @@ pub unsafe fn run<T: Entry>(p: &Product<T>, level: Level) -> bool {
                     let columns = chunk.min(n - j);
                     // SAFETY: steps first..last of x and B, columns j.. of B and of the sums are inside the product.
                     unsafe {
-                        let y = sums.get().add(cut * n + j);
-                        for i in 0..columns {
-                            *y.add(i) = T::Lane::ZERO;
+                        let y = |i: usize| sums.get().add((cut * m + i) * n + j);
+                        for i in 0..m {
+                            std::slice::from_raw_parts_mut(y(i), columns).fill(T::Lane::ZERO);
                         }
-                        let b = p.b.offset(first as isize * p.b_row).add(j);
-                        axpy(x.get().add(first), last - first, b, p.b_row, columns, y);
+                        for step in (first..last).step_by(steps_at_once) {
+                            let steps = steps_at_once.min(last - step);
+                            let b = p.b.offset(step as isize * p.b_row).add(j);
+                            for i in 0..m {
+                                let x = x.get().offset(i as isize * x_row).add(step);
+                                axpy(x, steps, b, p.b_row, columns, y(i));
+                            }
+                        }
                     }
                 }
             };

@@ -299,6 +299,7 @@ fn large() {
         (20, 1100, 300),
         (1, 2000, 700),
         (2, 3, 70000),
+        (2, 2100, 520),
         (1, 3, 300000),
     ] {
         for kinds in [(0, 0, 0), (0, 1, 0), (1, 0, 1)] {
@@ -307,6 +308,7 @@ fn large() {
         if k < 1000 {
             check::<i8>(level(), Sizes { m, n, k }, (0, 1, 0), 1.0, 1.0, (false, false));
             check::<bf16>(level(), Sizes { m, n, k }, (0, 1, 0), 1.0, 0.0, (false, false));
+            check::<bf16>(level(), Sizes { m, n, k }, (0, 0, 0), 1.0, 0.0, (false, false));
             check::<Complex<f32>>(level(), Sizes { m, n, k }, (1, 1, 0), 1.0, 0.0, (true, false));
         }
     }
