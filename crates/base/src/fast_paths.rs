@@ -115,7 +115,7 @@ fast_paths! {
         else "in accumulators in memory";
     ReduceShort "reduce.short": "sums and products along rows go four short rows at a time, with vectors chosen by hand",
         else "row by row, or turned into columns";
-    ReduceStreams "reduce.streams": "what is contiguous is read in four places at a time, with AVX2",
+    ReduceStreams "reduce.streams": "what is contiguous is read in four places at a time",
         else "from its beginning to its end";
     ReduceNarrow "reduce.narrow": "extremes and truth of small integers are found in their own bytes",
         else "in 64-bit integers";

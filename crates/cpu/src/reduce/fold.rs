@@ -9,7 +9,7 @@ use super::{Block, long_row};
 use super::{few_rows, runs, short};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
-use crate::prefetch::prefetch_run;
+use crate::prefetch::{prefetch_run, runs_are_asked_for};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Complex, DType, Element, bf16};
 use std::marker::PhantomData;
@@ -140,6 +140,7 @@ runs! {
         with AVX2 F32 short::Sum<f32>, F64 short::Sum<f64>, I64 short::Sum<i64>;
     NanSumRuns: F32 short::NanSum<f32>, F64 short::NanSum<f64>;
         with AVX2 F32 short::NanSum<f32>, F64 short::NanSum<f64>;
+    SquareRuns: F32 short::SumSquares<f32>; with AVX2 F32 short::SumSquares<f32>;
     ProductRuns: F32 short::Product<f32>, F64 short::Product<f64>, I64 short::Product<i64>;
         with AVX2 F32 short::Product<f32>, F64 short::Product<f64>;
 }
@@ -240,7 +241,7 @@ macro_rules! fold {
      neutral $neutral:expr, |$x:ident| $one:expr, |$a:ident, $b:ident| $merge:expr
      $(; at_most $highest:expr)?
      $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
-     $(; narrowly |$y:ident| $part:expr)?
+     $(; narrowly |$y:ident| $part:expr $(, above $least:expr)?)?
      $(; runs by $runs:ident)?
      $(; few_rows $few:literal $(by $few_rows:path)?)?) => {
         $(#[$doc])*
@@ -316,7 +317,7 @@ macro_rules! fold {
                 }
                 #[inline(always)]
                 fn stands(sum: Self::State) -> bool {
-                    sum.finite()
+                    sum.finite() $(&& sum.to_f64() > $least)?
                 }
             )?
             $(
@@ -338,7 +339,11 @@ macro_rules! fold {
 
 // Note [Narrow sums]: converting every `f32` to `f64` takes longer than reading it from a cache. So four terms are added as
 // `f32`, in pairs, and only their sum is converted: two roundings of small sums, which together weigh less than the terms' own.
-// What overflows that way is added again as `f64`.
+// What overflows that way is added again as `f64`. So is a small sum of squares: each of these lacks up to 2^-150 (of fewer
+// than 2^40, all of them a millionth of a rounding of what is above the bound).
+
+/// Sums of squares of `f32` below are added as `f64` only: Note [Narrow sums].
+pub(super) const LEAST_SQUARES: f64 = 1e-27;
 
 fold! {
     /// The sum.
@@ -377,7 +382,9 @@ fold! {
 fold! {
     /// The sum of squares.
     SumSquares<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
-    |x| x.widen().times(x.widen()), |a, b| a.plus(b)
+    |x| x.widen().times(x.widen()), |a, b| a.plus(b);
+    narrowly |x| x.times(x), above LEAST_SQUARES;
+    runs by SquareRuns
 }
 fold! {
     /// The largest; NaN if there is one.
@@ -600,12 +607,15 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
     let mut next = const { aligned([F::IDENTITY; N]) };
     let mut rare = const { aligned([0u32; N]) };
     let merge = |a: F::State, b: F::State| if QUICK { f.quick_merge(a, b) } else { f.merge(a, b) };
+    let ask = runs_are_asked_for();
     let mut at = 0;
     // One loop with both kinds of sets, and in them one for each array: else accumulators leave the registers.
     while at < n {
         let folded = (at + SET).saturating_sub(n) as u32;
         let x = x.wrapping_add(at).wrapping_sub(folded as usize);
-        prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<F::In>());
+        if ask {
+            prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<F::In>());
+        }
         // SAFETY: elements of the run, or before it where it is short.
         let element = |i: usize| unsafe { *x.add(i) };
         if folded == 0 {

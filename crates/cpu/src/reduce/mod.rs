@@ -414,7 +414,7 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::StandardDeviation { correction } => {
             (float_domain!(float, T => Box::new(Variance::<T>::new(correction, true))), Load::Cast)
         }
-        Reduction::Norm(p) => norm(p, source, if p == 1.0 { summed } else { float }),
+        Reduction::Norm(p) => norm(p, source, if p == 1.0 || p == 2.0 { summed } else { float }),
         Reduction::LogSumExp if source.is_complex() => (Box::new(ComplexLogSumExp), Load::Cast),
         Reduction::LogSumExp => (float_domain!(float, T => Box::new(LogSumExp::<T>::new())), Load::Cast),
     }

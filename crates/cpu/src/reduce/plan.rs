@@ -290,7 +290,7 @@ impl<'a> Plan<'a> {
     /// Whether pieces are one block's columns: those of one run that is read in place, and whose elements have no indices.
     fn pieces_together(&self) -> bool {
         let one_run = self.single && self.direct && self.tile == 1 && self.outer_reduced.is_empty();
-        one_run && !self.indexed && level() == Level::Avx2 && FastPath::ReduceStreams.is_on()
+        one_run && !self.indexed && level() >= Level::Avx2 && FastPath::ReduceStreams.is_on()
     }
 
     fn tile_at(&self, t: usize) -> Tile {

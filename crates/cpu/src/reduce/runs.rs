@@ -2,8 +2,8 @@
 //! they are added to. The bits are those of `fold_run`.
 
 use super::Block;
-use super::fold::{AHEAD, RUN, SET};
-use super::short::{NanSum, Product, Sum, join_four};
+use super::fold::{AHEAD, LEAST_SQUARES, RUN, SET};
+use super::short::{LONG, NanSum, Product, Sum, SumSquares, TURN, join_four};
 use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Element, bf16};
@@ -18,6 +18,8 @@ pub(super) trait Operation {
     type In: Element;
     /// Whether accumulators of finite elements may be infinite, and have to be made another way then.
     const OVERFLOWS: bool;
+    /// What accumulators are above, or have to be made another way as well.
+    const ABOVE: Option<f64> = None;
     /// Whether elements without a bit in the masks are read too: there are no masks for those of two bytes.
     const READS_ALL: bool = false;
     /// An element that adds nothing.
@@ -124,10 +126,12 @@ macro_rules! operations {
             },
         ]
     };
-    ($($op:ident<$T:ident>: $neutral:literal, $overflows:literal, $join:ident, |$v:ident| $four:expr;)*) => { $(
+    ($($op:ident<$T:ident>: $neutral:literal, $overflows:literal, $join:ident, |$v:ident| $four:expr
+       $(, above $least:expr)?;)*) => { $(
         impl Operation for $op<$T> {
             type In = $T;
             const OVERFLOWS: bool = $overflows;
+            $( const ABOVE: Option<f64> = Some($least); )?
             const NEUTRAL: $T = $neutral;
             #[inline]
             #[target_feature(enable = "avx2")]
@@ -221,6 +225,10 @@ macro_rules! ordered {
 operations! {
     Sum<f32>: 0.0, true, _mm256_add_pd,
         |v| widened(_mm256_add_ps(_mm256_add_ps(v[0], v[1]), _mm256_add_ps(v[2], v[3])));
+    SumSquares<f32>: 0.0, true, _mm256_add_pd, |v| {
+        let [a, b, c, d] = v.map(|x| _mm256_mul_ps(x, x));
+        widened(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)))
+    }, above LEAST_SQUARES;
     Sum<f64>: 0.0, false, _mm256_add_pd,
         |v| _mm256_add_pd(_mm256_add_pd(v[0], v[1]), _mm256_add_pd(v[2], v[3]));
     NanSum<f32>: 0.0, true, _mm256_add_pd, |v| widened(_mm256_add_ps(
@@ -242,9 +250,6 @@ operations! {
         ]
     };
 }
-
-/// Elements of a run that are folded before other runs' turn.
-const TURN: usize = 4 * SET;
 
 /// The accumulators of a run: of its elements `RUN` apart, for each four.
 type Lanes = [__m256d; 4];
@@ -303,9 +308,6 @@ unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -
         join_lanes::<O>(x, n, last, whole)
     }
 }
-
-/// Bytes of the runs that are read in turns: the shortest for which memory gives more then.
-const LONG: usize = 1 << 14;
 
 /// [`lanes`] of four runs. Long ones take turns, so that memory is read in four places at a time: Note [Streams] in
 /// [`super::plan`].
@@ -368,6 +370,11 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
                 if _mm256_movemask_pd(finite) != 0b1111 {
                     break;
                 }
+            }
+            if let Some(least) = O::ABOVE
+                && _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_GT_OQ>(folded, _mm256_set1_pd(least))) != 0b1111
+            {
+                break;
             }
             let to = states.add(j);
             if count == 4 {

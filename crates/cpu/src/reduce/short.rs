@@ -2,7 +2,8 @@
 //! accumulators is shared by four. The bits are those of `fold_run`.
 
 use super::Block;
-use super::fold::{RUN, SET, Value};
+use super::fold::{LEAST_SQUARES, RUN, SET, Value};
+use flambeau_base::fast_paths::FastPath;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
@@ -15,6 +16,8 @@ pub(super) trait Operation {
     type In: Value;
     /// Whether accumulators of finite elements may be infinite, and have to be made another way then.
     const OVERFLOWS: bool = false;
+    /// What accumulators are above, or have to be made another way as well.
+    const ABOVE: Option<f64> = None;
     /// The longest runs that are faster this way.
     const LONGEST: usize = usize::MAX;
     /// Accumulators of nothing.
@@ -29,6 +32,7 @@ pub(super) trait Operation {
 }
 
 pub(super) struct Sum<T>(PhantomData<T>);
+pub(super) struct SumSquares<T>(PhantomData<T>);
 pub(super) struct NanSum<T>(PhantomData<T>);
 pub(super) struct Product<T>(PhantomData<T>);
 
@@ -125,10 +129,11 @@ fn widened(x: __m512) -> [__m512d; 2] {
 
 /// Sums of `f32`, four of which are added as such.
 macro_rules! narrow_sums {
-    ($($op:ty: |$x:ident| $part:expr;)*) => { $(
+    ($($op:ty: |$x:ident| $part:expr $(, above $least:expr)?;)*) => { $(
         impl Operation for $op {
             type In = f32;
             const OVERFLOWS: bool = true;
+            $( const ABOVE: Option<f64> = Some($least); )?
             #[inline]
             #[target_feature(enable = "avx512f")]
             unsafe fn nothing() -> __m512d {
@@ -160,6 +165,7 @@ macro_rules! narrow_sums {
 }
 narrow_sums! {
     Sum<f32>: |x| x;
+    SumSquares<f32>: |x| _mm512_mul_ps(x, x), above LEAST_SQUARES;
     NanSum<f32>: |x| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x);
 }
 
@@ -209,29 +215,78 @@ macro_rules! join_four {
 }
 pub(super) use join_four;
 
-/// The accumulators of a run of `n` elements, of which four are left; `last` is the mask of its last `SET` elements for those
-/// that are in no whole set.
+/// Elements of a run that are folded before other runs' turn.
+pub(super) const TURN: usize = 4 * SET;
+
+/// Bytes of the runs that are read in turns: the shortest for which memory gives more then.
+pub(super) const LONG: usize = 1 << 14;
+
+/// The accumulators of a run: of its elements `RUN` apart, for each four.
+type Lanes = [__m512d; 2];
+
+/// Adds `n` elements, whole sets, to the accumulators of a run.
 ///
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: u64) -> __m256d {
-    // SAFETY: elements of the run.
-    unsafe {
-        let (mut low, mut high) = (O::nothing(), O::nothing());
-        let mut at = 0;
-        while at + SET <= n {
+unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, [mut low, mut high]: Lanes) -> Lanes {
+    for at in (0..n).step_by(SET) {
+        // SAFETY: elements of the run.
+        unsafe {
             let [a, b] = O::four(x.wrapping_add(at), u64::MAX);
             (low, high) = (O::join(low, a), O::join(high, b));
-            at += SET;
         }
-        if at < n {
+    }
+    [low, high]
+}
+
+/// Adds the elements of a run of `n` that are in no whole set, whose mask is `last`, and leaves four accumulators.
+///
+/// # Safety
+/// As [`fold_runs`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+unsafe fn join_lanes<O: Operation>(x: *const O::In, n: usize, last: u64, [mut low, mut high]: Lanes) -> __m256d {
+    // SAFETY: elements of the run.
+    unsafe {
+        if !n.is_multiple_of(SET) {
             let [a, b] = O::four(x.wrapping_add(n).wrapping_sub(SET), last);
             (low, high) = (O::join(low, a), O::join(high, b));
         }
         let all = O::join(low, high);
         O::join_half(_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all))
+    }
+}
+
+/// The accumulators of four runs of `n` elements each, of which four are left; `last` is the mask of their last `SET` elements
+/// for those that are in no whole set. Long runs take turns: Note [Streams] in [`super::plan`].
+///
+/// # Safety
+/// As [`fold_runs`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: u64) -> [__m256d; 4] {
+    // SAFETY: the caller's.
+    unsafe {
+        let whole = n / SET * SET;
+        let lanes = |x: *const O::In| join_lanes::<O>(x, n, last, add_sets::<O>(x, whole, [O::nothing(); 2]));
+        if n * size_of::<O::In>() < LONG || !FastPath::ReduceStreams.is_on() {
+            return [lanes(x[0]), lanes(x[1]), lanes(x[2]), lanes(x[3])];
+        }
+        let mut all = [[O::nothing(); 2]; 4];
+        for at in (0..whole).step_by(TURN) {
+            for (lanes, x) in all.iter_mut().zip(x) {
+                *lanes = add_sets::<O>(x.add(at), TURN.min(whole - at), *lanes);
+            }
+        }
+        let [a, b, c, d] = all;
+        [
+            join_lanes::<O>(x[0], n, last, a),
+            join_lanes::<O>(x[1], n, last, b),
+            join_lanes::<O>(x[2], n, last, c),
+            join_lanes::<O>(x[3], n, last, d),
+        ]
     }
 }
 
@@ -250,15 +305,17 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
     let mut j = first;
     while j + 4 <= b.cols {
         let x = b.data.cast::<O::In>().wrapping_offset(j as isize * b.col_stride);
-        let y = x.wrapping_offset(b.col_stride);
-        let z = y.wrapping_offset(b.col_stride);
-        let w = z.wrapping_offset(b.col_stride);
+        let (y, z) = (x.wrapping_offset(b.col_stride), x.wrapping_offset(2 * b.col_stride));
         // SAFETY: four runs of the block, and their states.
         unsafe {
-            let (p, q) = (lanes::<O>(x, n, last), lanes::<O>(y, n, last));
-            let (r, s) = (lanes::<O>(z, n, last), lanes::<O>(w, n, last));
+            let [p, q, r, s] = lanes_of_four::<O>([x, y, z, x.wrapping_offset(3 * b.col_stride)], n, last);
             let folded = join_four!(O::join_half, p, q, r, s);
             if O::OVERFLOWS && _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(folded, folded), folded) != 0 {
+                break;
+            }
+            if let Some(least) = O::ABOVE
+                && _mm256_cmp_pd_mask::<_CMP_NGT_UQ>(folded, _mm256_set1_pd(least)) != 0
+            {
                 break;
             }
             let to = states.add(j);

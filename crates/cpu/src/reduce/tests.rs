@@ -540,7 +540,7 @@ fn many_runs_are_as_one() {
     fn check<F: fold::Fold<Param = ()>>(f: F) {
         const ROWS: usize = 11;
         let is_float = F::In::DTYPE.is_floating_point();
-        for (n, gap) in [(1, 0), (24, 0), (25, 3), (33, 0), (63, 0), (64, 0), (65, 1), (130, 2), (8230, 0)] {
+        for (n, gap) in [(1, 3), (24, 0), (25, 3), (33, 0), (63, 0), (64, 0), (65, 1), (130, 2), (8230, 0)] {
             let step = n + gap;
             let mut values: Vec<F::In> =
                 (0..ROWS * step).map(|i| F::In::from_f64(((i * 7919 % 1013) as f64 - 506.0) * 0.01)).collect();
@@ -551,6 +551,9 @@ fn many_runs_are_as_one() {
             if is_float {
                 values[3 * step + n / 2] = F::In::from_f64(f64::NAN);
                 values[6 * step + n - 1] = F::In::from_f64(f64::INFINITY);
+                // What squares of `f32` are zero of, all of a run's elements and some.
+                values[8 * step..][..n].fill(F::In::from_f64(1e-30));
+                values[9 * step..][..n / 2].fill(F::In::from_f64(-1e-30));
             }
             let block = |values: &mut [F::In], cols| {
                 let (data, col_stride) = (values.as_mut_ptr().cast(), if cols == 1 { 0 } else { step as isize });
@@ -582,6 +585,29 @@ fn many_runs_are_as_one() {
     check(fold::Product::<i64>::NEW);
     check(fold::NanSum::<f32>::NEW);
     check(fold::NanSum::<f64>::NEW);
+    check(fold::SumSquares::<f32>::NEW);
+    check(fold::SumSquares::<f64>::NEW);
+}
+
+#[test]
+fn norms_of_what_has_no_squares() {
+    // Squares that are zero or infinite as `f32`: a run, many short and long ones, and columns; and a norm of more digits.
+    for (rows, n) in [(1, 3), (1, 100), (9, 30), (9, 100), (9, 5000), (1, 200_000)] {
+        for scale in [0.0, 1e-36, 2e-30, 3e-14, 1e-5, 2e19, 3e30] {
+            let values: Vec<f32> = (0..rows * n).map(|i| (1 + i * 7919 % 1013) as f32 * 1e-3 * scale).collect();
+            let mut input = Array::of(&values);
+            for (down, dtype, tolerance) in
+                [(false, DType::F32, 1e-6), (false, DType::F64, 1e-11), (true, DType::F32, 1e-6)]
+            {
+                let dims = [(rows, n as isize, down), (n, 1, !down)];
+                let got = run(Reduction::Norm(2.0), &dims, &mut input, &[dtype]);
+                for (i, x) in elements(&dims, &input).iter().enumerate() {
+                    let (norm, want) = (got[0].get(i).re, x.iter().map(|x| x.re * x.re).sum::<f64>().sqrt());
+                    assert!((norm - want).abs() <= tolerance * want, "{dims:?} {dtype:?} {scale}: {norm} for {want}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
