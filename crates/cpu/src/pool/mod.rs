@@ -140,9 +140,9 @@ impl<C: Number + PartialOrd> math::Kernel for Forward<C> {
         unsafe {
             let plan: &Plan<'_> = &*plan;
             if plan.shape.channels_last {
-                pixels::pool::<C>(plan, start..end);
+                pixels::pool::<I, C>(plan, start..end);
             } else {
-                planes::pool::<C>(plan, start..end);
+                planes::pool::<I, C>(plan, start..end);
             }
         }
     }

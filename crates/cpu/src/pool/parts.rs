@@ -3,11 +3,11 @@
 
 use super::window::{Window, Windows};
 use super::{only_max, replaces};
-use crate::math::{Number, select};
+use crate::math::{Isa, Number, select};
 
 /// A number that an index is compared and selected as: as wide as the values, where possible, so that one vector
 /// comparison selects both.
-pub(super) trait Index: Copy + Default + Ord + 'static {
+pub(super) trait Index: Copy + Default + 'static {
     fn of(i: usize) -> Self;
     fn to_i64(self) -> i64;
     fn plus(self, i: usize) -> Self;
@@ -109,15 +109,20 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Those of windows over planes of the sizes `input`.
-    pub(super) fn new(windows: &Windows, input: [usize; 3]) -> Parts {
+    /// Those of windows over planes of the sizes `input`. Where code is [small](Isa::COMPACT), none are dense or wide.
+    #[inline(always)]
+    pub(super) fn new<L: Isa>(windows: &Windows, input: [usize; 3]) -> Parts {
+        Parts::of(windows, input, const { !L::COMPACT })
+    }
+
+    fn of(windows: &Windows, input: [usize; 3], fast: bool) -> Parts {
         let (axes, input) = joined(windows.axes.clone(), input);
         let step = axes[2].first().map_or(1, |w| w.step);
         let (mut dense, mut wide, mut others) = (Vec::new(), Vec::new(), Vec::<Scattered>::new());
         for piece in pieces(&axes[2], step, input[2]) {
             match piece {
-                p if p.is_dense() => dense.push(p),
-                p if p.is_wide(step) => wide.push(p),
+                p if fast && p.is_dense() => dense.push(p),
+                p if fast && p.is_wide(step) => wide.push(p),
                 p => {
                     let windows = (0..p.windows).map(|w| (p.window + w, p.start + w * p.stride));
                     match others.iter_mut().find(|o| o.count == p.count) {
@@ -150,7 +155,7 @@ impl Parts {
     /// The plane has the sizes that this was made for; the other arrays have a place for every window, that of indices
     /// only with `INDEX`.
     #[inline(always)]
-    pub(super) unsafe fn fill<C: Number + PartialOrd, I: Index, const INDEX: bool>(
+    pub(super) unsafe fn fill<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
         &self,
         x: *const C,
         max: bool,
@@ -159,7 +164,8 @@ impl Parts {
         at: *mut I,
     ) {
         let [depth, height, width] = [self.axes[0].len(), self.axes[1].len(), self.axes[2].len()];
-        for line in 0..depth * height {
+        let lines = if const { L::COMPACT } { 0 } else { depth * height };
+        for line in 0..lines {
             let (d, h) = (line / height, line % height);
             let first = line * width;
             // SAFETY: the caller's: these are windows of the plane, and their places.
@@ -474,7 +480,6 @@ fn join<C: Number + PartialOrd>(a: C, b: C, max: bool) -> C {
 
 /// Windows of neighbouring elements, one after the other, each line by parts that are joined then.
 #[inline(always)]
-#[allow(clippy::eq_op)]
 unsafe fn alone<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     (x, line): (*const C, usize),
     extent: &Extent,

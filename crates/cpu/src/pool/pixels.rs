@@ -3,7 +3,7 @@
 use super::parts::{Extent, Gathered, Index, LANES};
 use super::window::Window;
 use super::{Operation, Plan, lowest, only_max, replaces};
-use crate::math::{Number, select};
+use crate::math::{Isa, Number, select};
 use std::ops::Range;
 
 /// Channels handled together: their accumulators stay in the first-level cache.
@@ -35,23 +35,23 @@ pub(super) fn unit_len(plan: &Plan<'_>) -> usize {
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, units: Range<usize>) {
+pub(super) unsafe fn pool<L: Isa, C: Number + PartialOrd>(plan: &Plan<'_>, units: Range<usize>) {
     let input: usize = plan.shape.input.iter().product();
     // SAFETY: the caller's.
     unsafe {
         if plan.indices.is_null() {
-            forward::<C, i32, false>(plan, units);
+            forward::<L, C, i32, false>(plan, units);
         } else if const { size_of::<C>() <= 4 } && input <= i32::MAX as usize {
-            forward::<C, i32, true>(plan, units);
+            forward::<L, C, i32, true>(plan, units);
         } else {
-            forward::<C, i64, true>(plan, units);
+            forward::<L, C, i64, true>(plan, units);
         }
     }
 }
 
 /// Maxima (with indices if `INDEX`) and averages.
 #[inline(always)]
-unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, rows: Range<usize>) {
+unsafe fn forward<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, rows: Range<usize>) {
     let shape = plan.shape;
     let [depth, height, width] = shape.output;
     let input: usize = shape.input.iter().product();
@@ -74,7 +74,7 @@ unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Pl
             // SAFETY: windows are inside the image; this output pixel is this unit's.
             unsafe {
                 if plan.is_of::<C>() {
-                    pixel::<C, I, INDEX>(plan, &window, image * input, line * width + w);
+                    pixel::<L, C, I, INDEX>(plan, &window, image * input, line * width + w);
                 } else {
                     converted::<C, I, INDEX>(plan, &window, image * input, line * width + w);
                 }
@@ -109,7 +109,7 @@ impl Place {
 /// # Safety
 /// The image and the window are inside the input, and `to` is a pixel of the output.
 #[inline(always)]
-unsafe fn pixel<C: Number + PartialOrd, I: Index, const INDEX: bool>(
+unsafe fn pixel<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
     plan: &Plan<'_>,
     window: &Place,
     image: usize,
@@ -120,7 +120,7 @@ unsafe fn pixel<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     let mut done = 0;
     while done < channels {
         let n = match channels {
-            n if n >= most && channels - done > LANES => most,
+            n if const { !L::COMPACT } && n >= most && channels - done > LANES => most,
             _ => LANES,
         };
         let c = done.min(channels - n);

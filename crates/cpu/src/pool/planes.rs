@@ -3,7 +3,7 @@
 use super::parts::{Index, Parts};
 use super::window::Window;
 use super::{Operation, Plan, lowest, only_max};
-use crate::math::Number;
+use crate::math::{Isa, Number};
 use std::ops::Range;
 
 /// Pools the planes of a range.
@@ -11,29 +11,29 @@ use std::ops::Range;
 /// # Safety
 /// The plan's arrays are valid.
 #[inline(always)]
-pub(super) unsafe fn pool<C: Number + PartialOrd>(plan: &Plan<'_>, planes: Range<usize>) {
+pub(super) unsafe fn pool<L: Isa, C: Number + PartialOrd>(plan: &Plan<'_>, planes: Range<usize>) {
     let input: usize = plan.shape.input.iter().product();
     // SAFETY: the caller's.
     unsafe {
         if plan.indices.is_null() {
-            forward::<C, i32, false>(plan, planes);
+            forward::<L, C, i32, false>(plan, planes);
         } else if const { size_of::<C>() <= 4 } && input <= i32::MAX as usize {
-            forward::<C, i32, true>(plan, planes);
+            forward::<L, C, i32, true>(plan, planes);
         } else {
-            forward::<C, i64, true>(plan, planes);
+            forward::<L, C, i64, true>(plan, planes);
         }
     }
 }
 
 /// Maxima (with indices if `INDEX`) and averages.
 #[inline(always)]
-unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, planes: Range<usize>) {
+unsafe fn forward<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, planes: Range<usize>) {
     let input: usize = plan.shape.input.iter().product();
     let output: usize = plan.shape.output.iter().product();
     let same = plan.is_of::<C>();
     let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
     let zero = if max { lowest(plan.dtype) } else { C::default() };
-    let parts = Parts::new(&plan.windows, plan.shape.input);
+    let parts = Parts::new::<L>(&plan.windows, plan.shape.input);
     let divisors: Vec<C> = match plan.operation {
         Operation::Average(divisor) if !max => parts.divisors(divisor),
         _ => Vec::new(),
@@ -51,7 +51,7 @@ unsafe fn forward<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Pl
                 (x, y) = (source_memory.as_ptr(), result_memory.as_mut_ptr());
             }
             let at = index_memory.as_mut_ptr();
-            parts.fill::<C, I, INDEX>(x, max, zero, y, at);
+            parts.fill::<L, C, I, INDEX>(x, max, zero, y, at);
             for (i, by) in divisors.iter().enumerate() {
                 *y.add(i) = (*y.add(i)).div(*by);
             }
@@ -193,6 +193,9 @@ unsafe fn backward_parted<C: Number>(plan: &Plan<'_>, planes: Range<usize>) {
     for plane in planes {
         for (d, wd) in depths.iter().enumerate() {
             for (h, wh) in heights.iter().enumerate() {
+                if wd.count * wh.count == 0 {
+                    continue;
+                }
                 if lines != Some(wd.divisor * wh.divisor) {
                     for (by, window) in divisors.iter_mut().zip(widths) {
                         let own = (wd.divisor * wh.divisor * window.divisor) as i64;

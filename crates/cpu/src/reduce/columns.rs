@@ -305,9 +305,10 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
     }
 }
 
-/// Columns that make vectors, and elements of a block for which clearing and joining more accumulators than one for each
-/// column costs more than it saves.
+/// As many columns make vectors by themselves.
 const ENOUGH: usize = 8;
+/// Elements of a block of so many columns up to which to clear and join more accumulators than one for each column costs more
+/// than it saves.
 const SMALL: usize = 2048;
 
 /// How many rows are dealt to accumulators of their own: as many as waste few of the lanes that are folded together, which

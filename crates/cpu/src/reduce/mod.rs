@@ -363,7 +363,7 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
             (float_domain!(summed, T => Box::new(Simple::new(NanSum::<T>::NEW, identity::<f64>))), Load::Cast)
         }
         Reduction::Mean => {
-            // A product is four times as fast as a quotient, and rounds to the same number of fewer digits.
+            // A product is four times as fast as a quotient, and rounds to the same number of fewer digits, but near ties.
             let (exact, share) = (matches!(out, DType::F64 | DType::Complex128), 1.0 / n);
             (sum(source, summed, move |s: f64| if exact { s / n } else { s * share }), Load::Cast)
         }
