@@ -8,10 +8,14 @@ use super::operand::{Byte, Entry};
 use super::{pack::pack, tiles};
 use crate::math::Level;
 #[cfg(target_arch = "x86_64")]
+use crate::math::level;
+#[cfg(target_arch = "x86_64")]
 use crate::prefetch::prefetch;
 use flambeau_base::dtype::bf16;
 #[cfg(target_arch = "x86_64")]
 use flambeau_base::parallel::parallel_for;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
@@ -34,11 +38,32 @@ pub struct GroupKernels<T: Entry> {
     pub pack_a: Pack<T>,
     /// Packs columns of B.
     pub pack_b: Pack<T>,
+    /// Packs rows of neighbouring panels of full width, as [`CopyRows`](super::kernel::CopyRows) does: the source, the distance
+    /// between rows, how many rows, how many panels.
+    pub pack_rows_of_b: Option<unsafe fn(*const T, isize, usize, usize, *mut T::Lane)>,
     /// To sums, by rows and vectors.
     pub multiply: &'static [[Kernel<T::Lane>; 2]],
     /// To rounded results in `c`, of whole vectors, without the old value.
     pub rounded: Option<&'static [[Kernel<T::Lane>; 2]]>,
+    /// Both for an A whose rows are read where they are: their steps follow one another, and are as many as lanes hold. The
+    /// distance between rows is in elements of A.
+    pub in_place: Option<InPlace<T>>,
 }
+
+/// See [`GroupKernels::in_place`].
+pub struct InPlace<T: Entry> {
+    /// See [`GroupKernels::multiply`].
+    pub multiply: &'static [[Kernel<T::Lane>; 2]],
+    /// See [`GroupKernels::rounded`].
+    pub rounded: Option<&'static [[Kernel<T::Lane>; 2]]>,
+}
+impl<T: Entry> Clone for InPlace<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Entry> Copy for InPlace<T> {}
+
 impl<T: Entry> Clone for GroupKernels<T> {
     fn clone(&self) -> Self {
         *self
@@ -56,7 +81,13 @@ impl<T: Entry> GroupKernels<T> {
 /// A table of kernels by rows and vectors.
 #[cfg(target_arch = "x86_64")]
 macro_rules! rows {
-    ($module:ident::$kernel:ident: $($r:literal)*) => { &[$([$module::$kernel::<$r, 1>, $module::$kernel::<$r, 2>]),*] };
+    ($module:ident::$kernel:ident$(, $in_place:literal)?: $($r:literal)*) => {
+        rows!(@ $module::$kernel, ($($in_place)?): $($r)*)
+    };
+    (@ $module:ident::$kernel:ident, $in_place:tt: $($r:literal)*) => { &[$(rows!(@@ $module::$kernel, $r, $in_place)),*] };
+    (@@ $module:ident::$kernel:ident, $r:literal, ($($in_place:literal)?)) => {
+        [$module::$kernel::<$r, 1 $(, $in_place)?>, $module::$kernel::<$r, 2 $(, $in_place)?>]
+    };
 }
 
 /// The kernels for `bf16`, where they are faster than widening.
@@ -76,9 +107,18 @@ pub fn of_halves<T: Entry<Lane = f32>>(level: Level) -> Option<GroupKernels<T>> 
                 tiles: false,
                 pack_a: pack_halves,
                 pack_b: pack_halves,
-                multiply: rows!(pairs::multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
+                pack_rows_of_b: Some(zip_panels),
+                multiply: rows!(pairs::multiply, false: 1 2 3 4 5 6 7 8 9 10 11 12),
                 // (What stays `f32` is not rounded.)
-                rounded: if T::STORED { None } else { Some(rows!(pairs::rounded: 1 2 3 4 5 6 7 8 9 10 11 12)) },
+                rounded: if T::STORED { None } else { Some(rows!(pairs::rounded, false: 1 2 3 4 5 6 7 8 9 10 11 12)) },
+                in_place: Some(InPlace {
+                    multiply: rows!(pairs::multiply, true: 1 2 3 4 5 6 7 8 9 10 11 12),
+                    rounded: if T::STORED {
+                        None
+                    } else {
+                        Some(rows!(pairs::rounded, true: 1 2 3 4 5 6 7 8 9 10 11 12))
+                    },
+                }),
             });
         }
     }
@@ -102,8 +142,10 @@ pub fn of_bytes(level: Level, unsigned: [bool; 2]) -> Option<GroupKernels<Byte>>
                 tiles: false,
                 pack_a: if unsigned[0] { pack_bytes } else { quads::pack_signed },
                 pack_b: if unsigned[0] { quads::pack_without_start } else { quads::pack_with_start },
+                pack_rows_of_b: None,
                 multiply: rows!(quads::multiply: 1 2 3 4 5 6 7 8 9 10 11 12),
                 rounded: None,
+                in_place: None,
             });
         }
     }
@@ -114,28 +156,108 @@ pub fn of_bytes(level: Level, unsigned: [bool; 2]) -> Option<GroupKernels<Byte>>
 /// Kernels for pairs of `bf16`.
 #[cfg(target_arch = "x86_64")]
 pub mod pairs {
-    use super::super::kernel::{Block, Sums, multiply as multiply_block, narrow as narrow_sums, sums};
+    use super::super::kernel::{Block, Sums, narrow as narrow_sums, prefetch_results, store_sums, sums};
     use super::super::simd::{PairsX16, StoreAs, Vector};
     use super::bf16;
+    use crate::buffer::aligned;
+    use crate::prefetch::prefetch_near;
+    use std::mem::MaybeUninit;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-    pub unsafe fn multiply<const R: usize, const N: usize>(t: &Block<f32>) {
+    pub unsafe fn multiply<const R: usize, const N: usize, const IN_PLACE: bool>(t: &Block<f32>) {
         // SAFETY: forwarded contract.
-        unsafe { multiply_block::<PairsX16, R, N, false>(t, [PairsX16::splat(0.0); N]) }
+        unsafe {
+            prefetch_results::<PairsX16, R, N>(t);
+            store_sums(t, &of_pairs::<R, N, IN_PLACE>(t));
+        }
     }
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
-    pub unsafe fn rounded<const R: usize, const N: usize>(t: &Block<f32>) {
+    pub unsafe fn rounded<const R: usize, const N: usize, const IN_PLACE: bool>(t: &Block<f32>) {
         // SAFETY: forwarded contract; `c` holds `bf16`.
         unsafe {
-            let sums = sums::<PairsX16, R, N, false>(t, [PairsX16::splat(0.0); N]);
-            let (alpha, c) = (PairsX16::splat(t.alpha), t.c.cast::<bf16>());
+            let alpha = PairsX16::splat(t.alpha);
+            for r in 0..R {
+                prefetch_near(t.c.cast::<bf16>().wrapping_offset(r as isize * t.c_row).cast());
+            }
+            let mut sums = of_pairs::<R, N, IN_PLACE>(t);
+            if t.alpha != 1.0 {
+                for sum in &mut sums {
+                    for sum in sum {
+                        *sum = alpha.mul(*sum);
+                    }
+                }
+            }
+            let mut subnormal = 0;
+            for sum in &sums {
+                for sum in sum {
+                    subnormal |= sum.subnormal();
+                }
+            }
+            if subnormal != 0 {
+                let mut lanes = aligned(MaybeUninit::<[[[f32; PairsX16::LANES]; N]; R]>::uninit());
+                let lanes: *mut f32 = lanes.as_mut_ptr().cast();
+                for (r, sum) in sums.iter().enumerate() {
+                    for (j, &sum) in sum.iter().enumerate() {
+                        sum.store(lanes.add((r * N + j) * PairsX16::LANES));
+                    }
+                }
+                return round_subnormal((lanes, R, N), t.c.cast(), t.c_row);
+            }
             for (r, sum) in sums.iter().enumerate() {
-                for (j, &sum) in sum.iter().enumerate() {
-                    alpha.mul(sum).store_as(c.offset(r as isize * t.c_row).add(j * PairsX16::LANES));
+                let c = t.c.cast::<bf16>().offset(r as isize * t.c_row);
+                match N {
+                    1 => sum[0].store_rounded(c),
+                    _ => PairsX16::store_both_rounded(sum[0], sum[1], c),
                 }
             }
         }
     }
+
+    /// Rounds a block of sums, of which some are smaller than any normal number. (They are in memory here alone.)
+    #[cold]
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
+    unsafe fn round_subnormal((sums, rows, vectors): (*const f32, usize, usize), c: *mut bf16, c_row: isize) {
+        for r in 0..rows {
+            for j in 0..vectors {
+                // SAFETY: a vector of the caller's sums and of C.
+                unsafe {
+                    let sum = PairsX16::load(sums.add((r * vectors + j) * PairsX16::LANES));
+                    sum.store_as(c.offset(r as isize * c_row).add(j * PairsX16::LANES));
+                }
+            }
+        }
+    }
+
+    /// The sums of a block of pairs.
+    #[inline(always)]
+    unsafe fn of_pairs<const R: usize, const N: usize, const IN_PLACE: bool>(t: &Block<f32>) -> [[PairsX16; N]; R] {
+        // SAFETY: forwarded contract.
+        unsafe {
+            let zero = PairsX16::splat(0.0);
+            if !IN_PLACE {
+                return sums::<PairsX16, R, N, false>(t, [zero; N]);
+            }
+            let mut sums = [[zero; N]; R];
+            let (a, mut b) = (t.a.cast::<bf16>(), t.b);
+            // Every third row has an address of its own: those after it are once and twice the distance away.
+            let mut thirds: [*const bf16; 4] = std::array::from_fn(|i| a.wrapping_offset(3 * i as isize * t.a_row));
+            for _ in 0..t.k {
+                let row: [PairsX16; N] = std::array::from_fn(|j| PairsX16::load(b.add(j * PairsX16::LANES)));
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    let pair = thirds[r / 3].offset((r % 3) as isize * t.a_row).cast::<f32>().read_unaligned();
+                    let x = PairsX16::splat(pair);
+                    for j in 0..N {
+                        sum[j] = x.mul_add(row[j], sum[j]);
+                    }
+                }
+                thirds = thirds.map(|third| third.wrapping_add(2));
+                b = b.wrapping_offset(t.b_step);
+            }
+            sums
+        }
+    }
+
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")]
     pub unsafe fn narrow(t: &Sums<bf16>) {
         // SAFETY: forwarded contract.
@@ -426,6 +548,8 @@ unsafe fn pack_pairs(
         if along == 1 && across % 2 == 0 && source.cast::<u32>().is_aligned() {
             // Pairs lie ready; only the last step of an odd count does not.
             pack(source.cast::<u32>(), across / 2, 1, width, padded, k / 2, destination);
+        } else if across == 1 && level() == Level::Avx512 {
+            zip_lines(source, along, width, padded, k / 2, destination);
         } else {
             for i in 0..k / 2 {
                 let to = destination.add(i * padded);
@@ -448,6 +572,86 @@ unsafe fn pack_pairs(
                 *to.add(w) = *at(w, k - 1) as u32;
             }
             std::ptr::write_bytes(to.add(width), 0, padded - width);
+        }
+    }
+}
+
+/// The pairs of two vectors of halves: the first sixteen and the others.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn zip_vectors(low: __m512i, high: __m512i) -> [__m512i; 2] {
+    // Lane `i` is element `i` of the one and of the other, or `16 + i`.
+    let order = _mm512_set_epi32(
+        0x2f000f, 0x2e000e, 0x2d000d, 0x2c000c, 0x2b000b, 0x2a000a, 0x290009, 0x280008, 0x270007, 0x260006, 0x250005,
+        0x240004, 0x230003, 0x220002, 0x210001, 0x200000,
+    );
+    let rest = _mm512_add_epi32(order, _mm512_set1_epi32(0x100010));
+    [_mm512_permutex2var_epi16(low, order, high), _mm512_permutex2var_epi16(low, rest, high)]
+}
+
+/// [`pack_pairs`] of `pairs` pairs where lines are neighbours.
+///
+/// # Safety
+/// As for [`pack_pairs`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn zip_lines(
+    source: *const u16,
+    along: isize,
+    width: usize,
+    padded: usize,
+    pairs: usize,
+    destination: *mut u32,
+) {
+    for first in (0..padded).step_by(32) {
+        let (read, written) = (width.saturating_sub(first).min(32), (padded - first).min(32));
+        let lines = u32::MAX.checked_shr(32 - read as u32).unwrap_or(0);
+        let lanes = u32::MAX >> (32 - written);
+        for i in 0..pairs {
+            // SAFETY: elements of the caller's lines and lanes of its rows; those masked off are neither read nor written.
+            unsafe {
+                let low = source.wrapping_offset(2 * i as isize * along).wrapping_add(first);
+                let high = low.wrapping_offset(along);
+                let [first_half, other_half] = zip_vectors(
+                    _mm512_maskz_loadu_epi16(lines, low.cast()),
+                    _mm512_maskz_loadu_epi16(lines, high.cast()),
+                );
+                let to = destination.add(i * padded + first).cast::<i32>();
+                _mm512_mask_storeu_epi32(to, lanes as u16, first_half);
+                _mm512_mask_storeu_epi32(to.wrapping_add(16), (lanes >> 16) as u16, other_half);
+                // The panel that follows is usually next. Its lines are far apart: no prefetcher of the machine's sees them coming.
+                prefetch(low.wrapping_add(width).cast());
+                prefetch(high.wrapping_add(width).cast());
+            }
+        }
+    }
+}
+
+/// Panels of 32 neighbouring columns, of pairs of `k` rows that are `along` elements apart. Row by row, since the next often
+/// lies in another page.
+///
+/// # Safety
+/// The source has `k` rows of `panels` times 32 elements, the destination room for as many panels.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn zip_panels<T>(source: *const T, along: isize, k: usize, panels: usize, destination: *mut f32) {
+    let pairs = k.div_ceil(2);
+    for i in 0..pairs {
+        let low = source.cast::<u16>().wrapping_offset(2 * i as isize * along);
+        let high = low.wrapping_offset(along);
+        for panel in 0..panels {
+            // SAFETY: elements of the caller's rows and lanes of its panels.
+            unsafe {
+                let is_pair = 2 * i + 1 < k;
+                let [first_half, other_half] = zip_vectors(
+                    _mm512_loadu_epi16(low.add(32 * panel).cast()),
+                    if is_pair { _mm512_loadu_epi16(high.add(32 * panel).cast()) } else { _mm512_setzero_si512() },
+                );
+                let to = destination.add((panel * pairs + i) * 32).cast::<i32>();
+                _mm512_storeu_epi32(to, first_half);
+                _mm512_storeu_epi32(to.add(16), other_half);
+            }
         }
     }
 }

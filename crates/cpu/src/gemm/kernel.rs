@@ -156,17 +156,33 @@ pub(super) unsafe fn multiply<V: Vector, const R: usize, const N: usize, const D
     t: &Block<V::Lane>,
     start: [V; N],
 ) {
-    // SAFETY: the caller's block covers R rows and N vectors (the last one partly), within its operands.
+    // SAFETY: the caller's block.
     unsafe {
         if !DIRECT {
-            // Results begin to arrive while they are computed.
-            for r in 0..R {
-                for j in 0..N {
-                    prefetch_near(t.c.wrapping_offset(r as isize * t.c_row).wrapping_add(j * V::LANES).cast());
-                }
-            }
+            prefetch_results::<V, R, N>(t);
         }
-        let sums = sums::<V, R, N, DIRECT>(t, start);
+        store_sums(t, &sums::<V, R, N, DIRECT>(t, start));
+    }
+}
+
+/// Asks for the lines of C that a block is going to: results begin to arrive while they are computed.
+#[inline(always)]
+pub(super) fn prefetch_results<V: Vector, const R: usize, const N: usize>(t: &Block<V::Lane>) {
+    for r in 0..R {
+        for j in 0..N {
+            prefetch_near(t.c.wrapping_offset(r as isize * t.c_row).wrapping_add(j * V::LANES).cast());
+        }
+    }
+}
+
+/// `c = alpha * sums + beta * c`.
+///
+/// # Safety
+/// C has R rows and N vectors (the last one partly).
+#[inline(always)]
+pub(super) unsafe fn store_sums<V: Vector, const R: usize, const N: usize>(t: &Block<V::Lane>, sums: &[[V; N]; R]) {
+    // SAFETY: the caller's C.
+    unsafe {
         let last = t.columns - (N - 1) * V::LANES;
         let alpha = V::splat(t.alpha);
         for (r, sum) in sums.iter().enumerate() {

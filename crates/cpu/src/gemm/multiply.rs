@@ -15,7 +15,7 @@ use super::tiles::Tiles;
 use crate::buffer::aligned;
 use crate::math::{Level, level};
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -37,6 +37,10 @@ const IN_PLACE: usize = 256;
 const TILES_SLAB: usize = 1024;
 /// Bytes of A packed at a time: B is packed again for each.
 const PACKED_A: usize = 2 << 20;
+/// Bytes of A that are read in place as often as there are panels of B: half of a second-level cache of 1 MiB.
+const CACHED_A: usize = 512 << 10;
+/// Pieces for each thread, so that all are done at about the same time.
+const PIECES_OF_THREAD: usize = 8;
 /// Elements of a B that is turned rather than read by columns.
 const TINY: usize = 64;
 /// Multiply-adds worth a piece of their own: some 10 microseconds.
@@ -318,7 +322,6 @@ impl<T: Entry> Product<T> {
             && whole_lines(steps_len)
             && (self.a as usize).is_multiple_of(64);
         let is_ready = move |rows: &Range<usize>| ready && rows.len().is_multiple_of(16);
-        let rounded = groups.filter(|_| wide.is_none() && beta.is_none() && self.c_column == 1).and_then(|g| g.rounded);
         // SAFETY: the slab is inside the product.
         let (a, b) = unsafe {
             let a = self.a.offset(steps.start as isize * self.a_column);
@@ -326,8 +329,20 @@ impl<T: Entry> Product<T> {
             (Shared(a.cast_mut()), Shared(b.cast_mut()))
         };
         // Few columns do not repay packing A.
-        let a_in_place = T::PLAIN && self.n <= 4 * panel_lanes && FastPath::GemmUnpacked.is_on();
-        let row_limit = if a_in_place { kernels.direct.len() } else { packed_kernels.len() / T::PARTS };
+        let unpacked = FastPath::GemmUnpacked.is_on();
+        let few_columns = self.n <= 4 * panel_lanes;
+        let direct = T::PLAIN && few_columns && unpacked;
+        // Nor does an A that stays in the second-level cache, where kernels read lanes of several steps from its rows.
+        let grouped = groups.and_then(|g| g.in_place.filter(|_| steps_len.is_multiple_of(g.steps))).filter(|_| {
+            let bytes = self.m * steps_len * size_of::<T>();
+            unpacked && self.a_column == 1 && (few_columns || bytes <= CACHED_A)
+        });
+        let a_in_place = direct || grouped.is_some();
+        let packed_kernels = grouped.map_or(packed_kernels, |g| g.multiply);
+        let rounded = groups
+            .filter(|_| wide.is_none() && beta.is_none() && self.c_column == 1)
+            .and_then(|groups| grouped.map_or(groups.rounded, |g| g.rounded));
+        let row_limit = if direct { kernels.direct.len() } else { packed_kernels.len() / T::PARTS };
         let row_panels = self.m.div_ceil(row_limit);
         // Rows in equal parts, without divisions: the first are longer by one.
         let (rows, longer) = (self.m / row_panels, self.m % row_panels);
@@ -344,9 +359,12 @@ impl<T: Entry> Product<T> {
         // Short sums go along rows of C, many panels of them: else more time goes into asking for lines of it, two at a place,
         // than into the products.
         let across = k <= SHORT && !a_in_place;
-        // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too.
+        // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too, and B is packed for
+        // each. (No sum is cut: the number of threads changes no bits.)
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
-        let wanted = (work / PIECE).clamp(1, 64);
+        let threads = if in_parallel_region() { 1 } else { num_threads() };
+        let most_pieces = if threads == 1 { 1 } else { (PIECES_OF_THREAD * threads).min(64) };
+        let wanted = (work / PIECE).clamp(1, most_pieces);
         let group = match across {
             true => panels.min(SHORT_PANELS),
             false => (panels / wanted).clamp(1, if self.has_few_rows() { 8 } else { 4 }),
@@ -365,7 +383,8 @@ impl<T: Entry> Product<T> {
                 let kernel_rows = rows.len() * T::PARTS;
                 let (kernel, a, a_row, a_step) = if a_in_place {
                     let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
-                    (kernels.direct[kernel_rows - 1][vectors - 1], a.cast_const(), self.a_row, self.a_column)
+                    let kernels = if direct { kernels.direct } else { packed_kernels };
+                    (kernels[kernel_rows - 1][vectors - 1], a.cast_const(), self.a_row, self.a_column)
                 } else if is_ready(&rows) {
                     let a = a.get().offset(rows.start as isize * self.a_row).cast::<T::Lane>();
                     let a_row = self.a_row * size_of::<T>() as isize / size_of::<T::Lane>() as isize;
@@ -505,11 +524,20 @@ impl<T: Entry> Product<T> {
         let width = panel_lanes / T::PARTS;
         let rows = groups.map_or(steps, |g| g.head + g.packed_steps(steps));
         let mut copied = 0;
-        if groups.is_none() && T::PLAIN && self.b_column == 1 {
+        if self.b_column == 1 {
             // Panels of full width.
-            copied = (self.n / width).min(panels.end).saturating_sub(panels.start);
+            let whole = (self.n / width).min(panels.end).saturating_sub(panels.start);
+            let from = b.wrapping_add(panels.start * width);
             // SAFETY: the panels are inside B and the buffer.
-            unsafe { (kernels.copy_rows)(b.add(panels.start * width).cast(), self.b_row, steps, copied, packed) };
+            unsafe {
+                if let Some(pack_rows) = groups.and_then(|g| g.pack_rows_of_b) {
+                    pack_rows(from, self.b_row, steps, whole, packed);
+                    copied = whole;
+                } else if groups.is_none() && T::PLAIN {
+                    (kernels.copy_rows)(from.cast(), self.b_row, steps, whole, packed);
+                    copied = whole;
+                }
+            }
         }
         for (i, panel) in panels.clone().enumerate().skip(copied) {
             let columns = width.min(self.n - panel * width);

@@ -488,19 +488,54 @@ mod x86 {
             unsafe { Self(F32x16::load_from(p)) }
         }
     }
+    impl PairsX16 {
+        /// The lanes that are smaller than any normal number and not zero: the processor rounds them to zero.
+        ///
+        /// # Safety
+        /// As for [`Vector`], with AVX-512 DQ.
+        #[inline(always)]
+        pub unsafe fn subnormal(self) -> u16 {
+            const SUBNORMAL: i32 = 0x20;
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_fpclass_ps_mask::<SUBNORMAL>(self.0.0) }
+        }
+
+        /// Rounds to nearest and stores sixteen elements, of which none is [`subnormal`](PairsX16::subnormal).
+        ///
+        /// # Safety
+        /// As for [`StoreAs::store_as`].
+        #[inline(always)]
+        pub unsafe fn store_rounded(self, p: *mut bf16) {
+            // SAFETY: writes sixteen elements, within the caller's contract; the transmute keeps the bits of a register.
+            unsafe {
+                let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0.0));
+                _mm256_storeu_si256(p.cast(), rounded);
+            }
+        }
+
+        /// [`PairsX16::store_rounded`] of one and then another.
+        ///
+        /// # Safety
+        /// As there, for 32 elements.
+        #[inline(always)]
+        pub unsafe fn store_both_rounded(first: Self, second: Self, p: *mut bf16) {
+            // SAFETY: writes 32 elements, within the caller's contract; the transmute keeps the bits of a register.
+            unsafe {
+                let rounded = _mm512_cvtne2ps_pbh(second.0.0, first.0.0);
+                _mm512_storeu_si512(p.cast(), std::mem::transmute::<__m512bh, __m512i>(rounded));
+            }
+        }
+    }
     // SAFETY: AVX-512 F, DQ and BF16 are the caller's promise.
     unsafe impl StoreAs<bf16> for PairsX16 {
         #[inline(always)]
         unsafe fn store_as(self, p: *mut bf16) {
-            /// What the instruction takes for zero.
-            const SUBNORMAL: i32 = 0x20;
-            // SAFETY: writes sixteen elements, within the caller's contract; the transmute keeps the bits of a register.
+            // SAFETY: writes sixteen elements, within the caller's contract.
             unsafe {
-                if _mm512_fpclass_ps_mask::<SUBNORMAL>(self.0.0) != 0 {
-                    return self.0.store_as(p);
+                match self.subnormal() {
+                    0 => self.store_rounded(p),
+                    _ => self.0.store_as(p),
                 }
-                let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0.0));
-                _mm256_storeu_si256(p.cast(), rounded);
             }
         }
     }

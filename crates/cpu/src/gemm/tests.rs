@@ -289,6 +289,49 @@ fn sums_of_halves() {
     check_sums(Sizes { m: 1, n: 40, k: 70 });
 }
 
+/// Rows of A that are read where they are, an odd number of elements apart and between others that are not to be read, give
+/// the bits of packed ones: with results that are rounded at once or not, among them subnormal ones and none.
+#[test]
+fn halves_in_place() {
+    for (m, n, k) in [(37, 32, 64), (12, 64, 2), (25, 50, 130), (70, 200, 34), (13, 33, 7), (300, 40, 1200)] {
+        let row = k + 1 + k % 2;
+        let mut a = vec![bf16::NAN; 1 + m * row];
+        for (i, step) in (0..m).flat_map(|i| (0..k).map(move |step| (i, step))) {
+            let scale = if i % 3 == 0 { 64.0 * f32::MIN_POSITIVE } else { 1.0 };
+            a[1 + i * row + step] = bf16::from_f32(value::<f32>(i * k + step) * scale * (i % 5 != 0) as u8 as f32);
+        }
+        let b: Vec<bf16> = (0..k * n).map(|i| bf16::from_f32(value::<f32>(i + 77) / 8.0)).collect();
+        for (alpha, beta) in [(1.0, 0.0), (1.0 / 1024.0, 0.0), (1.0, 1.0)] {
+            let results = [true, false].map(|in_place| {
+                let mut c = vec![bf16::from_f32(if beta == 0.0 { f32::NAN } else { 3.0 }); m * n];
+                let was_on = FastPath::GemmUnpacked.is_on();
+                FastPath::GemmUnpacked.set(in_place);
+                // SAFETY: matrices of these sizes and strides.
+                unsafe {
+                    gemm_typed(
+                        Sizes { m, n, k },
+                        alpha,
+                        Matrix { start: a[1..].as_ptr(), row_stride: row as isize, column_stride: 1, conj: false },
+                        Matrix { start: b.as_ptr(), row_stride: n as isize, column_stride: 1, conj: false },
+                        beta,
+                        MatrixMut { start: c.as_mut_ptr(), row_stride: n as isize, column_stride: 1 },
+                    );
+                }
+                FastPath::GemmUnpacked.set(was_on);
+                c.into_iter().map(bf16::to_bits).collect::<Vec<_>>()
+            });
+            assert_eq!(results[0], results[1], "{m} {n} {k}, {alpha} {beta}");
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let product = |l: usize| a[1 + i * row + l].to_f32() * b[l * n + j].to_f32();
+                let sum = alpha * (0..k).map(product).sum::<f32>() + beta * 3.0;
+                let result = bf16::from_bits(results[0][i * n + j]).to_f32();
+                let near = sum.abs() / 256.0 + f32::from_bits(0x8000);
+                assert!((result - sum).abs() <= near, "{m} {n} {k}, {alpha} {beta}: [{i}, {j}] {result} is not {sum}");
+            }
+        }
+    }
+}
+
 /// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products.
 #[test]
 fn large() {

@@ -304,8 +304,10 @@ mod amx {
             tiles: true,
             pack_a: pack_rows,
             pack_b: pack_columns_of_halves,
+            pack_rows_of_b: None,
             multiply: &TABLE,
             rounded: None,
+            in_place: None,
         })
     }
 
@@ -324,8 +326,10 @@ mod amx {
             tiles: true,
             pack_a: pack_rows,
             pack_b: pack_columns_of_bytes,
+            pack_rows_of_b: None,
             multiply: &TABLES[2 * unsigned[0] as usize + unsigned[1] as usize],
             rounded: None,
+            in_place: None,
         })
     }
 
