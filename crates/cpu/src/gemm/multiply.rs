@@ -3,7 +3,8 @@
 //! The vector dimension is the columns of C, so a C with contiguous columns is computed as its transpose. Three ways:
 //! few rows go through the row kernels (see `rows.rs`); small or short products read their operands in place; the rest
 //! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
-//! for every row while they are in the cache, and moves on. Pieces depend on sizes only.
+//! for every row while they are in the cache, and moves on. Pieces depend on sizes and the number of threads, slabs on
+//! sizes alone: no piece cuts a sum.
 
 use super::groups::GroupKernels;
 use super::kernel::{Block, KernelLane, Kernels};
@@ -360,10 +361,14 @@ impl<T: Entry> Product<T> {
         // than into the products.
         let across = k <= SHORT && !a_in_place;
         // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too, and B is packed for
-        // each. (No sum is cut: the number of threads changes no bits.)
+        // each: not in more parts than threads need, where sums are so long that this takes time. (No sum is cut: the number
+        // of threads changes no bits.)
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
-        let threads = if in_parallel_region() { 1 } else { num_threads() };
-        let most_pieces = if threads == 1 { 1 } else { (PIECES_OF_THREAD * threads).min(64) };
+        let most_pieces = match if in_parallel_region() { 1 } else { num_threads() } {
+            _ if k <= SHORT => 64,
+            1 => 1,
+            threads => (PIECES_OF_THREAD * threads).min(64),
+        };
         let wanted = (work / PIECE).clamp(1, most_pieces);
         let group = match across {
             true => panels.min(SHORT_PANELS),
