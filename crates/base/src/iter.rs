@@ -132,7 +132,12 @@ impl Iter {
 
     /// Like [`Iter::for_each`], with all rows at once that lie along the second dimension.
     pub fn for_each_rows(&self, rows: &Rows) {
-        self.split(GRAIN, &|start, end| self.rows(start, end, rows));
+        self.for_each_rows_grain(GRAIN, rows);
+    }
+
+    /// Like [`Iter::for_each_rows`], splitting into pieces of `grain` elements.
+    pub fn for_each_rows_grain(&self, grain: usize, rows: &Rows) {
+        self.split(grain, &|start, end| self.rows(start, end, rows));
     }
 
     fn split(&self, grain: usize, piece: &(dyn Fn(usize, usize) + Sync)) {

@@ -6,11 +6,12 @@
 use super::{BadIndex, Checked, IndexOperand, along, check, contiguous_strides, offsets_in_blocks, without};
 use crate::buffer::Buffer;
 use crate::copy::copy_strided;
-use crate::math::select;
+use crate::math::{Baseline, Isa, Kernel, Level, entry, level, select};
 use crate::prefetch::prefetch;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
+use std::marker::PhantomData;
 
 /// Elements that are worth a piece of work, where its indices are its own or all pieces read the same; and columns of a
 /// piece of rows: narrower parts cost more to fetch.
@@ -223,16 +224,17 @@ pub unsafe fn put_flat(
 /// added to the destination's address), their stride, step, count, and how often. A stride of 0 reads the index once.
 type PutStrip = unsafe fn(*mut u8, isize, *const u8, isize, *const i64, isize, isize, usize, Times);
 
-/// How often a strip runs, and how far source and index move each time, in bytes.
+/// How often a strip runs, and how far destination, source and index move each time, in bytes.
 #[derive(Clone, Copy)]
 struct Times {
     count: usize,
+    dst: isize,
     src: isize,
     index: isize,
 }
 
 impl Times {
-    const ONCE: Times = Times { count: 1, src: 0, index: 0 };
+    const ONCE: Times = Times { count: 1, dst: 0, src: 0, index: 0 };
 }
 
 /// One dimension that runs in order: its size and the strides of [dst, src, indices...].
@@ -341,6 +343,11 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
                 if far { inner <= outer } else { !rows && inner < outer }
             };
             match &last {
+                // Each column's values in turn: in one call, since they may be few.
+                Some(last) if steps.len() == 1 && outer_dims.is_empty() && (n == 1 || nearer(last)) => {
+                    let times = Times { count: n, dst: s[0], src: s[1], index: s[2] };
+                    run(p, &last.strides, last.size, times);
+                }
                 Some(last) if n == 1 || nearer(last) => {
                     let mut column = p.to_vec();
                     for _ in 0..n {
@@ -351,7 +358,7 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
                     }
                 }
                 Some(last) if steps.len() == 1 => {
-                    let times = Times { count: last.size, src: last.strides[1], index: last.strides[2] };
+                    let times = Times { count: last.size, dst: 0, src: last.strides[1], index: last.strides[2] };
                     walk(&outer_dims, p, &mut |p| run(p, s, n, times));
                 }
                 _ => walk(&all_dims, p, &mut |p| run(p, s, n, Times::ONCE)),
@@ -379,6 +386,8 @@ fn replace_strip(size: usize) -> PutStrip {
 fn reduce_strip(op: ReduceOp, dtype: DType) -> PutStrip {
     match op {
         // The bits of sums and products that wrap are the same with and without a sign.
+        ReduceOp::Sum | ReduceOp::Mean if dtype == DType::F16 => half_sum_strip::<f16>,
+        ReduceOp::Sum | ReduceOp::Mean if dtype == DType::BF16 => half_sum_strip::<bf16>,
         ReduceOp::Sum | ReduceOp::Mean => {
             dispatch!(dtype.to_signed(), T in [bool, signed, floats, complexes] => put_strip::<T, Sum> as PutStrip;
                 else unreachable!())
@@ -396,6 +405,12 @@ fn reduce_strip(op: ReduceOp, dtype: DType) -> PutStrip {
 
 trait Combine<T> {
     fn combine(old: T, new: T) -> T;
+
+    /// The same of values that are combined one by one, with the instructions of a level.
+    #[inline(always)]
+    fn one<I: Isa>(old: T, new: T) -> T {
+        Self::combine(old, new)
+    }
 }
 struct Replace;
 struct Sum;
@@ -427,14 +442,61 @@ macro_rules! combine {
 fn halved<T: Element>(a: T, b: T, of: impl Fn(f32, f32) -> f32) -> T {
     T::from_f32(of(a.to_f32(), b.to_f32()))
 }
+
+impl Combine<f16> for Sum {
+    #[inline(always)]
+    fn combine(a: f16, b: f16) -> f16 {
+        halved(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn one<I: Isa>(a: f16, b: f16) -> f16 {
+        // Conversions by integers, of which vectors hide the length, are ten times an addition's.
+        #[cfg(target_arch = "x86_64")]
+        if I::LEVEL != Level::Baseline {
+            use std::arch::x86_64::*;
+            // Both in one register: a word that is loaded into another waits for what was in it.
+            let both = u32::from(a.to_bits()) | u32::from(b.to_bits()) << 16;
+            // SAFETY: the machine has the level, which includes these instructions.
+            return unsafe {
+                let widened = _mm_cvtph_ps(_mm_cvtsi32_si128(both as i32));
+                let sum = _mm_add_ss(widened, _mm_movehdup_ps(widened));
+                f16::from_bits(_mm_extract_epi16::<0>(_mm_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(sum)) as u16)
+            };
+        }
+        Self::combine(a, b)
+    }
+}
+
+impl Combine<bf16> for Sum {
+    #[inline(always)]
+    fn combine(a: bf16, b: bf16) -> bf16 {
+        // A sum turns NaN quiet, as conversions do.
+        let widened = |x: bf16| f32::from_bits(u32::from(x.to_bits()) << 16);
+        <bf16 as Element>::from_f32(widened(a) + widened(b))
+    }
+}
+
+impl Combine<f16> for Prod {
+    #[inline(always)]
+    fn combine(a: f16, b: f16) -> f16 {
+        halved(a, b, |a, b| a * b)
+    }
+}
+
+impl Combine<bf16> for Prod {
+    #[inline(always)]
+    fn combine(a: bf16, b: bf16) -> bf16 {
+        halved(a, b, |a, b| a * b)
+    }
+}
+
 macro_rules! combine_integers {
     ($($t:ty),*) => { combine! { $($t: |a, b| a.wrapping_add(b), a.wrapping_mul(b);)* } };
 }
 combine_integers!(i8, i16, i32, i64);
 combine! {
     Bool: |a, b| (a.get() | b.get()).into(), (a.get() & b.get()).into();
-    f16: |a, b| halved(a, b, |a, b| a + b), halved(a, b, |a, b| a * b);
-    bf16: |a, b| halved(a, b, |a, b| a + b), halved(a, b, |a, b| a * b);
     f32: |a, b| a + b, a * b;
     f64: |a, b| a + b, a * b;
     Complex<f32>: |a, b| a + b, a * b;
@@ -471,20 +533,77 @@ unsafe fn put_strip<T: Copy, C: Combine<T>>(
     n: usize,
     times: Times,
 ) {
+    // SAFETY: the caller's contract, unchanged.
+    unsafe {
+        put_times::<Baseline, T, C>(dst, dst_stride, src, src_stride, index, index_stride, step, n, times);
+    }
+}
+
+/// [`put_strip`] of sums of halves, whose conversions are instructions of a level.
+unsafe fn half_sum_strip<T: Copy>(
+    dst: *mut u8,
+    dst_stride: isize,
+    src: *const u8,
+    src_stride: isize,
+    index: *const i64,
+    index_stride: isize,
+    step: isize,
+    n: usize,
+    times: Times,
+) where
+    Sum: Combine<T>,
+{
+    // SAFETY: the caller's contract, unchanged; the machine has its level.
+    unsafe {
+        entry::<HalfSum<T>>(level())((dst, dst_stride, src, src_stride, index, index_stride, (step, n, times)));
+    }
+}
+
+struct HalfSum<T>(PhantomData<T>);
+
+impl<T: Copy> Kernel for HalfSum<T>
+where
+    Sum: Combine<T>,
+{
+    /// Those of a [`PutStrip`].
+    type Args = (*mut u8, isize, *const u8, isize, *const i64, isize, (isize, usize, Times));
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<I: Isa>((dst, dst_stride, src, src_stride, index, index_stride, (step, n, times)): Self::Args) {
+        // SAFETY: the caller's contract, unchanged.
+        unsafe { put_times::<I, T, Sum>(dst, dst_stride, src, src_stride, index, index_stride, step, n, times) };
+    }
+}
+
+#[inline(always)]
+unsafe fn put_times<I: Isa, T: Copy, C: Combine<T>>(
+    mut dst: *mut u8,
+    dst_stride: isize,
+    mut src: *const u8,
+    src_stride: isize,
+    mut index: *const i64,
+    index_stride: isize,
+    step: isize,
+    n: usize,
+    times: Times,
+) {
     let size = size_of::<T>() as isize;
     let lines = if index_stride == 0 && dst_stride == size { (n * size_of::<T>()).min(1024) } else { 0 };
     for time in 0..times.count as isize {
-        let (src, index) = (src.wrapping_offset(time * times.src), index.wrapping_byte_offset(time * times.index));
         // Rows lie anywhere: ask for them some time before they are written.
         if lines > 0 && time + AHEAD < times.count as isize {
             // SAFETY: the index of a later time.
             let next = unsafe { index.byte_offset(AHEAD * times.index).read_unaligned() };
             for line in (0..lines).step_by(64) {
-                prefetch(dst.wrapping_offset(next as isize * step).wrapping_add(line));
+                prefetch(dst.wrapping_offset(AHEAD * times.dst + next as isize * step).wrapping_add(line));
             }
         }
         // SAFETY: the caller's contract, of this time.
-        unsafe { put_once::<T, C>(dst, dst_stride, src, src_stride, index, index_stride, step, n) };
+        unsafe { put_once::<I, T, C>(dst, dst_stride, src, src_stride, index, index_stride, step, n) };
+        dst = dst.wrapping_offset(times.dst);
+        src = src.wrapping_offset(times.src);
+        index = index.wrapping_byte_offset(times.index);
     }
 }
 
@@ -519,7 +638,7 @@ unsafe fn combine_blocks<T: Copy, C: Combine<T>, const N: usize>(
 
 /// [`put_strip`], once.
 #[inline(always)]
-unsafe fn put_once<T: Copy, C: Combine<T>>(
+unsafe fn put_once<I: Isa, T: Copy, C: Combine<T>>(
     dst: *mut u8,
     dst_stride: isize,
     src: *const u8,
@@ -535,16 +654,18 @@ unsafe fn put_once<T: Copy, C: Combine<T>>(
         let one = |dst: *mut u8, i: isize| {
             let dst = dst.cast::<T>();
             let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
-            dst.write_unaligned(C::combine(dst.read_unaligned(), value));
+            dst.write_unaligned(C::one::<I>(dst.read_unaligned(), value));
         };
         if index_stride == 0 {
             let dst = dst.offset(index.read_unaligned() as isize * step);
             if dst_stride == size && src_stride == size {
                 let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
                 let whole = combine_blocks::<T, C, 16>(dst, src, 0, n);
-                let whole = combine_blocks::<T, C, 4>(dst, src, whole, n);
+                // (Few halves are summed sooner one by one.)
+                let few = I::LEVEL == Level::Baseline;
+                let whole = if few { combine_blocks::<T, C, 4>(dst, src, whole, n) } else { whole };
                 for i in whole..n {
-                    let value = C::combine(dst.add(i).read_unaligned(), src.add(i).read_unaligned());
+                    let value = C::one::<I>(dst.add(i).read_unaligned(), src.add(i).read_unaligned());
                     dst.add(i).write_unaligned(value);
                 }
             } else {
@@ -557,7 +678,7 @@ unsafe fn put_once<T: Copy, C: Combine<T>>(
             let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
             for i in 0..n {
                 let dst = dst.offset(index.add(i).read_unaligned() as isize);
-                dst.write_unaligned(C::combine(dst.read_unaligned(), src.add(i).read_unaligned()));
+                dst.write_unaligned(C::one::<I>(dst.read_unaligned(), src.add(i).read_unaligned()));
             }
         } else {
             for i in 0..n as isize {

@@ -7,6 +7,7 @@ use flambeau_base::DType;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
+use smallvec::SmallVec;
 
 /// Bytes of output in one piece of parallel work: random reads cost several times a streamed one.
 const PIECE_BYTES: usize = 1 << 16;
@@ -120,18 +121,29 @@ unsafe fn take(sizes: &[i64], out: (*mut u8, &[isize]), src: (*const u8, &[isize
     let grain = (PIECE_BYTES / size).max(1);
     let elements = element_strip(size);
     if it.strides(0)[2..].iter().any(|&s| s != 0) || checked.operands.is_empty() {
-        let rows = cast_strip_of_size(size);
-        it.for_each_grain(grain, &|p, s, n| {
-            // SAFETY: a strip of the caller's operands; indices are in range.
+        let copy = cast_strip_of_size(size);
+        it.for_each_rows_grain(grain, &|p, [s, outer], [n, count]| {
+            // SAFETY: strips of the caller's operands; indices are in range.
             unsafe {
-                match &checked.operands[..] {
-                    [] => rows(p[1], s[1], p[0], s[0], n),
-                    [one] => elements(p[1], s[1], p[0], s[0], p[2].cast(), s[2], one.step as i64, n),
-                    _ => offsets_in_blocks(&p[2..], &s[2..], &checked, n, &mut |at, offsets| {
+                if let [one] = &checked.operands[..] {
+                    let rows = Rows { count, src: outer[1], out: outer[0], index: outer[2] };
+                    return elements(p[1], s[1], p[0], s[0], p[2].cast(), s[2], one.step as i64, n, rows);
+                }
+                let mut at: SmallVec<[*mut u8; 8]> = SmallVec::from_slice(p);
+                for row in 0..count {
+                    if row > 0 {
+                        at.iter_mut().zip(outer).for_each(|(p, s)| *p = p.wrapping_offset(*s));
+                    }
+                    let p = &at[..];
+                    if checked.operands.is_empty() {
+                        copy(p[1], s[1], p[0], s[0], n);
+                        continue;
+                    }
+                    offsets_in_blocks(&p[2..], &s[2..], &checked, n, &mut |at, offsets| {
                         let at = at as isize;
                         let (src, out) = (p[1].offset(at * s[1]), p[0].offset(at * s[0]));
-                        elements(src, s[1], out, s[0], offsets.as_ptr(), 8, 1, offsets.len());
-                    }),
+                        elements(src, s[1], out, s[0], offsets.as_ptr(), 8, 1, offsets.len(), Rows::ONE);
+                    });
                 }
             }
         });
@@ -274,8 +286,22 @@ unsafe fn copy_pieces<const P: usize>(
     }
 }
 
-/// `out[i] = src[i + index[i] * step]`: source, its stride, output, its stride, indices, their stride, step, count.
-type TakeStrip = unsafe fn(*const u8, isize, *mut u8, isize, *const i64, isize, i64, usize);
+/// `out[i] = src[i + index[i] * step]`: source, its stride, output, its stride, indices, their stride, step, count; and for how
+/// many rows.
+type TakeStrip = unsafe fn(*const u8, isize, *mut u8, isize, *const i64, isize, i64, usize, Rows);
+
+/// How many rows there are, and how far apart those of source, output and indices are, in bytes.
+#[derive(Clone, Copy)]
+struct Rows {
+    count: usize,
+    src: isize,
+    out: isize,
+    index: isize,
+}
+
+impl Rows {
+    const ONE: Rows = Rows { count: 1, src: 0, out: 0, index: 0 };
+}
 
 fn element_strip(size: usize) -> TakeStrip {
     match size {
@@ -288,6 +314,27 @@ fn element_strip(size: usize) -> TakeStrip {
 }
 
 unsafe fn take_strip<T: Copy>(
+    src: *const u8,
+    src_stride: isize,
+    out: *mut u8,
+    out_stride: isize,
+    index: *const i64,
+    index_stride: isize,
+    step: i64,
+    n: usize,
+    rows: Rows,
+) {
+    for row in 0..rows.count as isize {
+        let (src, out) = (src.wrapping_offset(row * rows.src), out.wrapping_offset(row * rows.out));
+        let index = index.wrapping_byte_offset(row * rows.index);
+        // SAFETY: the caller's `n` elements of this row; indices are in range.
+        unsafe { take_row::<T>(src, src_stride, out, out_stride, index, index_stride, step, n) };
+    }
+}
+
+/// [`take_strip`] of one row.
+#[inline(always)]
+unsafe fn take_row<T: Copy>(
     src: *const u8,
     src_stride: isize,
     out: *mut u8,

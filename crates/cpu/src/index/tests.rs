@@ -1,5 +1,5 @@
 use super::*;
-use flambeau_base::{Bool, Complex, Element, bf16};
+use flambeau_base::{Bool, Complex, Element, bf16, f16};
 
 fn bytes<T>(x: &[T]) -> *const u8 {
     x.as_ptr().cast()
@@ -40,6 +40,9 @@ fn gather_and_scatter<T: Element>(value: impl Fn(i64) -> T, sum: impl Fn(T, T) -
         ([300, 2, 17], 0, 9),
         ([20, 3, 1100], 2, 50),
         ([1, 1, 5000], 2, 13),
+        ([1, 700, 7], 2, 7),
+        ([90, 2, 3], 2, 5),
+        ([40, 3, 4], 1, 6),
         ([4, 0, 3], 1, 2),
     ] {
         let mut src_sizes = sizes;
@@ -104,6 +107,8 @@ fn gathers_and_scatters() {
     gather_and_scatter(|i| i as f32, |a, b| a + b);
     gather_and_scatter(|i| i as u8, |a, b| a.wrapping_add(b));
     gather_and_scatter(|i| bf16::from_f32(i as f32), |a, b| bf16::from_f32(a.to_f32() + b.to_f32()));
+    let rounded = |a: f16, b: f16| f16::from_f32(a.to_f32() + b.to_f32());
+    gather_and_scatter(|i| f16::from_f32(i as f32), rounded);
     gather_and_scatter(|i| Complex::new(i as f64, 1.0), |a, b| a + b);
     gather_and_scatter(|i| i, |a, b| a + b);
 }
@@ -216,6 +221,60 @@ fn advanced() {
         put_flat(&[3], &[18, 5], dst, (bytes(&[1f32, 2.0, 3.0]), &[4]), index, true, true).unwrap();
         assert_eq!((y[18], y[89], y[39]), (2.0, 4.0, 6.0));
     }
+}
+
+/// Sums of halves are those that their conversions to `f32` and back give, one after another, in every layout that has a way of
+/// its own: NaN, infinities, the sign of zero, and what rounds or overflows.
+#[test]
+fn sums_of_halves() {
+    fn check<T: Element>(bits: impl Fn(u16) -> T, of: impl Fn(T) -> u16) {
+        let special =
+            [0x7c01u16, 0xfc00, 0x7c00, 0x8000, 0, 0x7e05, 0x7bff, 0x7f80, 0xff80, 0x7f81, 1, 0x8001, 0x0400, 0x3555];
+        for (rows, n) in [(40usize, 7usize), (40, 1), (9, 33), (40, 4), (6, 16)] {
+            let bits_at = |i: usize, seed: i64| {
+                let random = numbers(1, 1 << 16, i as i64 as u64 * 3 + seed as u64)[0] as u16;
+                if i % 3 == 0 { special[(i / 3 + seed as usize) % special.len()] } else { random }
+            };
+            let old: Vec<T> = (0..rows * n).map(|i| bits(bits_at(i, 1))).collect();
+            let new: Vec<T> = (0..rows * n).map(|i| bits(bits_at(i, 2))).collect();
+            for dim in 0..2 {
+                let sizes = [rows as i64, n as i64];
+                let limit = sizes[dim];
+                let strides = contiguous_strides(&sizes, size_of::<T>());
+                let index = numbers(rows * n, limit, 5);
+                let line = &index[..limit as usize];
+                for whole in [false, true] {
+                    let (mut got, mut want) = (old.clone(), old.clone());
+                    let (dst, src) = ((bytes_mut(&mut got), &strides[..]), (bytes(&new), &strides[..]));
+                    // SAFETY: buffers of these shapes.
+                    unsafe {
+                        if whole {
+                            let line = (bytes(line), 8, DType::I64);
+                            index_copy(&sizes, dim, dst, limit, src, line, T::DTYPE, true, false).unwrap();
+                        } else {
+                            let index_strides = contiguous_strides(&sizes, 8);
+                            let all = (bytes(&index), &index_strides[..], DType::I64);
+                            let sum = Some((ReduceOp::Sum, true));
+                            scatter(&sizes, dim, dst, limit, src, all, T::DTYPE, sum, false).unwrap();
+                        }
+                    }
+                    for i in 0..rows {
+                        for j in 0..n {
+                            let to = if whole { line[[i, j][dim]] } else { index[i * n + j] } as usize;
+                            let to = if dim == 0 { to * n + j } else { i * n + to };
+                            want[to] = T::from_f32(want[to].to_f32() + new[i * n + j].to_f32());
+                        }
+                    }
+                    for (i, (&got, &want)) in got.iter().zip(&want).enumerate() {
+                        let both_nan = got.to_f32().is_nan() && want.to_f32().is_nan();
+                        assert!(of(got) == of(want) || both_nan, "{} {rows} x {n} dim {dim}, {i}", T::DTYPE);
+                    }
+                }
+            }
+        }
+    }
+    check(f16::from_bits, f16::to_bits);
+    check(bf16::from_bits, bf16::to_bits);
 }
 
 #[test]
