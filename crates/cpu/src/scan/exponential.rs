@@ -1,6 +1,6 @@
 //! Running logarithms of sums of exponentials, of real numbers: the exponentials and logarithms of a block at a time.
 
-use super::{LogSumExp, Operator, Scanned, WIDTH};
+use super::{LogSumExp, Operator, Scanned};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, run, select};
 use flambeau_base::DType;
@@ -38,6 +38,46 @@ pub(super) unsafe fn line<T: Scanned<Accumulator = f64>>(src: *const u8, dst: *m
             accumulator.write(block[count - 1]);
             for (i, &x) in block[..count].iter().enumerate() {
                 dst.add(start + i).write_unaligned(T::narrow(x));
+            }
+        }
+    }
+}
+
+/// Lines of so many elements are scanned beside each other: as [`line`], each takes as long as one of [`SUMMED`].
+const FEW: usize = 24;
+
+/// Numbers that [`Pairs`] takes at a time, and those that are a vector: any less take as long as that many.
+const TOGETHER: usize = 64;
+const VECTOR: usize = 8;
+
+/// Scans `count` lines of `n` elements that follow one another, short ones an element of many lines at a time.
+///
+/// # Safety
+/// `src` and `dst` are valid for the lines; they may be the same.
+pub(super) unsafe fn lines<T: Scanned<Accumulator = f64>>(src: *const u8, dst: *mut u8, n: usize, count: usize) {
+    let (src, dst) = (src.cast::<T>(), dst.cast::<T>());
+    for first in (0..count).step_by(TOGETHER) {
+        let many = TOGETHER.min(count - first);
+        let neutral = [<LogSumExp as Operator<f64>>::NEUTRAL; TOGETHER];
+        let (mut sums, mut terms) = (aligned(neutral), aligned(neutral));
+        // SAFETY: lines of the caller's, and accumulators for them; the machine has its level.
+        unsafe {
+            let (src, dst) = (src.add(first * n), dst.add(first * n));
+            if T::DTYPE != DType::F64 && n > FEW {
+                for (l, sum) in sums[..many].iter_mut().enumerate() {
+                    line::<T>(src.add(l * n).cast(), dst.add(l * n).cast(), n, std::ptr::from_mut(sum).cast());
+                }
+                continue;
+            }
+            let vectors = many.next_multiple_of(VECTOR);
+            for i in 0..n {
+                for (l, term) in terms[..many].iter_mut().enumerate() {
+                    *term = src.add(l * n + i).read_unaligned().widen();
+                }
+                run::<Pairs>((&mut sums[..vectors], &terms[..vectors]));
+                for (l, &sum) in sums[..many].iter().enumerate() {
+                    dst.add(l * n + i).write_unaligned(T::narrow(sum));
+                }
             }
         }
     }
@@ -84,22 +124,28 @@ impl Kernel for Sums {
     }
 }
 
-/// Adds a row of `n` elements, [`WIDTH`] at most, to as many accumulators.
+/// Adds a row of `n` elements to as many accumulators.
 ///
 /// # Safety
 /// As [`line`], with an accumulator for each element.
 pub(super) unsafe fn row<T: Scanned<Accumulator = f64>>(src: *const u8, dst: *mut u8, n: usize, accumulators: *mut u8) {
     let (src, dst, accumulators) = (src.cast::<T>(), dst.cast::<T>(), accumulators.cast::<f64>());
-    let (mut sums, mut block) = ([0.0; WIDTH], [0.0; WIDTH]);
-    // SAFETY: the caller's elements and accumulators; the machine has its level.
-    unsafe {
-        for i in 0..n {
-            (sums[i], block[i]) = (accumulators.add(i).read(), src.add(i).read_unaligned().widen());
-        }
-        run::<Pairs>((&mut sums[..n], &block[..n]));
-        for (i, &sum) in sums[..n].iter().enumerate() {
-            accumulators.add(i).write(sum);
-            dst.add(i).write_unaligned(T::narrow(sum));
+    for start in (0..n).step_by(TOGETHER) {
+        let many = TOGETHER.min(n - start);
+        let neutral = [<LogSumExp as Operator<f64>>::NEUTRAL; TOGETHER];
+        let (mut sums, mut terms) = (aligned(neutral), aligned(neutral));
+        // SAFETY: the caller's elements and accumulators; the machine has its level.
+        unsafe {
+            let (src, dst, accumulators) = (src.add(start), dst.add(start), accumulators.add(start));
+            for i in 0..many {
+                (sums[i], terms[i]) = (accumulators.add(i).read(), src.add(i).read_unaligned().widen());
+            }
+            let vectors = many.next_multiple_of(VECTOR);
+            run::<Pairs>((&mut sums[..vectors], &terms[..vectors]));
+            for (i, &sum) in sums[..many].iter().enumerate() {
+                accumulators.add(i).write(sum);
+                dst.add(i).write_unaligned(T::narrow(sum));
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum ScanOp {
 const TILE: usize = 1024;
 /// The most elements of a row that a kernel takes.
 const WIDTH: usize = 256;
+/// Rows of at most so many elements are scanned by one call for all.
+const NARROW: usize = 64;
 /// Rows between the one that is scanned and the one that is asked for.
 const AHEAD: isize = 8;
 /// Elements of a line scanned at a time when they are not scanned where they lie.
@@ -56,6 +58,10 @@ type Line = unsafe fn(src: *const u8, dst: *mut u8, n: usize, accumulator: *mut 
 /// As [`Line`], for each of the second count of lines with as many elements as the first says, which follow one another.
 type Lined = unsafe fn(src: *const u8, dst: *mut u8, n: usize, count: usize);
 
+/// As [`Line`], for each of the second count of rows with as many elements as the first says, and as many accumulators; the
+/// strides are the distances of rows, in bytes.
+type Rows = unsafe fn(src: (*const u8, isize), dst: (*mut u8, isize), n: usize, count: usize, accumulators: *mut u8);
+
 /// The kernels of one (operator, dtype).
 #[derive(Clone, Copy)]
 struct Kernels {
@@ -63,6 +69,8 @@ struct Kernels {
     line: Line,
     /// Across lines, one accumulator each.
     row: Line,
+    /// The same for a number of rows, where there is such a kernel.
+    rows: Option<Rows>,
     /// Along a number of lines that lie end to end, where there is such a kernel.
     lines: Option<Lined>,
     /// Only the accumulator.
@@ -234,6 +242,11 @@ impl Job {
         self.widen.is_none() && stride == self.size as isize
     }
 
+    /// Whether neighbours that are these strides apart are scanned from where they lie to where they go.
+    fn dense(&self, s: &[isize]) -> bool {
+        self.cast.is_none() && self.in_place(s[0]) && s[1] == s[0]
+    }
+
     /// Whether contiguous lines of `n` elements follow one another, in the destination and in the source.
     fn end_to_end(&self, lines: &[isize], along: &[isize], n: usize) -> bool {
         along[0] == self.size as isize && (0..2).all(|k| lines[k] == along[k] * n as isize)
@@ -297,6 +310,11 @@ impl Job {
             if together {
                 // SAFETY: the caller's lines, and accumulators for them.
                 unsafe { self.rows_of_halves([at(0, 0), at(1, 0)], along, width, n, accumulators) };
+                continue;
+            }
+            if let (Some(rows), true) = (self.kernels.rows, width <= NARROW && self.dense(s)) {
+                // SAFETY: as above.
+                unsafe { rows((at(1, 0), along[1]), (at(0, 0), along[0]), width, n, accumulators) };
                 continue;
             }
             for i in 0..n {
@@ -513,10 +531,11 @@ fn kernels(op: ScanOp, dtype: DType) -> Kernels {
         ScanOp::LogSumExp => dispatch!(dtype, T in [reals] => Kernels {
                 line: exponential::line::<T>,
                 row: exponential::row::<T>,
-                lines: None,
+                rows: None,
+                lines: Some(exponential::lines::<T>),
                 ..kernels_of::<T, LogSumExp>()
             };
-            else dispatch!(dtype, T in [complexes] => Kernels { lines: None, ..kernels_of::<T, LogSumExp>() };
+            else dispatch!(dtype, T in [complexes] => Kernels { rows: None, lines: None, ..kernels_of::<T, LogSumExp>() };
                 else unreachable!("logcumsumexp of integers"))),
     }
 }
@@ -525,6 +544,7 @@ fn kernels_of<T: Scanned, O: Operator<T::Accumulator>>() -> Kernels {
     Kernels {
         line: line::<T, O>,
         row: if const { matches!(T::DTYPE, DType::F32 | DType::F64) } { vector_row::<T, O> } else { row::<T, O> },
+        rows: Some(rows::<T, O>),
         lines: Some(lines::<T, O>),
         total: total::<T, O>,
         join: join::<T::Accumulator, O>,
@@ -595,6 +615,7 @@ unsafe fn lines<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *m
     }
 }
 
+#[inline]
 unsafe fn row<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mut u8, n: usize, accumulators: *mut u8) {
     let (src, dst, accumulators) = (src.cast::<T>(), dst.cast::<T>(), accumulators.cast::<T::Accumulator>());
     // SAFETY: `n` elements and accumulators by the caller's contract.
@@ -606,6 +627,33 @@ unsafe fn row<T: Scanned, O: Operator<T::Accumulator>>(src: *const u8, dst: *mut
         }
     }
 }
+
+/// [`row`], row by row.
+unsafe fn rows<T: Scanned, O: Operator<T::Accumulator>>(
+    (src, src_step): (*const u8, isize),
+    (dst, dst_step): (*mut u8, isize),
+    n: usize,
+    count: usize,
+    accumulators: *mut u8,
+) {
+    let vectors = matches!(T::DTYPE, DType::F32 | DType::F64);
+    for i in 0..count as isize {
+        let (src, dst) = (src.wrapping_offset(i * src_step), dst.wrapping_offset(i * dst_step));
+        prefetch_run(src.wrapping_offset(AHEAD * src_step), n * size_of::<T>());
+        prefetch_run(dst.wrapping_offset(AHEAD * dst_step), n * size_of::<T>());
+        // SAFETY: a row of the caller's, and its accumulators.
+        unsafe {
+            if vectors && n >= STEP {
+                vector_row::<T, O>(src, dst, n, accumulators);
+            } else {
+                row::<T, O>(src, dst, n, accumulators);
+            }
+        }
+    }
+}
+
+/// Elements that are read before they are written.
+const STEP: usize = 16;
 
 /// [`row`] in vectors, where the source may be the destination.
 unsafe fn vector_row<T: Scanned, O: Operator<T::Accumulator>>(
@@ -628,8 +676,6 @@ impl<T: Scanned, O: Operator<T::Accumulator>> Kernel for Row<T, O> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
     unsafe fn run<I: Isa>((src, dst, n, accumulators): Self::Args) {
-        /// Elements that are read before they are written.
-        const STEP: usize = 16;
         // SAFETY: `n` elements and accumulators by the caller's contract.
         unsafe {
             let full = n / STEP * STEP;

@@ -122,6 +122,57 @@ fn log_sums() {
     assert!((w[1] - (z[0].exp() + z[1].exp()).ln()).norm() < 1e-12);
 }
 
+/// Lines short and long, end to end and side by side, against the definition, with numbers that have ways of their own.
+#[test]
+fn log_sums_of_lines() {
+    fn check<T: Scanned<Accumulator = f64>>(tolerance: f64) {
+        let special = [f64::NEG_INFINITY, f64::NEG_INFINITY, 800.0, -900.0, f64::INFINITY, f64::NAN];
+        for (rows, n) in [(70usize, 1usize), (70, 3), (65, 7), (3, 10), (130, 24), (5, 25), (4, 64), (9, 100), (2, 200)]
+        {
+            let x: Vec<T> = (0..rows * n)
+                .map(|i| match i % 17 == 0 && i / n % 3 == 0 {
+                    true => special[i / 17 % special.len()],
+                    false => ((i * 7919) % 1013) as f64 * 0.01 - 5.0,
+                })
+                .map(T::from_f64)
+                .collect();
+            for dim in 0..2 {
+                let mut out = vec![T::default(); rows * n];
+                let strides = [(size_of::<T>() * n) as isize, size_of::<T>() as isize];
+                // SAFETY: arrays of these sizes.
+                unsafe {
+                    let src = (x.as_ptr().cast(), &strides[..], T::DTYPE);
+                    let dst = (out.as_mut_ptr().cast(), &strides[..], T::DTYPE);
+                    scan(ScanOp::LogSumExp, &[rows as i64, n as i64], dim, dst, src);
+                }
+                let mut carries = vec![f64::NEG_INFINITY; rows * n];
+                for i in 0..rows * n {
+                    let carry = &mut carries[if dim == 0 { i % n } else { i / n }];
+                    *carry = LogSumExp::combine(*carry, x[i].widen());
+                    let (got, want) = (out[i].to_f64(), *carry);
+                    let same = got == want || (got.is_nan() && want.is_nan());
+                    let near = (got - want).abs() <= tolerance * (1.0 + want.abs());
+                    assert!(same || near, "{} {rows} x {n} along {dim}, {i}: {got} {want}", T::DTYPE);
+                }
+            }
+        }
+    }
+    check::<f32>(1e-6);
+    check::<f64>(1e-13);
+}
+
+/// Columns that are few: all rows are one call.
+#[test]
+fn few_columns() {
+    for shape in [[1, 400, 4], [3, 40, 7], [2, 50, 16], [1, 60, 33], [1, 30, 64], [1, 30, 65]] {
+        check::<f32, f32>(ScanOp::Sum, shape, 1e-6);
+        check::<f64, f64>(ScanOp::Sum, shape, 1e-12);
+        check::<i32, i32>(ScanOp::Sum, shape, 0.0);
+        check::<i64, i64>(ScanOp::Prod, shape, 0.0);
+        check::<Complex<f64>, Complex<f64>>(ScanOp::Sum, shape, 1e-12);
+    }
+}
+
 #[test]
 fn extremes() {
     let nan = f32::NAN;
