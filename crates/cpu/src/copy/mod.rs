@@ -20,8 +20,8 @@ use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{Complex, DType};
-pub(crate) use rows::copy_rows;
-use rows::{RowsArgs, SHORT_ROW_BYTES, turn_rows};
+use rows::{RowsArgs, turn_rows};
+pub(crate) use rows::{SHORT_ROW_BYTES, copy_rows};
 use transpose::block_side;
 pub(crate) use transpose::{Matrix, transpose};
 

@@ -4,7 +4,7 @@ use crate::math::{Isa, Kernel, entry, level};
 use std::marker::PhantomData;
 
 /// Rows of more bytes are left to `memcpy`.
-pub(super) const SHORT_ROW_BYTES: usize = 1024;
+pub(crate) const SHORT_ROW_BYTES: usize = 1024;
 
 /// Source and destination, the distances of their rows in bytes, and the length and number of rows.
 pub(crate) type RowsArgs = (*const u8, isize, *mut u8, isize, usize, usize);

@@ -2,7 +2,7 @@
 
 use super::{Block, KeptDim, Operand, Output, ReducedDim, Reducer, long_row};
 use crate::buffer;
-use crate::copy::{CastStrip, Matrix, Shared, cast_strip, transpose};
+use crate::copy::{CastStrip, Matrix, SHORT_ROW_BYTES, Shared, cast_strip, copy_rows, transpose};
 use crate::math::{Level, level};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
@@ -47,6 +47,10 @@ const FEWEST_COLUMNS: usize = 256;
 /// The fewest columns that rows are transposed to: so many are folded together in registers.
 const TURNED_COLUMNS: usize = 64;
 
+/// The most bytes of a run of which several are gathered to one, where all go to one output: to fold a run takes as long as some
+/// hundred elements, however few it has.
+const SHORT_RUN: isize = 2048;
+
 /// Outputs whose results are written together when each is folded on its own.
 const BATCH: usize = 64;
 
@@ -88,6 +92,8 @@ pub(super) struct Plan<'a> {
     direct: bool,
     /// Whether elements are of the blocks' dtype as they lie.
     in_place: bool,
+    /// Whether short runs are gathered to longer ones.
+    joined: bool,
     /// Whether blocks are transposed, because the reduced dimension is what is contiguous.
     turned: bool,
     /// Whether elements have indices.
@@ -155,6 +161,14 @@ impl<'a> Plan<'a> {
                     && (col.size >= 16 || row.stride == col.stride * col.size as isize || reduced_count == 1)
             };
 
+        // (Where elements have indices, those of a gathered run have to be as far apart.)
+        let in_order = || {
+            let dims = || std::iter::once(&row).chain(&reduced);
+            dims().zip(dims().skip(1)).all(|(inner, outer)| outer.step == inner.step * inner.size as i64)
+        };
+        let short = row.stride == size && row.size as isize * size <= SHORT_RUN && col.size == 1 && !reduced.is_empty();
+        let joined = single && short && (!indexed || in_order());
+
         let turned = !single && !direct && row.stride == size && col.size > 1;
         let widest = match (single, turned) {
             (true, _) => (PIECE / reduced_count.max(1)).clamp(1, BATCH),
@@ -191,6 +205,7 @@ impl<'a> Plan<'a> {
             single,
             direct,
             in_place,
+            joined,
             turned,
             indexed,
             reduced_count,
@@ -318,19 +333,16 @@ impl<'a> Plan<'a> {
 
     /// Folds the reduced elements `range` (in the walk's order) of a tile.
     unsafe fn fold_rows(&self, tile: &Tile, range: Range<usize>, states: *mut u8, scratch: &mut Scratch) {
+        if self.joined {
+            // SAFETY: the caller's.
+            return unsafe { self.fold_joined(tile.data, range, states, scratch) };
+        }
         let mut at = range.start;
         while at < range.end {
-            let (mut outer, r) = (at / self.row.size, at % self.row.size);
-            let rows = (self.row.size - r).min(range.end - at);
+            let rows = (self.row.size - at % self.row.size).min(range.end - at);
+            let (offset, index) = self.reduced_at(at);
+            let data = tile.data.wrapping_offset(offset);
             at += rows;
-            let mut data = tile.data.wrapping_offset(r as isize * self.row.stride);
-            let mut index = r as i64 * self.row.step;
-            for d in &self.outer_reduced {
-                let i = outer % d.size;
-                outer /= d.size;
-                data = data.wrapping_offset(i as isize * d.stride);
-                index += i as i64 * d.step;
-            }
             // SAFETY: `rows` rows of the tile, by the caller's contract.
             unsafe {
                 match self.single {
@@ -338,6 +350,58 @@ impl<'a> Plan<'a> {
                     false => self.fold_block(data, rows, tile.cols, index, states, scratch),
                 }
             }
+        }
+    }
+
+    /// Where the reduced element `at` (in the walk's order) lies, in bytes from the first, and its index.
+    #[inline(always)]
+    fn reduced_at(&self, at: usize) -> (isize, i64) {
+        let (mut outer, r) = (at / self.row.size, at % self.row.size);
+        let (mut offset, mut index) = (r as isize * self.row.stride, r as i64 * self.row.step);
+        for d in &self.outer_reduced {
+            let i = outer % d.size;
+            outer /= d.size;
+            offset += i as isize * d.stride;
+            index += i as i64 * d.step;
+        }
+        (offset, index)
+    }
+
+    /// Folds the reduced elements `range` (in the walk's order) of one output, as many runs together as the scratch memory holds.
+    unsafe fn fold_joined(&self, data: *const u8, range: Range<usize>, states: *mut u8, scratch: &mut Scratch) {
+        let Some(next) = self.outer_reduced.first() else { return };
+        let (to, length, size) = (scratch.gathered(), self.row.size, self.domain_size as isize);
+        let mut at = range.start;
+        while at < range.end {
+            let index = self.reduced_at(at).1;
+            let mut filled = 0;
+            while at < range.end && filled < GATHERED {
+                let room = (range.end - at).min(GATHERED - filled);
+                let from = data.wrapping_offset(self.reduced_at(at).0);
+                let whole = if at.is_multiple_of(length) { room / length } else { 0 };
+                let (n, runs) = match whole {
+                    0 => (room.min(length - at % length), 1),
+                    _ => (length, whole.min(next.size - at / length % next.size)),
+                };
+                let bytes = n * self.domain_size;
+                // SAFETY: runs of the caller's elements; the scratch memory holds as many.
+                unsafe {
+                    let to = to.offset(filled as isize * size);
+                    if self.in_place && bytes <= SHORT_ROW_BYTES {
+                        copy_rows((from, next.stride, to, bytes as isize, bytes, runs));
+                    } else {
+                        for i in 0..runs as isize {
+                            let from = from.wrapping_offset(i * next.stride);
+                            self.load_strip(from, self.size, to.offset(i * bytes as isize), size, n);
+                        }
+                    }
+                }
+                filled += n * runs;
+                at += n * runs;
+            }
+            let run = Block { index, index_step: self.row.step, ..Block::runs(to, filled, 1, filled as isize) };
+            // SAFETY: what was gathered, aligned and of the domain's dtype.
+            unsafe { self.reducer.fold(run, states) };
         }
     }
 
@@ -520,7 +584,7 @@ impl Scratch {
     fn new(plan: &Plan) -> Scratch {
         let states = (plan.reducer.state_size() * plan.tile).div_ceil(64) * 8;
         let block = plan.domain_size.div_ceil(8).max(1) * GATHERED.max(plan.tile);
-        let blocks = if plan.direct { 0 } else { 1 + (plan.turned && !plan.in_place) as usize };
+        let blocks = if plan.direct && !plan.joined { 0 } else { 1 + (plan.turned && !plan.in_place) as usize };
         Scratch { memory: buffer::Scratch::new(states + blocks * block), states, block }
     }
     fn states(&mut self) -> *mut u8 {
@@ -563,7 +627,9 @@ fn merge_reduced(dims: &[ReducedDim], indexed: bool) -> SmallVec<[Reduced; 6]> {
         }
         step *= d.size as i64;
     }
-    sorted.sort_by_key(|d| if d.stride == 0 { usize::MAX } else { d.stride.unsigned_abs() });
+    // (Of windows that overlap, the dimension of the more elements goes inside.)
+    let stride = |d: &Reduced| if d.stride == 0 { usize::MAX } else { d.stride.unsigned_abs() };
+    sorted.sort_by_key(|d| (stride(d), std::cmp::Reverse(d.size)));
     let mut merged: SmallVec<[Reduced; 6]> = SmallVec::new();
     for d in sorted {
         match merged.last_mut() {

@@ -218,7 +218,7 @@ fn output_dtypes(op: Reduction, d: DType) -> Option<Vec<DType>> {
     })
 }
 
-/// Inner, outer, middle, both ends, narrow, strided, transposed, expanded, size one, one element.
+/// Inner, outer, middle, both ends, narrow, strided, transposed, expanded, size one, one element, short runs, windows.
 fn layouts() -> Vec<Vec<Dim>> {
     vec![
         vec![(3, 50, false), (50, 1, true)],
@@ -235,6 +235,10 @@ fn layouts() -> Vec<Vec<Dim>> {
         vec![(1, 99, true), (8, 1, false), (1, 5, false)],
         vec![(1, 1, true)],
         vec![(2, 1, true), (36, 2, true), (3, 72, false)],
+        vec![(30, 30, true), (7, 1, true)],
+        vec![(7, 1, true), (30, 30, true)],
+        vec![(3, 300, true), (40, 7, true), (5, 1, true)],
+        vec![(5, 100, true), (30, 2, true), (4, 1, true)],
     ]
 }
 
@@ -270,8 +274,12 @@ fn long_reductions_are_split_and_merged() {
     let n = 300_000;
     let mut x = small(DType::F32, n, 3);
     let mut z = small(DType::Complex64, n / 2, 4);
-    let shapes: [&[Dim]; 5] = [
+    let shapes: [&[Dim]; 9] = [
         &[(n, 1, true)],
+        &[(n / 5, 5, true), (4, 1, true)],
+        &[(4, 1, true), (n / 5, 5, true)],
+        &[(n / 100, 100, true), (90, 1, true)],
+        &[(10, n as isize / 10, true), (n / 10 - 50, 1, true), (3, 1, true)],
         &[(n / 100, 100, true), (100, 1, false)],
         &[(n / 2, 2, true)],
         &[(2, 1, false), (n / 2, 2, true)],
