@@ -5,9 +5,9 @@ use crate::math::{Isa, Kernel, entry, level};
 use flambeau_base::iter::Iter;
 use std::marker::PhantomData;
 
-/// A strip's addresses and byte strides (output, condition, the two operands), its length, and whether stores go past
-/// the caches.
-type Args = ([*mut u8; 4], [isize; 4], usize, bool);
+/// The addresses of some rows (output, condition, the two operands), the byte strides along a row and from row to row, the
+/// length and number of rows, and whether stores go past the caches.
+type Args = ([*mut u8; 4], [[isize; 4]; 2], [usize; 2], bool);
 
 struct Select<T>(PhantomData<T>);
 
@@ -16,24 +16,46 @@ impl<T: Copy + Default> Kernel for Select<T> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<I: Isa>((data, strides, n, streams): Args) {
+    unsafe fn run<I: Isa>((data, [strides, outer], [n, rows], streams): Args) {
         let size = size_of::<T>() as isize;
         let dense = |k: usize| strides[k] == size || strides[k] == 0;
-        // SAFETY: the caller vouches for `n` elements of every operand.
-        unsafe {
-            if strides[0] == size && strides[1] == 1 && dense(2) && dense(3) {
-                match (strides[2] == 0, strides[3] == 0) {
-                    (false, false) => chosen::<I, T, false, false>(data, n, streams),
-                    (true, false) => chosen::<I, T, true, false>(data, n, streams),
-                    (false, true) => chosen::<I, T, false, true>(data, n, streams),
-                    (true, true) => chosen::<I, T, true, true>(data, n, streams),
-                }
-                return;
+        let plain = strides[0] == size && dense(2) && dense(3);
+        // Numbers that all rows share, as many times as are read at once.
+        let mut numbers = [[T::default(); CHUNK]; 2];
+        let shared = |k: usize| strides[k] == size || outer[k] == 0;
+        let whole = plain && strides[1] == 0 && n > 1 && shared(2) && shared(3);
+        if whole {
+            for (k, numbers) in numbers.iter_mut().enumerate() {
+                // SAFETY: the caller's operand.
+                *numbers = [unsafe { data[k + 2].cast::<T>().read_unaligned() }; CHUNK];
             }
-            for i in 0..n as isize {
-                let k = if *data[1].offset(i * strides[1]) != 0 { 2 } else { 3 };
-                let x = data[k].offset(i * strides[k]).cast::<T>().read_unaligned();
-                data[0].offset(i * strides[0]).cast::<T>().write_unaligned(x);
+        }
+        for row in 0..rows as isize {
+            let data: [*mut u8; 4] = std::array::from_fn(|k| data[k].wrapping_offset(row * outer[k]));
+            // SAFETY: the caller vouches for `n` elements of every operand in every row.
+            unsafe {
+                if whole {
+                    // (Which of the two cannot be predicted: both are known, and one is chosen.)
+                    let from = |k: usize| match strides[k] {
+                        0 => (numbers[k - 2].as_ptr(), 0),
+                        _ => (data[k].cast::<T>().cast_const(), usize::MAX),
+                    };
+                    let (x, y) = (from(2), from(3));
+                    copy_row(if *data[1] != 0 { x } else { y }, data[0].cast::<T>(), n);
+                } else if plain && strides[1] == 1 {
+                    match (strides[2] == 0, strides[3] == 0) {
+                        (false, false) => chosen::<I, T, false, false>(data, n, streams),
+                        (true, false) => chosen::<I, T, true, false>(data, n, streams),
+                        (false, true) => chosen::<I, T, false, true>(data, n, streams),
+                        (true, true) => chosen::<I, T, true, true>(data, n, streams),
+                    }
+                } else {
+                    for i in 0..n as isize {
+                        let k = if *data[1].offset(i * strides[1]) != 0 { 2 } else { 3 };
+                        let x = data[k].offset(i * strides[k]).cast::<T>().read_unaligned();
+                        data[0].offset(i * strides[0]).cast::<T>().write_unaligned(x);
+                    }
+                }
             }
         }
     }
@@ -41,6 +63,35 @@ impl<T: Copy + Default> Kernel for Select<T> {
 
 /// Elements computed before they are stored: the output may be one of the operands.
 const CHUNK: usize = 64;
+/// The same where fewer are left.
+const PART: usize = 8;
+
+/// Copies `n` elements from an address, with the bits of an index that count there: none where it is a chunk of one number.
+///
+/// # Safety
+/// Both are valid for them, and the same or apart.
+#[inline(always)]
+unsafe fn copy_row<T: Copy>((from, bits): (*const T, usize), out: *mut T, n: usize) {
+    let mut start = 0;
+    // SAFETY: elements before `n`; of a chunk, its first ones.
+    unsafe {
+        while start + CHUNK <= n {
+            out.add(start)
+                .cast::<[T; CHUNK]>()
+                .write_unaligned(from.add(start & bits).cast::<[T; CHUNK]>().read_unaligned());
+            start += CHUNK;
+        }
+        while start + PART <= n {
+            out.add(start)
+                .cast::<[T; PART]>()
+                .write_unaligned(from.add(start & bits).cast::<[T; PART]>().read_unaligned());
+            start += PART;
+        }
+        for i in start..n {
+            out.add(i).write_unaligned(from.add(i & bits).read_unaligned());
+        }
+    }
+}
 
 /// A dense output and condition; each operand dense or (`FIXED`) one element.
 ///
@@ -78,6 +129,14 @@ unsafe fn chosen<I: Isa, T: Copy + Default, const FIXED_X: bool, const FIXED_Y: 
         if streams {
             stream::finish();
         }
+        while const { !I::COMPACT } && start + PART <= n {
+            let mut buffer = [T::default(); PART];
+            for (i, b) in buffer.iter_mut().enumerate() {
+                *b = at(start + i);
+            }
+            out.add(start).cast::<[T; PART]>().write_unaligned(buffer);
+            start += PART;
+        }
         for i in start..n {
             out.add(i).write_unaligned(at(i));
         }
@@ -110,9 +169,10 @@ pub unsafe fn select(
     let in_place = std::ptr::eq(out.0, x.0) || std::ptr::eq(out.0, y.0);
     let wide = [out.1, x.1, y.1].iter().filter(|s| !s.contains(&0)).count();
     let streams = !in_place && stream::streams(walk.numel().saturating_mul(wide * size + 1));
-    walk.for_each(&|p, s, n| {
-        // SAFETY: a strip of the caller's operands.
-        unsafe { run(([p[0], p[1], p[2], p[3]], [s[0], s[1], s[2], s[3]], n, streams)) }
+    walk.for_each_rows(&|p, strides, counts| {
+        let strides = strides.map(|s| [s[0], s[1], s[2], s[3]]);
+        // SAFETY: rows of the caller's operands.
+        unsafe { run(([p[0], p[1], p[2], p[3]], strides, counts, streams)) }
     });
 }
 
@@ -144,5 +204,51 @@ mod tests {
                 assert_eq!(out[i], if i % 3 == 0 { x[i * step] } else { y }, "{i} {step}");
             }
         }
+    }
+
+    /// Rows long and short; every operand's rows end to end, apart, repeated, one number each or for all; in place too.
+    #[test]
+    fn rows_of_broadcast_operands() {
+        fn check<T: Copy + Default + PartialEq + std::fmt::Debug>(of: impl Fn(usize) -> T) {
+            let size = size_of::<T>() as isize;
+            for (rows, n) in [(1usize, 9usize), (30, 1), (30, 3), (21, 7), (9, 16), (5, 100), (3, 200)] {
+                let room = rows * (n + 3);
+                let (x, y): (Vec<T>, Vec<T>) =
+                    ((0..room).map(&of).collect(), (0..room).map(|i| of(i + 7777)).collect());
+                let mask: Vec<u8> = (0..room).map(|i| ((i * 7919) % 5 % 2) as u8 * 3).collect();
+                let (n_bytes, apart) = (n as isize, n as isize + 3);
+                let layouts = [[n_bytes, 1], [apart, 1], [0, 1], [1, 0], [0, 0]];
+                for m in layouts {
+                    for a in layouts {
+                        for b in layouts {
+                            let in_place = a == layouts[0] && b != layouts[0];
+                            let bytes = |s: [isize; 2]| s.map(|s| s * size);
+                            let mut out = if in_place { x.clone() } else { vec![T::default(); room] };
+                            let to = out.as_mut_ptr().cast::<u8>();
+                            let from = if in_place { to.cast_const() } else { x.as_ptr().cast() };
+                            // SAFETY: arrays that these layouts lie in; the output is the first operand or apart.
+                            unsafe {
+                                let sizes = [rows as i64, n as i64];
+                                let (wide, first, second) = (bytes([n_bytes, 1]), bytes(a), bytes(b));
+                                let second = (y.as_ptr().cast(), &second[..]);
+                                select(&sizes, (to, &wide), (mask.as_ptr(), &m), (from, &first), second, size as usize);
+                            }
+                            for i in 0..rows {
+                                for j in 0..n {
+                                    let at = |s: [isize; 2]| i * s[0] as usize + j * s[1] as usize;
+                                    let want = if mask[at(m)] != 0 { x[at(a)] } else { y[at(b)] };
+                                    assert_eq!(out[i * n + j], want, "{rows} x {n}, {m:?} {a:?} {b:?}, {i} {j}");
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        check(|i| i as u8);
+        check(|i| i as u16);
+        check(|i| i as u32);
+        check(|i| i as u64);
+        check(|i| [i as u64, !i as u64]);
     }
 }
