@@ -416,6 +416,28 @@ def test_copies_of_results_require_gradients():
         assert again.is_leaf and again.requires_grad and again.tolist() == [2, 2]
 
 
+def test_gradcheck_draws_what_pytorch_draws():
+    """Programs that check and then draw go on with the same numbers."""
+    x = fl.ones(3, dtype=fl.float64, requires_grad=True)
+
+    def numbers_drawn(check):
+        fl.manual_seed(0)
+        check()
+        following = fl.rand((), dtype=fl.float64)
+        fl.manual_seed(0)
+        return fl.rand(20, dtype=fl.float64).tolist().index(following.item())
+
+    assert numbers_drawn(lambda: autograd.gradcheck(fl.sin, (x,))) == 0
+    assert numbers_drawn(lambda: autograd.gradgradcheck(fl.sin, (x,))) == 3
+    assert numbers_drawn(lambda: autograd.gradgradcheck(fl.sin, (x,), gen_non_contig_grad_outputs=True)) == 6
+    assert numbers_drawn(lambda: autograd.gradcheck(fl.sin, (x,), check_batched_grad=True)) == 6
+
+
+def test_gradcheck_of_gradients_in_batches():
+    x = fl.ones(3, dtype=fl.float64, requires_grad=True)
+    assert autograd.gradcheck(lambda x: (x.exp(), x * 2), (x,), check_batched_grad=True)
+
+
 def test_gradcheck_changes_the_inputs_themselves():
     fl.manual_seed(0)
     module, x = fl.nn.Linear(2, 2, dtype=fl.float64), fl.randn(3, 2, dtype=fl.float64)

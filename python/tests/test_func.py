@@ -252,3 +252,20 @@ def test_vmap_of_functions_that_classes_are_not_asked_about():
         assert fl.equal(made, x.double())
     assert fl.equal(vmap(lambda row: sum(row))(x), x.sum(1)) and fl.equal(vmap(lambda row: fl.stack([*row]))(x), x)
     assert fl.equal(vmap(lambda row: row.long() & 1)(x), x.long() & 1) and fl.equal(vmap(lambda row: row == 3)(x), x == 3)
+
+
+def test_values_have_no_history_of_transforms_inside():
+    """An inner transform's own inputs are leaves of the graph of an outer one's result."""
+    weights, points = fl.tensor([0.5, -1.0]), fl.tensor([0.3, 0.7])
+
+    def loss(w):
+        return vmap(lambda x: fl.func.grad(lambda t: (w * t).sin().sum())(x) ** 2)(points).sum()
+
+    grads, value = fl.func.grad_and_value(loss)(weights)
+    assert not value.requires_grad and not grads.requires_grad
+    _, value = fl.func.grad_and_value(lambda w: fl.func.vjp(lambda t: w * t, weights)[1](fl.ones(2))[0].sum())(weights)
+    assert not value.requires_grad
+    # What the program differentiates with respect to itself stays connected.
+    outside = fl.ones(2, requires_grad=True)
+    _, value = fl.func.grad_and_value(lambda w: loss(w) * outside.sum())(weights)
+    assert value.requires_grad

@@ -42,6 +42,22 @@ def test_queues():
     assert process.exitcode == 0
 
 
+def test_sharing_strategies():
+    """Programs choose one by name when they start."""
+    assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
+    before = mp.get_sharing_strategy()
+    try:
+        mp.set_sharing_strategy("file_system")
+        assert mp.get_sharing_strategy() == "file_system"
+        tensor, parameter = torch.zeros(2).share_memory_(), torch.nn.Parameter(torch.ones(1))
+        mp.start_processes(add_one, (tensor, parameter), nprocs=2, start_method="fork")
+        assert tensor.tolist() == [1, 1]
+    finally:
+        mp.set_sharing_strategy(before)
+    with pytest.raises(AssertionError, match="invalid sharing strategy 'names'"):
+        mp.set_sharing_strategy("names")
+
+
 def test_descriptors_are_closed():
     gc.collect()  # what earlier tests left open
     count = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else None

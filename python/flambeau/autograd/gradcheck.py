@@ -187,6 +187,34 @@ def _check_undefined(func, inputs):
     )
 
 
+def _check_batched(func, inputs):
+    """Gradients of several cotangents at once must be those of each."""
+    from . import grad
+
+    wanted = [x for x in inputs if _differentiable(x)]
+    for o, output in enumerate(_outputs(func, inputs)):
+        cotangents = [_C.randn_like(output) for _ in range(2)]
+
+        def pulled(cotangent, batched=False):
+            grads = grad(
+                output, wanted, cotangent, retain_graph=True, allow_unused=True, materialize_grads=True,
+                is_grads_batched=batched,
+            )  # fmt: skip
+            return list(grads)
+
+        each = [_C.stack(parts) for parts in zip(*map(pulled, cotangents))]
+        try:
+            together = pulled(_C.stack(cotangents), batched=True)
+        except RuntimeError as e:
+            raise GradcheckError(f"While computing batched gradients, got: {e}") from e
+        for i, (got, want) in enumerate(zip(together, each)):
+            _check(
+                _C.allclose(got, want),
+                f"For output {o} and input {i}:\n\ngradcheck or gradgradcheck failed while testing batched gradient "
+                f"computation.\n\nGot:\n{got}\n\nExpected:\n{want}\n",
+            )
+
+
 def gradcheck(
     func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0, check_undefined_grad=True,
     check_grad_dtypes=False, check_batched_grad=False, check_batched_forward_grad=False, check_forward_ad=False,
@@ -197,6 +225,8 @@ def gradcheck(
         raise AssertionError("Expected at least one of check_forward_ad and check_backward_ad to be True")
     try:
         _one_check(func, inputs, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_forward_ad)
+        if check_batched_grad:
+            _check_batched(func, _tuple(inputs))
     except GradcheckError:
         if raise_exception:
             raise
@@ -210,11 +240,18 @@ def gradgradcheck(
     check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False, masked=False,
 ):  # fmt: skip
     """Are the gradients of the gradients of `func` those that finite differences give?"""
+    from ..testing import make_tensor
     from . import grad
 
     inputs = _tuple(inputs)
     if grad_outputs is None:
-        grad_outputs = tuple(_C.randn_like(o).detach().requires_grad_() for o in _outputs(func, inputs))
+        grad_outputs = tuple(
+            make_tensor(
+                o.shape, dtype=o.dtype, device=o.device, low=-1, high=1, requires_grad=True,
+                noncontiguous=gen_non_contig_grad_outputs,
+            )
+            for o in _outputs(func, inputs)
+        )  # fmt: skip
     else:
         grad_outputs = _tuple(grad_outputs)
     n = len(inputs)

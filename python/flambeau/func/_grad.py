@@ -11,6 +11,10 @@ from ..utils._pytree import tree_flatten, tree_map, tree_unflatten
 from ._batched import base_of, from_base, is_batched, levels, wrap
 
 
+#: The inputs of the transforms whose functions run now, the outermost first.
+_running = []
+
+
 class _Inputs:
     """The tensors of some arguments made ready to be differentiated with respect to."""
 
@@ -18,6 +22,8 @@ class _Inputs:
         leaves, self.spec = tree_flatten(tree)
         self.levels = tuple(levels)
         self.leaves, self.own = [], set()
+        #: Leaves of transforms that ran inside: kept, so that nothing else gets their `id`.
+        self.inner = []
         seen = []
         for x in leaves:
             if not isinstance(x, _C.Tensor):
@@ -36,11 +42,20 @@ class _Inputs:
                 seen.append(base)
         self.leaves = seen
 
+    def __enter__(self):
+        _running.append(self)
+
+    def __exit__(self, *error):
+        _running.pop()
+        if _running:
+            _running[-1].inner += [x for x in self.leaves if id(x) in self.own] + self.inner
+
     def tree(self):
         return tree_unflatten([from_base(x, self.levels) for x in self.leaves], self.spec)
 
     def reaches_others(self, outputs):
-        """Does the graph of the outputs go further than these inputs?"""
+        """Does the graph of the outputs go further than these inputs and those of transforms inside?"""
+        own = self.own.union(map(id, self.inner))
         stack = [o.grad_fn for o in outputs if o.grad_fn is not None]
         stops = {x.grad_fn for x in self.leaves if x.grad_fn is not None}
         if stops:
@@ -52,10 +67,10 @@ class _Inputs:
                 continue
             seen.add(node)
             variable = getattr(node, "variable", None)
-            if variable is not None and id(variable) not in self.own:
+            if variable is not None and id(variable) not in own:
                 return True
             stack.extend(n for n, _ in node.next_functions if n is not None)
-        return any(o.grad_fn is None and o.requires_grad and id(o) not in self.own for o in outputs)
+        return any(o.grad_fn is None and o.requires_grad and id(o) not in own for o in outputs)
 
     def pull(self, outputs, cotangents, create_graph, retain_graph):
         """Gradients of base tensors, zeros where there is no path."""
@@ -123,7 +138,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     @functools.wraps(func, updated=()) if hasattr(func, "__name__") else lambda f: f
     def wrapper(*args, **kwargs):
         inputs = _Inputs(_select(args, argnums))
-        with _C.enable_grad():
+        with inputs, _C.enable_grad():
             output = func(*_replace(args, argnums, inputs.tree()), **kwargs)
         aux = None
         if has_aux:
@@ -189,7 +204,7 @@ class _Leaf:
 def vjp(func, *primals, has_aux=False):
     """The value of `func`, and a function from a cotangent of it to cotangents of the primals."""
     inputs = _Inputs(primals)
-    with _C.enable_grad():
+    with inputs, _C.enable_grad():
         output = func(*inputs.tree())
     aux = None
     if has_aux:
@@ -243,8 +258,9 @@ def linearize(func, *primals):
 
 def _linearize(func, primals, what):
     inputs = _Inputs(primals)
-    with _C.enable_grad():
+    with inputs, _C.enable_grad():
         output = func(*inputs.tree())
+    with _C.enable_grad():
         leaves, spec = _check_outputs(output, what)
         bases = [base_of(x, inputs.levels) for x in leaves]
         keep = inputs.reaches_others(bases)

@@ -18,17 +18,24 @@ __all__ += ["ProcessContext", "ProcessExitedException", "ProcessRaisedException"
 reductions.init_reductions()
 
 
+#: What the program has chosen.
+_strategy = "file_descriptor"
+
+
 def get_all_sharing_strategies():
-    """How memory can be shared: by descriptors of files."""
-    return {"file_descriptor"}
+    """The names of the ways to share memory that a program may choose. Memory goes as descriptors of files without names by
+    either: nothing has to be deleted when a process dies, which is what names are trouble for."""
+    return {"file_descriptor", "file_system"}
 
 
 def get_sharing_strategy():
-    """How memory is shared."""
-    return "file_descriptor"
+    """How memory is shared, by the program's choice."""
+    return _strategy
 
 
 def set_sharing_strategy(new_strategy):
     """Chooses how memory is shared."""
+    global _strategy
     known = get_all_sharing_strategies()
     assert new_strategy in known, f"invalid sharing strategy '{new_strategy}', expected one of {known}"
+    _strategy = new_strategy
