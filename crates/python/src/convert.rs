@@ -196,7 +196,7 @@ pub fn numbered_device_of(object: &Bound<'_, PyAny>) -> PyResult<Device> {
     }
 }
 
-fn number_of(py: Python<'_>, object: *mut PyObject) -> PyResult<Scalar> {
+pub fn number_of(py: Python<'_>, object: *mut PyObject) -> PyResult<Scalar> {
     match tensor_of(object) {
         Some(t) => t.item().map_err(crate::error::raise),
         None => number(py, object).ok_or_else(overflow),

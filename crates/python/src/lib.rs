@@ -1,7 +1,7 @@
 //! The Python module `flambeau._C`: tensors, operators and autograd for Python.
 //!
 //! Where things are: `object.rs` (the type `Tensor`), `parse.rs` and `convert.rs` (from Python arguments to an operator's), `explain.rs` (why not), `function.rs`
-//! (every operator as function and method), `slots.rs` (Python's own operators), `overrides.rs` (`__torch_function__`), `methods.rs`, `properties.rs`,
+//! (every operator as function and method), `slots.rs` (Python's own operators), `overrides.rs` (`__torch_function__`), `dispatch_modes.rs` (`__torch_dispatch__`), `methods.rs`, `properties.rs`,
 //! `indexing.rs`, `construct.rs` (what is written by hand), `interop.rs`, `numpy_api.rs` (shared memory), `types.rs` (dtype, device, ...),
 //! `autograd.rs` (and what it names), `checksum.rs` (of saved files).
 
@@ -11,6 +11,7 @@ mod checksum;
 mod construct;
 mod convert;
 mod custom;
+mod dispatch_modes;
 mod dlpack;
 mod error;
 mod explain;
@@ -103,6 +104,7 @@ pub fn fill(m: &Bound<'_, PyModule>) -> PyResult<()> {
     types::register(m)?;
     m.add("_LinAlgError", py.get_type::<error::_LinAlgError>())?;
     overrides::register(m)?;
+    dispatch_modes::register(m)?;
     ops::register(m)?;
     autocast::register(m)?;
     autograd::register(m)?;

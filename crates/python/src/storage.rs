@@ -77,6 +77,10 @@ impl StorageObject {
     fn size(&self) -> usize {
         self.0.nbytes()
     }
+    /// What `sys.getsizeof` says: the memory, too.
+    fn __sizeof__(&self) -> usize {
+        std::mem::size_of::<ffi::PyObject>() + std::mem::size_of::<Self>() + self.nbytes()
+    }
     fn __len__(&self) -> usize {
         self.0.nbytes()
     }

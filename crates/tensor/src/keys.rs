@@ -4,11 +4,11 @@
 //! | --- | --- |
 //! | 0 to 15 | backends, one per device kind in registration order (0 is `cpu`, 1 is `meta`) |
 //! | 16, 17 | layouts that are not strided: [`Key::SPARSE`], [`Key::SPARSE_CSR`]; their tensors have no backend's bit, so that no kernel of strided memory sees one |
-//! | 18 | [`Key::AUTOGRAD`]: records reverse-mode history |
-//! | 19 | [`Key::FORWARD`]: carries forward-mode tangents (same kernel as autograd, not switched off by `no_grad`) |
-//! | 20 | [`Key::AUTOCAST`] |
-//! | 21 | [`Key::VMAP`] |
-//! | 22 | [`Key::PYTHON`] |
+//! | 18 | [`Key::PYTHON`]: hands the calls that backends would get to Python's dispatch modes |
+//! | 19 | [`Key::AUTOGRAD`]: records reverse-mode history |
+//! | 20 | [`Key::FORWARD`]: carries forward-mode tangents (same kernel as autograd, not switched off by `no_grad`) |
+//! | 21 | [`Key::AUTOCAST`] |
+//! | 22 | [`Key::VMAP`] |
 //! | 23 | [`Key::TRACE`]: writes down every call; see [`crate::dispatch::trace`] and [`crate::profiler`] |
 //! | 24, 25 | [`Key::USER_0`], [`Key::USER_1`]: free for other crates |
 
@@ -32,16 +32,16 @@ impl Key {
     pub const SPARSE: Key = Key(16);
     /// Compressed rows, on any device.
     pub const SPARSE_CSR: Key = Key(17);
+    /// Hands to Python what would reach a backend.
+    pub const PYTHON: Key = Key(18);
     /// Records reverse-mode history.
-    pub const AUTOGRAD: Key = Key(18);
+    pub const AUTOGRAD: Key = Key(19);
     /// Carries forward-mode tangents.
-    pub const FORWARD: Key = Key(19);
+    pub const FORWARD: Key = Key(20);
     /// Picks dtypes for mixed-precision regions.
-    pub const AUTOCAST: Key = Key(20);
+    pub const AUTOCAST: Key = Key(21);
     /// Maps over a hidden batch dimension.
-    pub const VMAP: Key = Key(21);
-    /// Hands the call to Python.
-    pub const PYTHON: Key = Key(22);
+    pub const VMAP: Key = Key(22);
     /// Writes down every call.
     pub const TRACE: Key = Key(23);
     /// Free for other crates.
@@ -76,11 +76,11 @@ impl Key {
         match self.0 {
             16 => "SparseCPU".into(),
             17 => "SparseCsrCPU".into(),
-            18 => "Autograd".into(),
-            19 => "Forward".into(),
-            20 => "Autocast".into(),
-            21 => "Vmap".into(),
-            22 => "Python".into(),
+            18 => "Python".into(),
+            19 => "Autograd".into(),
+            20 => "Forward".into(),
+            21 => "Autocast".into(),
+            22 => "Vmap".into(),
             23 => "Trace".into(),
             24 => "User0".into(),
             25 => "User1".into(),
@@ -232,7 +232,7 @@ pub(crate) fn set_excluded(keys: KeySet, excluded: bool) {
 }
 
 /// Makes every call of this thread pass through `keys`, or not, until told otherwise.
-pub(crate) fn set_included(keys: KeySet, included: bool) {
+pub fn set_included(keys: KeySet, included: bool) {
     let mut local = LOCAL.get();
     local.included = if included { local.included.with(keys) } else { local.included.without(keys) };
     LOCAL.set(local);
