@@ -52,11 +52,16 @@ def _function_name(tensor):
 
 
 def _first_word(tensor):
-    """'tensor', or the name of a subclass that is not a parameter."""
+    """'tensor', or the name of a subclass other than `Parameter`."""
     cls = type(tensor)
-    if cls is _C.Tensor or getattr(cls, "__torch_function__", None) is _C._disabled_torch_function_impl:
-        return "tensor"
-    return cls.__name__
+    return "tensor" if cls is _C.Tensor or cls.__module__ == "flambeau.nn.parameter" else cls.__name__
+
+
+def _is_other_parameter(tensor):
+    """Is it a parameter that is made of a subclass, or one of `Parameter`?"""
+    from .nn.parameter import Parameter
+
+    return _first_word(tensor) != "tensor" and isinstance(tensor, Parameter)
 
 
 def _tangent(tensor):
@@ -113,6 +118,11 @@ def _sparse_text(tensor, word, made_by, more):
 
 def tensor_text(tensor, *, tensor_contents=None):
     """The text of a tensor as `repr` gives it."""
+    text = _unmarked_text(tensor, tensor_contents)
+    return f"Parameter({text})" if _is_other_parameter(tensor) else text
+
+
+def _unmarked_text(tensor, tensor_contents):
     with _C.DisableTorchFunctionSubclass():
         made_by = _function_name(tensor)
         more = []

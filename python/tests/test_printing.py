@@ -49,3 +49,20 @@ def test_masked_tensors_and_batches():
     texts = []
     torch.vmap(lambda x: texts.append(repr(x)) or x)(torch.ones(2))
     assert texts == ["BatchedTensor(lvl=1, bdim=0, value=\n    tensor([1., 1.])\n)"]
+
+
+def test_parameters_of_other_classes():
+    """They say which: a parameter may be of any subclass, and its own class may be derived from `Parameter`."""
+
+    class Own(torch.nn.Parameter):
+        pass
+
+    class Other(torch.Tensor):
+        pass
+
+    x = torch.arange(6.0).view(2, 3)
+    body = "([[0., 1., 2.],\n{}[3., 4., 5.]], requires_grad=True)"
+    assert repr(torch.nn.Parameter(x)) == "Parameter containing:\ntensor" + body.format(" " * 8)
+    assert repr(Own(x)) == "Parameter containing:\nParameter(Own" + body.format(" " * 5) + ")"
+    assert repr(torch.nn.Parameter(x.as_subclass(Other))) == "Parameter(Other" + body.format(" " * 7) + ")"
+    assert repr(x.as_subclass(Other)[0]) == "Other([0., 1., 2.])"

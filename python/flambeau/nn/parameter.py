@@ -49,7 +49,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return copy
 
     def __repr__(self):
-        return "Parameter containing:\n" + repr(self.detach().requires_grad_(self.requires_grad))
+        return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, proto):
         from .._utils import _rebuild_parameter, _rebuild_parameter_with_state
