@@ -34,7 +34,7 @@ _MODULES = frozenset(
     "futures fx hub jit library linalg masked mps mtia multiprocessing nested nn optim overrides profiler quantization quasirandom "
     "onnx random return_types serialization signal sparse special storage testing torch_version types utils version xpu _C "
     "__config__ __future__ _dynamo _functorch _guards _higher_order_ops _inductor _jit_internal _subclasses _tensor _tensor_str "
-    "_tensor_text _utils _vmap_internals _ops _custom_ops _prims_common".split()
+    "_tensor_text _utils _VF _vmap_internals _ops _custom_ops _prims_common".split()
 )
 _FROM_MODULE = {
     "_archive": "PyTorchFileReader PyTorchFileWriter",

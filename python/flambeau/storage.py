@@ -68,6 +68,9 @@ class TypedStorage:
 
     # ---- as memory --------------------------------------------------------------------------------------
 
+    def __sizeof__(self):
+        return super().__sizeof__() + self.nbytes()
+
     def untyped(self):
         """The bytes."""
         warn_deprecated()

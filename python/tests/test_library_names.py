@@ -205,3 +205,63 @@ def test_types_that_lists_of_tensors_hold():
     from flambeau.utils._foreach_utils import _foreach_supported_types
 
     assert _foreach_supported_types == [flambeau.Tensor, nn.Parameter]
+
+
+def test_functions_under_the_name_of_their_module():
+    """Recurrent modules written for PyTorch call `_VF.lstm`."""
+    from flambeau import _VF
+
+    lstm = nn.LSTM(3, 4)
+    x, state = flambeau.randn(5, 2, 3), (flambeau.zeros(1, 2, 4), flambeau.zeros(1, 2, 4))
+    output, h, _ = _VF.lstm(x, state, lstm._flat_weights, True, 1, 0.0, False, False, False)
+    assert flambeau.equal(output, lstm(x)[0]) and flambeau.equal(h, lstm(x)[1][0])
+    assert flambeau._VF is _VF and "gru_cell" in dir(_VF)
+    with pytest.raises(AttributeError, match="module 'flambeau._VF' has no attribute 'nothing'"):
+        _VF.nothing
+
+
+def test_modules_on_parts_of_a_batch():
+    from flambeau.nn.parallel import gather, parallel_apply, replicate, scatter
+    from flambeau.nn.parallel.data_parallel import DataParallel
+    from flambeau.nn.parallel.parallel_apply import get_a_var
+
+    inner = nn.Linear(3, 2)
+    module = nn.Sequential(inner, nn.ReLU())
+    x = flambeau.randn(6, 3)
+    copies = replicate(module, ["cpu", "cpu"])
+    assert all(type(c) is nn.Sequential and c is not module and c[0] is not inner for c in copies)
+    parts = scatter(x, ["cpu", "cpu"])
+    whole = gather(parallel_apply(copies, parts), "cpu")
+    assert flambeau.equal(whole, module(x)) and flambeau.equal(whole, DataParallel(module)(x))
+    whole.sum().backward()
+    assert inner.weight.grad is not None and inner.weight.grad.abs().sum() > 0
+    assert not replicate(module, ["cpu"], detach=True)[0](x).requires_grad
+    assert get_a_var({"a": [1, (x,)]}) is x and get_a_var([1, "a"]) is None
+    with pytest.raises(AssertionError, match="The number of modules 1 is not equal to the number of inputs 2"):
+        parallel_apply(copies[:1], parts)
+
+
+def test_what_a_report_of_a_fault_says(capsys):
+    from flambeau.utils import collect_env
+
+    collect_env.main()
+    text = capsys.readouterr().out
+    assert f"PyTorch version: {flambeau.__version__}" in text and "Is CUDA available: False" in text
+    assert collect_env.run(["no such command"])[0] == 127 and "numpy" in collect_env.get_env_info().pip_packages
+
+
+def test_parts_of_the_benchmark_module():
+    from flambeau.utils import benchmark
+    from flambeau.utils.benchmark.utils import common, compare, timer
+
+    assert timer.Timer is benchmark.Timer and common.Measurement is benchmark.Measurement
+    assert compare.Compare is benchmark.Compare
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_say_how_much_memory_they_take():
+    import sys
+
+    small, large = (flambeau.zeros(n, dtype=flambeau.float64).untyped_storage() for n in (0, 100))
+    assert sys.getsizeof(large) - sys.getsizeof(small) == 800
+    assert sys.getsizeof(flambeau.zeros(100).storage()) - sys.getsizeof(flambeau.zeros(0).storage()) == 400

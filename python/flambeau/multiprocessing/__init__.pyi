@@ -1,7 +1,7 @@
 # Made by scripts/stubs.
 from typing import Any
 
-from . import reductions as reductions
+from . import pool as pool, queue as queue, reductions as reductions
 from .spawn import (
     ProcessContext as ProcessContext, ProcessExitedException as ProcessExitedException,
     ProcessRaisedException as ProcessRaisedException, SpawnContext as SpawnContext, spawn as spawn,

@@ -91,7 +91,7 @@ from .modules.transformer import (
 from .modules.upsampling import (
     Upsample as Upsample, UpsamplingBilinear2d as UpsamplingBilinear2d, UpsamplingNearest2d as UpsamplingNearest2d,
 )
-from .parallel import DataParallel as DataParallel
+from .parallel.data_parallel import DataParallel as DataParallel
 from .parameter import (
     Buffer as Buffer, Parameter as Parameter, UninitializedBuffer as UninitializedBuffer,
     UninitializedParameter as UninitializedParameter,

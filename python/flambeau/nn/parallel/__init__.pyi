@@ -1,20 +1,8 @@
 # Made by scripts/stubs.
-from builtins import int as _int
-from typing import Any
-from ..._C import Tensor
 
-# mypy: disable-error-code="override"
-# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 from . import distributed as distributed, scatter_gather as scatter_gather
-from ..modules.module import Module as Module
+from .data_parallel import DataParallel as DataParallel, data_parallel as data_parallel
 from .distributed import DistributedDataParallel as DistributedDataParallel
-from .scatter_gather import gather as gather, scatter_kwargs as scatter_kwargs
-class DataParallel(Module):
-    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: _int = 0) -> None: ...
-    def replicate(self, module: Any, device_ids: Any) -> Any: ...
-    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any: ...
-    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> Any: ...
-    def gather(self, outputs: Any, output_device: Any) -> Any: ...
-    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor: ...
-    dim: _int
-def data_parallel(module: Any, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: _int = 0, module_kwargs: Any = None) -> Any: ...
+from .parallel_apply import parallel_apply as parallel_apply
+from .replicate import replicate as replicate
+from .scatter_gather import gather as gather, scatter as scatter, scatter_kwargs as scatter_kwargs

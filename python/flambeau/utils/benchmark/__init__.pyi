@@ -2,7 +2,7 @@
 from builtins import float as _float, int as _int
 from typing import Any
 
-from . import compare as compare, measurement as measurement
+from . import compare as compare, measurement as measurement, utils as utils
 from .compare import Compare as Compare
 from .measurement import (
     Measurement as Measurement, TaskSpec as TaskSpec, ordered_unique as ordered_unique, select_unit as select_unit,

@@ -1,0 +1,4 @@
+"""Pools of processes, whose arguments and results may be tensors."""
+from multiprocessing.pool import Pool
+
+__all__ = ["Pool"]

@@ -1,0 +1,4 @@
+# Made by scripts/stubs.
+from typing import Any
+
+Pool: Any

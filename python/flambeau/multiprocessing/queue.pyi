@@ -1,0 +1,5 @@
+# Made by scripts/stubs.
+from typing import Any
+
+Queue: Any
+SimpleQueue: Any

@@ -1,0 +1,1 @@
+"""Where PyTorch keeps the parts of `utils.benchmark`."""

@@ -1,0 +1,4 @@
+"""Tables of measurements."""
+from ..compare import Compare
+
+__all__ = ["Compare"]

@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+
+from ..compare import Compare as Compare

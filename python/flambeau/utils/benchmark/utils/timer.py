@@ -1,0 +1,4 @@
+"""Timing of statements."""
+from .. import Timer, timer
+
+__all__ = ["Timer", "timer"]

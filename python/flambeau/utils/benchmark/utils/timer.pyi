@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+
+from .. import Timer as Timer, timer as timer
