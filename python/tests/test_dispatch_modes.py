@@ -184,6 +184,37 @@ def test_counting_operations():
         register_flop_formula(aten.mm)(lambda *_: 0)
 
 
+@pytest.mark.parametrize(
+    "options, forward, backward, with_input",
+    [({}, 1680, 2448, 720), ({"bias": False}, 1680, 2448, 720), ({"num_layers": 2, "bidirectional": True}, 9120, 16032, 1440)],
+)
+def test_counting_operations_of_recurrent_layers(options, forward, backward, with_input):
+    """As in PyTorch, where they are products of every step; it has no count for an LSTM layer."""
+    module = nn.GRU(3, 4, **options)
+    product = aten.mm if options.get("bias") is False else aten.addmm
+    for needs in (False, True):
+        x = fl.randn(5, 2, 3, requires_grad=needs)
+        with FlopCounterMode(display=False) as counter:
+            module(x)[0].sum().backward()
+        want = {product: forward}
+        want[aten.mm] = want.get(aten.mm, 0) + backward + with_input * needs
+        assert counter.get_flop_counts()["Global"] == want
+    with FlopCounterMode(display=False) as counter:
+        nn.LSTM(3, 4)(x)[0].sum().backward()
+    assert counter.get_total_flops() == 0
+
+
+def test_counting_operations_of_sequences_of_many_lengths():
+    packed = nn.utils.rnn.pack_padded_sequence(fl.randn(5, 2, 3), fl.tensor([5, 3]))
+    with FlopCounterMode(display=False) as counter:
+        nn.GRU(3, 4)(packed)[0].data.sum().backward()
+    assert counter.get_flop_counts()["Global"] == {aten.addmm: 1344, aten.mm: 1920}
+    h = fl.randn(1, 2, 4, requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        nn.GRU(3, 4)(fl.randn(5, 2, 3), h)[0].sum().backward()
+    assert counter.get_flop_counts()["Global"] == {aten.addmm: 1680, aten.mm: 2640}
+
+
 def test_selective_checkpointing():
     runs = []
 

@@ -134,10 +134,32 @@ def _conv_weight_gradient_flop(grad_out_shape, x_shape, w_shape, _stride, _paddi
     return _weight_gradient(grad_out_shape, x_shape, w_shape, transposed)
 
 
-# A convolution's gradients are operators of their own here; they are told under the name that PyTorch's has.
+@register_flop_formula(aten._recurrent_layer)
+def _recurrent_flop(data, hx, cx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, *args, **kwargs):
+    # PyTorch has no count for the one operator that an LSTM layer is there; the others are made of products.
+    return 0 if mode == "LSTM" else 2 * sum(batch_sizes) * (prod(w_ih) + prod(w_hh))
+
+
+@register_flop_formula(aten._recurrent_layer_backward)
+def _recurrent_backward_flop(
+    grad_output, grad_hidden, grad_cell, data, hx, cx, w_ih, w_hh, b_ih, b_hh, batch_sizes, mode, reverse, output, gates,
+    kept, output_mask, **kwargs,
+):  # fmt: skip
+    if mode == "LSTM":
+        return 0
+    data_wanted, hx_wanted, _, w_ih_wanted, w_hh_wanted, *_ = output_mask
+    rows = sum(batch_sizes)
+    # The state before the first step has a gradient only where somebody wants it.
+    later = rows if hx_wanted else rows - batch_sizes[-1 if reverse else 0]
+    return 2 * (prod(w_ih) * rows * (data_wanted + w_ih_wanted) + prod(w_hh) * (later + rows * w_hh_wanted))
+
+
+# Operators that are not PyTorch's are told under the names of those that it would have called.
 _TOLD_AS = {
-    ops.flambeau.conv_input_gradient: aten.convolution_backward,
-    ops.flambeau.conv_weight_gradient: aten.convolution_backward,
+    ops.flambeau.conv_input_gradient: lambda args: aten.convolution_backward,
+    ops.flambeau.conv_weight_gradient: lambda args: aten.convolution_backward,
+    aten._recurrent_layer: lambda args: aten.mm if args[5] is None else aten.addmm,
+    aten._recurrent_layer_backward: lambda args: aten.mm,
 }
 
 
@@ -241,8 +263,11 @@ class FlopCounterMode:
         formula = self.flop_registry.get(func_packet)
         if formula is not None:
             count = formula(*args, **kwargs, out_val=out)
-            for name in set(self.mod_tracker.parents):
-                self.flop_counts[name][_TOLD_AS.get(func_packet, func_packet)] += count
+            told = _TOLD_AS.get(func_packet)
+            packet = func_packet if told is None else told(args)
+            # (A count of nothing is what PyTorch does not mention.)
+            for name in set(self.mod_tracker.parents) if count or told is None else ():
+                self.flop_counts[name][packet] += count
         return out
 
 
