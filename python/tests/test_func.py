@@ -269,3 +269,50 @@ def test_values_have_no_history_of_transforms_inside():
     outside = fl.ones(2, requires_grad=True)
     _, value = fl.func.grad_and_value(lambda w: loss(w) * outside.sum())(weights)
     assert value.requires_grad
+
+
+@pytest.mark.parametrize(
+    "pattern, sizes, same",
+    [
+        ("a b c -> c b a", {}, lambda x: x.permute(2, 1, 0)),
+        ("a b c -> (b a) c", {}, lambda x: x.transpose(0, 1).reshape(6, 4)),
+        ("a (b1 b2) c -> b1 a b2 c", {"b1": 3}, lambda x: x.view(2, 3, 1, 4).transpose(0, 1)),
+        ("a b (c d) -> a b d c", {"c": 2, "d": 2}, lambda x: x.view(2, 3, 2, 2).transpose(2, 3)),
+        ("a ... -> ... a", {}, lambda x: x.permute(1, 2, 0)),
+        ("a ... c -> (c ... a)", {}, lambda x: x.permute(2, 1, 0).reshape(24)),
+        ("a b c d ... -> a b c d ...", {}, lambda x: None),
+        ("a b c -> () a 1 (b c)", {}, lambda x: x.view(1, 2, 1, 12)),
+    ],
+)
+def test_rearrange(pattern, sizes, same):
+    x = fl.arange(24.0).view(2, 3, 4)
+    if same(x) is None:
+        with pytest.raises(ValueError, match=r"Number of dimensions in pattern \(4\) must be at most"):
+            fl.func.rearrange(x, pattern, **sizes)
+    else:
+        assert fl.equal(fl.func.rearrange(x, pattern, **sizes), same(x))
+        assert fl.equal(fl.func.rearrange([*x], pattern, **sizes), same(x))
+
+
+@pytest.mark.parametrize(
+    "pattern, sizes, says",
+    [
+        ("a b -> b a", {}, r"Number of dimensions in pattern \(2\) must be equal to the number of dimensions in the tensor \(3\)"),
+        ("a b c -> a b", {}, r"Identifiers only on one side of rearrange expression \(should be on both\): \{'c'\}"),
+        ("a a c -> a c", {}, "Indexing expression contains duplicate dimension 'a'"),
+        ("a b c a b c", {}, "Pattern must contain a single '->' separator"),
+        ("a b (c d) -> a b c d", {}, "cannot infer the sizes of 2 dimensions at once"),
+        ("a b (c d) -> a b c d", {"c": 3}, "inferred dimension does not evenly fit into larger dimension: 4 vs"),
+        ("a b c -> a b c", {"z": 1}, r"Identifiers not found in rearrange expression: \{'z'\}"),
+        ("a (b c -> a b c", {}, "Imbalanced parentheses in expression"),
+        ("... a ... -> a ...", {}, "only one ellipsis for tensor"),
+        ("(...) c -> c (...)", {}, "Ellipsis is parenthesis in the left side is not allowed"),
+        ("a b c -> (a ...) b c", {}, "Ellipsis found in right side, but not left side"),
+        ("a _ c -> a _ c", {}, "Invalid axis identifier: _"),
+        ("a b c -> 2 a b c", {}, "rearrange only supports unnamed axes of size 1"),
+        ("1 b c -> b c", {}, "inferred dimension does not evenly fit"),
+    ],
+)
+def test_patterns_that_do_not_fit(pattern, sizes, says):
+    with pytest.raises(ValueError, match=says):
+        fl.func.rearrange(fl.zeros(2, 3, 4), pattern, **sizes)

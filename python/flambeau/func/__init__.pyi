@@ -8,4 +8,5 @@ from ._modules import (
     functional_call as functional_call, replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_,
     stack_module_state as stack_module_state,
 )
+from ._rearrange import rearrange as rearrange
 from ._vmap import vmap as vmap
