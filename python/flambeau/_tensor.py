@@ -258,7 +258,12 @@ def _checked_dim_order(tensor, check):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     ranks = {_C.channels_last: 4, _C.channels_last_3d: 5}
     fitting = [f for f in formats if ranks.get(f, tensor.ndim) == tensor.ndim and tensor.is_contiguous(memory_format=f)]
-    if check is not True and len(fitting) > 1 or len({(s, n) for s, n in zip(tensor.stride(), tensor.shape)}) < tensor.ndim:
+    if check is True:
+        # A dim of size 1, or one that repeats its elements, could stand anywhere.
+        ambiguous = 1 in tensor.shape or 0 in tensor.stride() or len(set(tensor.stride())) < tensor.ndim
+    else:
+        ambiguous = len(fitting) > 1 or len(set(zip(tensor.stride(), tensor.shape))) < tensor.ndim
+    if ambiguous:
         raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory "
                            "formats.")
     return _dim_order(tensor)

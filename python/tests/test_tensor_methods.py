@@ -346,3 +346,13 @@ def test_tolist_of_any_shape():
     assert torch.ones(0).tolist() == torch.ones(0, 3).tolist() == [] and torch.ones(2, 0).tolist() == [[], []]
     assert torch.arange(6).reshape(1, 2, 3).transpose(1, 2).tolist() == [[[0, 3], [1, 4], [2, 5]]]
     assert torch.ones(2, requires_grad=True).tolist() == (torch.ones(2, requires_grad=True) * 1).tolist() == [1.0, 1.0]
+
+
+def test_orders_of_dims_that_are_not_the_only_ones():
+    """A dim of one element, or of the same one again and again, could stand anywhere."""
+    assert torch.empty(2, 3).t().dim_order(ambiguity_check=True) == (1, 0)
+    assert torch.empty(2, 3, 4, 1).dim_order(ambiguity_check=[torch.contiguous_format, torch.channels_last]) == (0, 1, 2, 3)
+    for x in (torch.empty(1, 2, 3, 4), torch.empty(3, 1), torch.empty(1), torch.empty(3).expand(2, 3)):
+        assert x.dim_order() == tuple(range(x.dim())) or x.stride(0) == 0
+        with pytest.raises(RuntimeError, match="does not have unique dim order"):
+            x.dim_order(ambiguity_check=True)
