@@ -58,10 +58,7 @@ fn kernel(op: &'static Op, keys: KeySet, args: &[Value<'_>]) -> Result<Outputs> 
     let Some(away) = Away::take() else { return op.redispatch(below, args) };
     // Also where no argument requires a gradient: what a mode calls stands below autograd, too.
     let _below_autograd = KeyGuard::exclude(KeySet::of(Key::AUTOGRAD).with(KeySet::of(Key::FORWARD)));
-    let outputs = Python::attach(|py| hand_over(py, op, args, away.0.as_ref())).map_err(carry);
-    drop(_below_autograd);
-    drop(away);
-    outputs
+    Python::attach(|py| hand_over(py, op, args, away.0.as_ref())).map_err(carry)
 }
 
 fn has_tensor(value: &Value<'_>) -> bool {
@@ -82,9 +79,8 @@ fn hand_over(py: Python<'_>, op: &'static Op, args: &[Value<'_>], mode: Option<&
     let given = || schema.params.iter().zip(args);
     let positional = given().take_while(|(p, _)| !p.keyword_only).count();
     // Defaults at the end are left out.
-    let told = given().take(positional).enumerate().filter(|(_, (p, v))| !is_default(p, **v)).last();
-    let list =
-        args.iter().take(told.map_or(0, |(i, _)| i + 1)).map(|v| to_python(py, *v)).collect::<PyResult<Vec<_>>>()?;
+    let told = given().take(positional).rposition(|(p, v)| !is_default(p, *v)).map_or(0, |i| i + 1);
+    let list = args.iter().take(told).map(|v| to_python(py, *v)).collect::<PyResult<Vec<_>>>()?;
     let kwargs = PyDict::new(py);
     for (p, value) in given().skip(positional).filter(|(p, v)| !is_default(p, **v)) {
         kwargs.set_item(&p.name, to_python(py, *value)?)?;
