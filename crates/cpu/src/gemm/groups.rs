@@ -22,6 +22,10 @@ use std::sync::OnceLock;
 /// Packs neighbouring rows of A or columns of B, as [`Entry::pack`] does, with several steps in a lane.
 pub type Pack<T> = unsafe fn(*const T, isize, isize, usize, usize, usize, *mut <T as Entry>::Lane);
 
+/// Packs rows of neighbouring panels of full width, as [`CopyRows`](super::kernel::CopyRows) does: the source, the distance
+/// between rows, how many rows, how many panels.
+pub type PackRows<T> = unsafe fn(*const T, isize, usize, usize, *mut <T as Entry>::Lane);
+
 /// The kernels for groups of steps, and how operands are packed for them.
 pub struct GroupKernels<T: Entry> {
     /// Steps in a lane.
@@ -38,9 +42,8 @@ pub struct GroupKernels<T: Entry> {
     pub pack_a: Pack<T>,
     /// Packs columns of B.
     pub pack_b: Pack<T>,
-    /// Packs rows of neighbouring panels of full width, as [`CopyRows`](super::kernel::CopyRows) does: the source, the distance
-    /// between rows, how many rows, how many panels.
-    pub pack_rows_of_b: Option<unsafe fn(*const T, isize, usize, usize, *mut T::Lane)>,
+    /// Packs several panels of B at a time, where its rows are contiguous.
+    pub pack_rows_of_b: Option<PackRows<T>>,
     /// To sums, by rows and vectors.
     pub multiply: &'static [[Kernel<T::Lane>; 2]],
     /// To rounded results in `c`, of whole vectors, without the old value.

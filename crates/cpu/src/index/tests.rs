@@ -233,7 +233,7 @@ fn sums_of_halves() {
         for (rows, n) in [(40usize, 7usize), (40, 1), (9, 33), (40, 4), (6, 16)] {
             let bits_at = |i: usize, seed: i64| {
                 let random = numbers(1, 1 << 16, i as i64 as u64 * 3 + seed as u64)[0] as u16;
-                if i % 3 == 0 { special[(i / 3 + seed as usize) % special.len()] } else { random }
+                if i.is_multiple_of(3) { special[(i / 3 + seed as usize) % special.len()] } else { random }
             };
             let old: Vec<T> = (0..rows * n).map(|i| bits(bits_at(i, 1))).collect();
             let new: Vec<T> = (0..rows * n).map(|i| bits(bits_at(i, 2))).collect();
