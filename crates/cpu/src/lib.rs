@@ -1,7 +1,8 @@
 //! CPU kernels: numbers in, numbers out. No tensors, no dispatch.
 //!
 //! Every function works on raw memory that its caller has locked, takes sizes and strides as plain numbers, and splits
-//! its work with [`flambeau_base::parallel::parallel_for`] by size only, so results do not depend on the thread count.
+//! its work with [`flambeau_base::parallel::parallel_for`] by size only (products into as many pieces as threads need, too,
+//! which cuts no sum), so results do not depend on the thread count.
 
 pub mod attention;
 mod buffer;
