@@ -339,8 +339,8 @@ macro_rules! fold {
 
 // Note [Narrow sums]: converting every `f32` to `f64` takes longer than reading it from a cache. So four terms are added as
 // `f32`, in pairs, and only their sum is converted: two roundings of small sums, which together weigh less than the terms' own.
-// What overflows that way is added again as `f64`. So is a small sum of squares: each of these lacks up to 2^-150 (of fewer
-// than 2^40, all of them a millionth of a rounding of what is above the bound).
+// What overflows that way is added again as `f64`. So is a small sum of squares: each of these lacks up to 2^-150, those of a
+// run, fewer than 2^18, less than 2^-42 of what is above the bound.
 
 /// Sums of squares of `f32` below are added as `f64` only: Note [Narrow sums].
 pub(super) const LEAST_SQUARES: f64 = 1e-27;
