@@ -167,14 +167,19 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
         let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
-        let rows = if Self::ROWS { a.rows } else { 1 };
-        for row in 0..rows as isize {
-            let mut at = a.data;
-            for (k, at) in at.iter_mut().enumerate().take(N + 1) {
-                *at = at.wrapping_offset(a.row_strides[k] * row);
-            }
+        let mut at = a.data;
+        let mut row = 1;
+        loop {
             // SAFETY: the caller's.
             unsafe { Self::row::<I>(&a, at, &p) };
+            // (What a constant rules out is not compiled.)
+            if const { !Self::ROWS } || row >= a.rows {
+                break;
+            }
+            for k in 0..=N {
+                at[k] = at[k].wrapping_offset(a.row_strides[k]);
+            }
+            row += 1;
         }
         if a.streams {
             stream::finish();
@@ -190,6 +195,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// Whether it loops over rows: short ones come from broadcasting, so from two operands. Other strips are called row
     /// by row.
     const ROWS: bool = Self::COMMON && N == 2;
+    /// Elements of a chunk.
+    const CHUNK: usize = if size_of::<T>() > 1 && size_of::<M::Out>() > 1 { SHORT } else { CHUNK };
 
     /// Which operand is a number: operand `k`.
     const fn only(k: usize) -> [bool; N] {
@@ -217,8 +224,7 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
             let mut done = 0;
-            // (What a constant rules out is not compiled.)
-            if const { !I::COMPACT } && dense && a.n > 1 {
+            if const { !I::COMPACT } && dense && a.n >= Self::CHUNK {
                 if const { Self::COMMON } && a.strides[N] == 0 {
                     done = Self::dense::<I>(a, at, p, Self::only(N - 1));
                 } else if const { Self::COMMON && N == 2 } && a.strides[1] == 0 {
@@ -237,10 +243,10 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
     }
 
-    /// Contiguous output, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
+    /// Contiguous output of a chunk at least, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
     /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
-    /// serves every pattern of broadcasting. Gives how many elements it did: with a number that is known, chunks only, since
-    /// the loop for what they leave would be a third of the code.
+    /// serves every pattern of broadcasting. Gives how many elements it did: chunks only, since a loop of its own for what they
+    /// leave would be a third of the code.
     ///
     /// # Safety
     /// As [`StripFn`].
@@ -268,33 +274,22 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                     inputs[k] = (spread[k].write([inputs[k].0.read_unaligned(); CHUNK]).as_ptr(), 0);
                 }
             }
-            let mut known = false;
             for k in 0..N {
                 if fixed[k] {
                     numbers[k] = Some(inputs[k].0.read_unaligned());
-                    known = true;
                 }
             }
             let streams = a.streams && out.addr().is_multiple_of(64);
-            let start = if const { size_of::<T>() > 1 && size_of::<M::Out>() > 1 } {
+            if const { Self::CHUNK == SHORT } {
                 Self::chunks::<I, SHORT>(out, &inputs, numbers, p, n, streams)
             } else {
                 Self::chunks::<I, CHUNK>(out, &inputs, numbers, p, n, streams)
-            };
-            if known {
-                return start;
-            }
-            let from = Self::from(&inputs, start);
-            for i in 0..n - start {
-                let x = Self::load(from, numbers, i);
-                out.add(start + i).write_unaligned(Self::one::<I>(x, p));
             }
         }
-        n
     }
 
-    /// Chunks of `C` elements, a cache line of results at least; gives how many elements these are. If whole ones leave more than a
-    /// few elements, one more ends where the row does. It is computed before anything is written, since inputs may lie in the
+    /// Chunks of `C` of `n` elements, of which there are as many at least, and a cache line of results; gives how many elements
+    /// these are. If whole ones leave more than a few elements, one more ends where the row does. It is computed before anything is written, since inputs may lie in the
     /// output, and written after all others.
     ///
     /// # Safety
@@ -308,9 +303,6 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         n: usize,
         streams: bool,
     ) -> usize {
-        if n < C {
-            return 0;
-        }
         let (whole, last) = (n / C * C, n - C);
         let mut ahead = n - whole >= FEW;
         let done = if ahead { n } else { whole };

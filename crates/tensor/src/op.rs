@@ -186,6 +186,7 @@ pub struct Op {
 impl Op {
     /// A new operator; the fields are public for the macros to fill in.
     pub const fn new(schema_text: &'static str, body: Body) -> Op {
+        let schema::Facts { parameters, mutates } = schema::facts(schema_text);
         Op {
             schema_text,
             doc: "",
@@ -201,13 +202,10 @@ impl Op {
             mutated: OnceLock::new(),
             required: OnceLock::new(),
             recipe: OnceLock::new(),
-            mutates: schema::contains(schema_text, "!)"),
-            parameters: schema::count_parameters(schema_text),
+            mutates,
+            parameters,
             foreign: false,
-            unchecked_below: match schema::contains(schema_text, "!)") {
-                true => 0,
-                false => schema::count_parameters(schema_text) + 1,
-            },
+            unchecked_below: if mutates { 0 } else { parameters + 1 },
             table: [const { AtomicPtr::new(std::ptr::null_mut()) }; KEY_COUNT],
             overrides: Mutex::new(Vec::new()),
         }
