@@ -1,9 +1,9 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{Rows, compute, compute_dtype, store, sums, values};
+use super::rows::{Rows, compute, compute_dtype, put_results, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
-use crate::copy::Shared;
+use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
@@ -141,13 +141,13 @@ const TOGETHER_ELEMENTS: usize = 2048;
 /// Some rows, at most [`TOGETHER`].
 struct ForwardRows<T, const CENTRE: bool>(PhantomData<T>);
 impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
-    /// Input, output, how many rows and their length, weight, bias, eps.
-    type Args = (*const T, *mut T, (usize, usize), Option<*const T>, Option<*const T>, f64);
+    /// Input, output, how many rows and their length, weight, bias, eps, and whether results go past the caches.
+    type Args = (*const T, *mut T, (usize, usize), Option<*const T>, Option<*const T>, f64, bool);
     /// Means and reciprocal deviations.
     type Output = [[f64; TOGETHER]; 2];
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-    unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps): Self::Args) -> [[f64; TOGETHER]; 2] {
+    unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps, streams): Self::Args) -> [[f64; TOGETHER]; 2] {
         let share = 1.0 / n as f64;
         // SAFETY: `row < rows`, `i < n` of the caller's elements.
         let at = |row: usize, i: usize| unsafe { *x.add(row * n + i) };
@@ -178,26 +178,16 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
             unsafe {
                 let (x, out) = (x.add(row * n), out.add(row * n));
                 match (weight, bias) {
-                    (Some(w), Some(b)) => {
-                        for i in 0..n {
-                            *out.add(i) = ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i));
-                        }
-                    }
+                    (Some(w), Some(b)) => put_results::<I, T>(out, n, streams, |i| {
+                        ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i))
+                    }),
                     (Some(w), None) => {
-                        for i in 0..n {
-                            *out.add(i) = (*x.add(i) - m) * r * *w.add(i);
-                        }
+                        put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r * *w.add(i));
                     }
                     (None, Some(b)) => {
-                        for i in 0..n {
-                            *out.add(i) = (*x.add(i) - m) * r + *b.add(i);
-                        }
+                        put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r + *b.add(i));
                     }
-                    (None, None) => {
-                        for i in 0..n {
-                            *out.add(i) = (*x.add(i) - m) * r;
-                        }
-                    }
+                    (None, None) => put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r),
                 }
             }
         }
@@ -214,7 +204,9 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     out: Operand,
     (mean, rstd): (Option<Operand>, Option<Operand>),
 ) {
+    let in_place = x.data == out.data;
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
+    let streams = !in_place && out.is_direct() && stream::streams(2 * rows * n * size_of::<T>());
     let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
     if turned::is_short::<CENTRE>(rows, n) {
         // To add negative zero leaves every number as it is.
@@ -239,12 +231,15 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
             unsafe {
                 let from = x.read(first * n, count * n, scratch.get());
                 let to = out.target(first * n, scratch.get().add(together * n));
-                let found = normalise((from, to, (count, n), w, b, eps));
+                let found = normalise((from, to, (count, n), w, b, eps, streams));
                 out.written(first * n, count * n, to);
                 for (operand, of) in statistics.iter().zip(&found) {
                     operand.inspect(|o| o.write_strided(first, 1, count, of.as_ptr()));
                 }
             }
+        }
+        if streams {
+            stream::finish();
         }
     });
 }
@@ -260,11 +255,11 @@ pub(super) struct Inputs<'a, T> {
 
 struct BackwardRow<T, const CENTRE: bool>(PhantomData<T>);
 impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
-    /// Gradient, input, output, weight, length, mean, reciprocal deviation.
-    type Args = (*const T, *const T, *mut T, *const T, usize, T, T);
+    /// Gradient, input, output, weight, length, mean, reciprocal deviation, and whether results go past the caches.
+    type Args = (*const T, *const T, *mut T, *const T, usize, [T; 2], bool);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>((grad, x, out, weight, n, mean, rstd): Self::Args) {
+    unsafe fn run<I: Isa>((grad, x, out, weight, n, [mean, rstd], streams): Self::Args) {
         // SAFETY: `n` elements each by the caller's contract, in all that follows.
         unsafe {
             let [sum, dot] = sums::<I, T, _>(n, |i| {
@@ -273,11 +268,11 @@ impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
             });
             let c = T::from_f64(if CENTRE { sum / n as f64 } else { 0.0 });
             let d = T::from_f64(dot / n as f64);
-            for i in 0..n {
+            put_results::<I, T>(out, n, streams, |i| {
                 let normal = (*x.add(i) - mean) * rstd;
                 let g = *grad.add(i) * *weight.add(i);
-                *out.add(i) = (g - c - normal * d) * rstd;
-            }
+                (g - c - normal * d) * rstd
+            });
         }
     }
 }
@@ -318,6 +313,7 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
             values::<T>(Some(rstd), rows, T::ONE),
         )
     };
+    let in_place = gradients.input.is_some_and(|input| input.data == grad.data || input.data == x.data);
     let (grad, x) = (Rows::<T>::new(grad), Rows::<T>::new(x));
     let input = gradients.input.map(Rows::<T>::new);
     let wants_parameters = gradients.weight.is_some() || gradients.bias.is_some();
@@ -333,7 +329,7 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
         let partials = wants_parameters.then_some(shared);
         match short {
             true => turned::backward::<T, CENTRE>((rows, n), inputs, input, partials),
-            false => backward_rows::<T, CENTRE>((rows, n), piece, inputs, input, partials),
+            false => backward_rows::<T, CENTRE>((rows, n), piece, inputs, input, in_place, partials),
         }
     }
     for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
@@ -353,8 +349,11 @@ unsafe fn backward_rows<T: Float, const CENTRE: bool>(
     piece: usize,
     Inputs { grad, x, weight, mean, rstd }: Inputs<'_, T>,
     input: Option<Rows<T>>,
+    in_place: bool,
     partials: Option<Shared<T>>,
 ) {
+    let direct = input.as_ref().is_some_and(Rows::is_direct);
+    let streams = direct && !in_place && stream::streams(3 * rows * n * size_of::<T>());
     let (row, parameter_row) = (entry::<BackwardRow<T, CENTRE>>(level()), entry::<ParameterRow<T>>(level()));
     parallel_for(rows.div_ceil(piece), 1, &|range| {
         let scratch = Scratch::<T>::new(3 * n);
@@ -370,11 +369,14 @@ unsafe fn backward_rows<T: Float, const CENTRE: bool>(
                     }
                     if let Some(out) = &input {
                         let to = out.target(r * n, scratch.get().add(2 * n));
-                        row((g, x, to, weight.as_ptr(), n, mean[r], rstd[r]));
+                        row((g, x, to, weight.as_ptr(), n, [mean[r], rstd[r]], streams));
                         out.written(r * n, n, to);
                     }
                 }
             }
+        }
+        if streams {
+            stream::finish();
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Rows of elements of any float dtype, seen as rows of the type arithmetic is done in.
 
 use crate::buffer::aligned;
-use crate::copy::{CastStrip, Shared, cast_strip};
+use crate::copy::{CastStrip, Shared, cast_strip, stream};
 use crate::math::{Float, Isa, Level, Number, select};
 use crate::reduce::Operand;
 use flambeau_base::DType;
@@ -367,6 +367,50 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
         }
     }
 }
+
+/// Stores `n` results, past the caches if it `streams` ([`stream::finish`] follows before others read them). What shares a
+/// cache line with others is stored as usual.
+///
+/// # Safety
+/// `out` must be valid for `n` elements, which nothing that `result` reads overlaps unless it is the element that is
+/// computed, and it does not stream.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+pub(crate) unsafe fn put_results<I: Isa, T: Float>(out: *mut T, n: usize, streams: bool, result: impl Fn(usize) -> T) {
+    let mut at = 0;
+    // SAFETY: the caller's elements; whole lines begin after `at` of them.
+    unsafe {
+        if streams {
+            at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
+            for i in 0..at {
+                *out.add(i) = result(i);
+            }
+            while at + LANES <= n {
+                let mut block = aligned([<T as Number>::ZERO; LANES]);
+                for l in 0..LANES {
+                    block[l] = result(at + l);
+                }
+                stream::store::<I, T, LANES>(out.add(at), &block);
+                at += LANES;
+            }
+            while at + LINE <= n {
+                let mut block = aligned([<T as Number>::ZERO; LINE]);
+                for l in 0..LINE {
+                    block[l] = result(at + l);
+                }
+                stream::store::<I, T, LINE>(out.add(at), &block);
+                at += LINE;
+            }
+        }
+        for i in at..n {
+            *out.add(i) = result(i);
+        }
+    }
+}
+
+/// Bytes of a cache line, and elements that are a whole number of them.
+const LINE_BYTES: usize = 64;
+const LINE: usize = 16;
 
 /// The largest of `n` elements, negative infinity for none. NaN is passed over.
 ///

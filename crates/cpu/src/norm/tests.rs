@@ -1,4 +1,7 @@
+use super::rows::put_results;
 use super::*;
+use crate::copy::stream;
+use crate::math::{Float, Isa, Kernel, Level, entry};
 use crate::reduce::Operand;
 use flambeau_base::{Element, bf16, f16};
 
@@ -297,4 +300,42 @@ fn without_parameters_and_elements() {
         layer_norm((1, 4), 0.0, operand(&mut shifted), None, None, operand(&mut out), (None, None));
         assert!((out[2] - 2f32.sqrt()).abs() < 1e-5);
     }
+}
+
+/// Doubles, past the caches or not.
+struct Put<T>(std::marker::PhantomData<T>);
+impl<T: Float> Kernel for Put<T> {
+    type Args = (*const T, *mut T, usize, bool);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((x, out, n, streams): Self::Args) {
+        // SAFETY: the caller's `n` elements.
+        unsafe { put_results::<I, T>(out, n, streams, |i| *x.add(i) + *x.add(i)) };
+        stream::finish();
+    }
+}
+
+fn put<T: Float>() {
+    let x: Vec<T> = values(300, 1, 0.0);
+    for level in Level::available() {
+        for n in (0..70).chain([127, 128, 200, 250]) {
+            for shift in 0..40 {
+                for streams in [false, true] {
+                    let mut out = vec![T::ONE; 300];
+                    // SAFETY: room for `n` elements.
+                    unsafe { entry::<Put<T>>(level)((x.as_ptr(), out.as_mut_ptr().add(shift), n, streams)) };
+                    for (i, out) in out.iter().enumerate() {
+                        let want = if (shift..shift + n).contains(&i) { x[i - shift] + x[i - shift] } else { T::ONE };
+                        assert_eq!(out.to_f64(), want.to_f64(), "{i} of {n} from {shift} at {level:?}, {streams}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn results_are_put_where_they_belong() {
+    put::<f32>();
+    put::<f64>();
 }

@@ -12,8 +12,9 @@ mod tests;
 mod turned;
 
 use crate::buffer::{Scratch, aligned};
+use crate::copy::stream;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
-use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, ones_from, total};
+use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, ones_from, put_results, total};
 use crate::prefetch::{prefetch, prefetch_near};
 use crate::reduce::Operand;
 use flambeau_base::fast_paths::FastPath;
@@ -49,6 +50,9 @@ const NARROW: usize = 16;
 
 /// Elements of a block of short rows: they stay in L1.
 const SHORT_BLOCK: usize = 2048;
+
+/// What the room for a row is aligned to.
+const ROOM_BYTES: usize = 64;
 
 /// Elements of a tile of rows side by side: 256 KiB of `f32`, for L2.
 const TILE_ELEMENTS: usize = 1 << 16;
@@ -266,7 +270,7 @@ impl RowFunction for LogSoftmaxBackward {
     }
 }
 
-/// The sum of a piece's terms, which are left in `out` if they are to be kept.
+/// The sum of a piece's terms, which are left in `out` if they are to be kept; whether the next row's are, right behind them.
 ///
 /// # Safety
 /// `a`, `b` and, if the terms are kept, `out` must be valid for `n` elements.
@@ -278,6 +282,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     out: *mut T,
     n: usize,
     max: T,
+    follows: bool,
 ) -> f64 {
     let rest = n % LANES;
     let full = n - rest;
@@ -331,7 +336,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 // kept is stored next: it is wanted in the first-level cache.)
                 for line in (0..LANES).step_by(64 / size_of::<T>()) {
                     prefetch_near(a.wrapping_add(n + at + line).cast());
-                    if KEEP {
+                    if KEEP && follows {
                         prefetch_near(out.wrapping_add(n + at + line).cast_const().cast());
                     }
                 }
@@ -410,7 +415,7 @@ impl<T: Float, F: RowFunction> Kernel for Summarise<T, F> {
         // In a piece of negative infinities alone the terms must be zero, not NaN.
         let shift = if max == T::NEG_INFINITY { <T as Number>::ZERO } else { max };
         // SAFETY: the same elements.
-        let sum = unsafe { terms::<I, T, F, false>(a, b, std::ptr::null_mut(), n, shift) };
+        let sum = unsafe { terms::<I, T, F, false>(a, b, std::ptr::null_mut(), n, shift, false) };
         Summary { max: max.to_f64(), sum }
     }
 }
@@ -443,40 +448,43 @@ pub(crate) unsafe fn add_exponentials_of_lines<I: Isa, T: Float>(
     unsafe { tall::add_lines::<I, T, Softmax>(x, lines, cols, max, sums) }
 }
 
-/// A piece of a row to results, given the summary of the whole row.
+/// A piece of a row to results, given the summary of the whole row, and whether they go past the caches.
 struct Apply<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Apply<T, F> {
-    type Args = (*const T, *const T, *mut T, usize, Summary);
+    type Args = (*const T, *const T, *mut T, usize, Summary, bool);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>((a, b, out, n, summary): Self::Args) {
+    unsafe fn run<I: Isa>((a, b, out, n, summary, streams): Self::Args) {
         let (max, scale) = (T::from_f64(summary.max), T::from_f64(F::scale(summary.sum)));
-        for i in 0..n {
-            // SAFETY: `n` elements each by the caller's contract.
-            unsafe { *out.add(i) = F::apply::<I, T>(*a.add(i), *b.add(i), max, scale) };
-        }
+        // SAFETY: `n` elements each by the caller's contract.
+        unsafe { put_results::<I, T>(out, n, streams, |i| F::apply::<I, T>(*a.add(i), *b.add(i), max, scale)) };
     }
 }
 
-/// A whole row.
+/// A whole row, and room for one if results go past the caches.
 struct Row<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
-    type Args = (*const T, *const T, *mut T, usize);
+    type Args = (*const T, *const T, *mut T, usize, Option<*mut T>);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>((a, b, out, n): Self::Args) {
+    unsafe fn run<I: Isa>((a, b, out, n, room): Self::Args) {
         // SAFETY: `n` elements each by the caller's contract, in all that follows.
         unsafe {
             if !F::SCALED_TERM {
                 let summary = Summarise::<T, F>::run::<I>((a, b, n));
-                return Apply::<T, F>::run::<I>((a, b, out, n, summary));
+                return Apply::<T, F>::run::<I>((a, b, out, n, summary, room.is_some()));
             }
-            // The terms wait in the output for their sum.
+            // The terms wait for their sum: in the output, or in a cache.
             let max = if F::MAX { largest::<I, T>(a, n) } else { <T as Number>::ZERO };
-            let sum = terms::<I, T, F, true>(a, b, out, n, max);
+            let kept = room.unwrap_or(out);
+            let sum = terms::<I, T, F, true>(a, b, kept, n, max, room.is_none());
             let scale = T::from_f64(F::scale(sum));
-            for t in std::slice::from_raw_parts_mut(out, n) {
-                *t *= scale;
+            if room.is_some() {
+                put_results::<I, T>(out, n, true, |i| *kept.add(i) * scale);
+            } else {
+                for t in std::slice::from_raw_parts_mut(out, n) {
+                    *t *= scale;
+                }
             }
         }
     }
@@ -628,7 +636,10 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         return;
     }
     let one_input = std::ptr::eq(a.data, b.data);
+    let in_place = out.data == a.data || out.data == b.data;
     let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
+    let operands = if one_input { 2 } else { 3 };
+    let streams = !in_place && out.is_direct() && stream::streams(operands * outer * dim * inner * size_of::<T>());
     let read = |at: usize, n: usize, scratch: *mut T| {
         // SAFETY: `n` elements each of the caller's; `scratch` holds them twice.
         unsafe {
@@ -663,9 +674,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 let to = out.target(at, scratch.get().wrapping_add(2 * LONG));
                 // SAFETY: `n` elements each.
                 unsafe {
-                    apply((a, b, to, n, rows[i / pieces]));
+                    apply((a, b, to, n, rows[i / pieces], streams));
                     out.written(at, n, to);
                 }
+            }
+            if streams {
+                stream::finish();
             }
         });
     } else if turned::is_short::<T, F>(&shape) && FastPath::SoftmaxShort.is_on() {
@@ -699,15 +713,21 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         // Converted rows whose terms wait in the output are best computed in place.
         let apart = if F::SCALED_TERM { 0 } else { 2 };
         parallel_for(outer, (TASK / dim).max(1), &|range| {
-            let scratch = Scratch::<T>::new(3 * dim);
+            let scratch = Scratch::<T>::new(3 * dim + ROOM_BYTES / size_of::<T>());
             for r in range {
                 let (a, b) = read(r * dim, dim, scratch.get());
                 let to = out.target(r * dim, scratch.get().wrapping_add(apart * dim));
+                // What is kept for a line of the output begins with a line, too.
+                let room = scratch.get().wrapping_add((2 * dim).next_multiple_of(ROOM_BYTES / size_of::<T>()));
+                let room = room.wrapping_byte_add(to.addr() % ROOM_BYTES);
                 // SAFETY: a row of `dim` elements each.
                 unsafe {
-                    row((a, b, to, dim));
+                    row((a, b, to, dim, streams.then_some(room)));
                     out.written(r * dim, dim, to);
                 }
+            }
+            if streams {
+                stream::finish();
             }
         });
     } else if inner < NARROW || !FastPath::SoftmaxColumns.is_on() {
@@ -724,7 +744,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                     if !one_input {
                         b.read_strided(at, inner, dim, second);
                     }
-                    row((first, second, to, dim));
+                    row((first, second, to, dim, None));
                     out.write_strided(at, inner, dim, to);
                 }
             }

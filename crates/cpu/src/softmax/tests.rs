@@ -1,4 +1,5 @@
 use super::*;
+use crate::math::Level;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
@@ -182,4 +183,44 @@ fn tall_columns_are_as_rows() {
             }
         }
     }
+}
+
+fn streamed<T: Float, F: RowFunction>() {
+    const ROOM: usize = 2100;
+    let bits = |out: &[T]| out.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
+    let (mut a, b) = (values::<T>(ROOM, 3.0), values::<T>(ROOM, 0.5));
+    a[40] = T::NEG_INFINITY;
+    a[90] = T::from_f64(-200.0);
+    for level in Level::available() {
+        let row = entry::<Row<T, F>>(level);
+        for n in [1, 7, 15, 16, 17, 63, 64, 65, 100, 129, 1000, 2048] {
+            for shift in [0, 1, 8, 15, 16, 33] {
+                let room = Scratch::<T>::new(ROOM);
+                let [plain, past] = [None, Some(room.get())].map(|room| {
+                    let out = Scratch::<T>::new(ROOM);
+                    // SAFETY: room for all of it, and as many elements of each.
+                    unsafe {
+                        let all = std::slice::from_raw_parts_mut(out.get(), ROOM);
+                        all.fill(T::ONE);
+                        row((a.as_ptr(), b.as_ptr(), out.get().add(shift), n, room));
+                        stream::finish();
+                        bits(all)
+                    }
+                });
+                assert_eq!(past, plain, "{} elements {shift} on at {level:?}", n);
+            }
+        }
+    }
+}
+
+#[test]
+fn results_past_the_caches_have_the_same_bits() {
+    fn all<T: Float>() {
+        streamed::<T, Softmax>();
+        streamed::<T, LogSoftmax>();
+        streamed::<T, SoftmaxBackward>();
+        streamed::<T, LogSoftmaxBackward>();
+    }
+    all::<f32>();
+    all::<f64>();
 }
