@@ -288,6 +288,33 @@ pub(crate) fn total<I: Isa, T: Float>(lanes: &[T; LANES]) -> f64 {
 /// `K` sums of terms over `0..n` at once: in `T` over lanes within a block, in `f64` from there.
 #[inline(always)]
 pub(crate) fn sums<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usize) -> [T; K]) -> [f64; K] {
+    folds::<I, T, K>(n, |i, mut sums| {
+        let terms = term(i);
+        for k in 0..K {
+            sums[k] += terms[k];
+        }
+        sums
+    })
+}
+
+/// [`sums`] of the squares of elements less a centre, and of what is squared.
+#[inline(always)]
+pub(crate) fn deviations<I: Isa, T: Float>(n: usize, centre: T, at: impl Fn(usize) -> T) -> [f64; 2] {
+    folds::<I, T, 2>(n, |i, [squares, rest]| {
+        let d = at(i) - centre;
+        [d.mul_add::<I>(d, squares), rest + d]
+    })
+}
+
+/// [`sums`] of squares.
+#[inline(always)]
+pub(crate) fn squares<I: Isa, T: Float>(n: usize, at: impl Fn(usize) -> T) -> f64 {
+    folds::<I, T, 1>(n, |i, [squares]| [at(i).mul_add::<I>(at(i), squares)])[0]
+}
+
+/// [`sums`], by a function that adds an element's terms to what it is given.
+#[inline(always)]
+fn folds<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usize, [T; K]) -> [T; K]) -> [f64; K] {
     let mut sums = [0.0; K];
     for start in (0..n).step_by(BLOCK) {
         let block = block_sums::<I, T, K>(start, n.min(start + BLOCK), &term);
@@ -301,13 +328,18 @@ pub(crate) fn sums<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usi
 /// The same over a block.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // `lanes[k][l]` runs along `l` for several `k`.
-fn block_sums<I: Isa, T: Float, const K: usize>(start: usize, end: usize, term: &impl Fn(usize) -> [T; K]) -> [f64; K] {
+fn block_sums<I: Isa, T: Float, const K: usize>(
+    start: usize,
+    end: usize,
+    term: &impl Fn(usize, [T; K]) -> [T; K],
+) -> [f64; K] {
+    let nothing = [<T as Number>::ZERO; K];
     let mut lanes = aligned([[<T as Number>::ZERO; LANES]; K]);
     let (sets, left) = ((end - start) / LANES, (end - start) % LANES);
     if end < LANES {
         // A row that is short.
         for l in 0..left {
-            let terms = term(start + l);
+            let terms = term(start + l, nothing);
             for k in 0..K {
                 lanes[k][l] = terms[k];
             }
@@ -324,7 +356,7 @@ fn block_sums<I: Isa, T: Float, const K: usize>(start: usize, end: usize, term: 
             let mut rest = aligned([[<T as Number>::ZERO; LANES]; K]);
             let (first, counts) = (end - LANES, ones_from::<LANES>(LANES - left));
             for l in 0..LANES {
-                let terms = term(first + l);
+                let terms = term(first + l, nothing);
                 for k in 0..K {
                     rest[k][l] = select(counts[l] != 0, terms[k], <T as Number>::ZERO);
                 }
@@ -349,16 +381,20 @@ fn block_sums<I: Isa, T: Float, const K: usize>(start: usize, end: usize, term: 
 fn add_sets<T: Float, const K: usize, const W: usize>(
     sets: usize,
     first: usize,
-    term: &impl Fn(usize) -> [T; K],
+    term: &impl Fn(usize, [T; K]) -> [T; K],
     lanes: &mut [[T; LANES]; K],
 ) {
     for lane in (0..LANES).step_by(W) {
         let mut some = aligned([[<T as Number>::ZERO; W]; K]);
         for set in 0..sets {
             for l in 0..W {
-                let terms = term(first + set * LANES + lane + l);
+                let mut sums = [<T as Number>::ZERO; K];
                 for k in 0..K {
-                    some[k][l] += terms[k];
+                    sums[k] = some[k][l];
+                }
+                let sums = term(first + set * LANES + lane + l, sums);
+                for k in 0..K {
+                    some[k][l] = sums[k];
                 }
             }
         }

@@ -333,8 +333,10 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
             let mut lanes = aligned([<T as Number>::ZERO; LANES]);
             while at < end {
                 // The next row, which usually follows: its first pass would wait for memory, while this one computes. (What is
-                // kept is stored next: it is wanted in the first-level cache.)
-                for line in (0..LANES).step_by(64 / size_of::<T>()) {
+                // kept is stored next: it is wanted in the first-level cache.) Of gradients, this is the first pass, and the
+                // hints delay it.
+                let ahead = if F::MAX { LANES } else { 0 };
+                for line in (0..ahead).step_by(64 / size_of::<T>()) {
                     prefetch_near(a.wrapping_add(n + at + line).cast());
                     if KEEP && follows {
                         prefetch_near(out.wrapping_add(n + at + line).cast_const().cast());
