@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{Rows, compute, compute_dtype, deviations, put_results, squares, store, sums, values};
+use super::rows::{Rows, compute, compute_dtype, deviations, put_results, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
@@ -155,8 +155,7 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
         let share = 1.0 / n as f64;
         // SAFETY: `row < rows`, `i < n` of the caller's elements.
         let at = |row: usize, i: usize| unsafe { *x.add(row * n + i) };
-        let (mut centre, mut of_squares, mut rest) =
-            ([<T as Number>::ZERO; TOGETHER], [1.0; TOGETHER], [0.0; TOGETHER]);
+        let (mut centre, mut squares, mut rest) = ([<T as Number>::ZERO; TOGETHER], [1.0; TOGETHER], [0.0; TOGETHER]);
         if CENTRE {
             for row in 0..rows {
                 centre[row] = T::from_f64(sums::<I, T, _>(n, |i| [at(row, i)])[0] * share);
@@ -165,16 +164,16 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
         for row in 0..rows {
             let c = centre[row];
             if CENTRE {
-                [of_squares[row], rest[row]] = deviations::<I, T>(n, c, |i| at(row, i));
+                [squares[row], rest[row]] = deviations::<I, T>(n, c, |i| at(row, i));
             } else {
-                of_squares[row] = squares::<I, T>(n, |i| at(row, i));
+                [squares[row]] = sums::<I, T, _>(n, |i| [at(row, i) * at(row, i)]);
             }
         }
         let (mut mean, mut rstd) = ([0.0; TOGETHER], [0.0; TOGETHER]);
         for first in (0..rows).step_by(VECTOR) {
             for row in first..first + VECTOR {
-                let (centre, squares) = (centre[row].to_f64(), of_squares[row]);
-                (mean[row], rstd[row]) = moments_of::<CENTRE>(centre, squares, rest[row], share, eps);
+                let found = moments_of::<CENTRE>(centre[row].to_f64(), squares[row], rest[row], share, eps);
+                (mean[row], rstd[row]) = found;
             }
         }
         for row in 0..rows {

@@ -306,12 +306,6 @@ pub(crate) fn deviations<I: Isa, T: Float>(n: usize, centre: T, at: impl Fn(usiz
     })
 }
 
-/// [`sums`] of squares.
-#[inline(always)]
-pub(crate) fn squares<I: Isa, T: Float>(n: usize, at: impl Fn(usize) -> T) -> f64 {
-    folds::<I, T, 1>(n, |i, [squares]| [at(i).mul_add::<I>(at(i), squares)])[0]
-}
-
 /// [`sums`], by a function that adds an element's terms to what it is given.
 #[inline(always)]
 fn folds<I: Isa, T: Float, const K: usize>(n: usize, term: impl Fn(usize, [T; K]) -> [T; K]) -> [f64; K] {
@@ -413,30 +407,33 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
 pub(crate) unsafe fn put_results<I: Isa, T: Float>(out: *mut T, n: usize, streams: bool, result: impl Fn(usize) -> T) {
-    let mut at = 0;
-    // SAFETY: the caller's elements; whole lines begin after `at` of them.
+    // SAFETY: the caller's elements; whole lines begin after the first few.
     unsafe {
-        if streams {
-            at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
-            for i in 0..at {
+        if !streams {
+            for i in 0..n {
                 *out.add(i) = result(i);
             }
-            while at + LANES <= n {
-                let mut block = aligned([<T as Number>::ZERO; LANES]);
-                for l in 0..LANES {
-                    block[l] = result(at + l);
-                }
-                stream::store::<I, T, LANES>(out.add(at), &block);
-                at += LANES;
+            return;
+        }
+        let mut at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
+        for i in 0..at {
+            *out.add(i) = result(i);
+        }
+        while at + LANES <= n {
+            let mut block = aligned([<T as Number>::ZERO; LANES]);
+            for l in 0..LANES {
+                block[l] = result(at + l);
             }
-            while at + LINE <= n {
-                let mut block = aligned([<T as Number>::ZERO; LINE]);
-                for l in 0..LINE {
-                    block[l] = result(at + l);
-                }
-                stream::store::<I, T, LINE>(out.add(at), &block);
-                at += LINE;
+            stream::store::<I, T, LANES>(out.add(at), &block);
+            at += LANES;
+        }
+        while at + LINE <= n {
+            let mut block = aligned([<T as Number>::ZERO; LINE]);
+            for l in 0..LINE {
+                block[l] = result(at + l);
             }
+            stream::store::<I, T, LINE>(out.add(at), &block);
+            at += LINE;
         }
         for i in at..n {
             *out.add(i) = result(i);
