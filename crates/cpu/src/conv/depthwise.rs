@@ -1,9 +1,8 @@
-//! Gathers with one result channel per group, where packing would cost as much as computing: vectors run over the
-//! positions of a staged plane, or with channels last over the channels.
+//! Gathers of planes with one result channel per group, where packing would cost as much as computing: vectors run over
+//! the positions of a staged plane. The gradient of the weight of such a convolution, in either layout.
 
 use super::access::{Access, PixelStage, PlaneStage, load_run, store_run};
 use super::geometry::{Gather, TileRange, Tiling};
-use super::pixels;
 use super::planes::{Operands, TASK_WORK};
 use super::simd::{Dispatch, Number, Scratch, Shared, Simd, Task};
 use flambeau_base::parallel::parallel_for;
@@ -14,6 +13,8 @@ pub(crate) const MOST_TERMS: usize = 512;
 const TILE_NUMBERS: usize = 4096;
 /// Sums held in registers at once.
 const BATCH: usize = 8;
+/// Vectors of sums at the end of a tile.
+const FEW: usize = 4;
 /// Rows of planes that are computed together, of so many vectors.
 const ROWS: usize = 4;
 const ROW_VECTORS: usize = BATCH / ROWS;
@@ -23,13 +24,16 @@ struct Plan<'a, E> {
     operands: Operands<E>,
     tiling: Tiling,
     planes: PlaneStage,
-    pixels: PixelStage,
     /// Distances of the terms from a position.
     offsets: Vec<usize>,
     /// Terms that follow one another and lie a row of the stage apart.
     column: usize,
-    /// Weights by group and term (planes), or by tap and channel (channels last).
+    /// Weights by group and term.
     weight: *const E,
+    /// Units whose source is converted together, or whose result.
+    together: usize,
+    convert: bool,
+    round: bool,
 }
 // SAFETY: its pointers are only read, except the result, of which each task writes its own part.
 unsafe impl<E> Sync for Plan<'_, E> {}
@@ -47,47 +51,76 @@ impl<E: Number> Task for PlaneTask<'_, E> {
         let g = plan.gather;
         let op = &plan.operands;
         let st = &plan.planes.staged;
+        // (Whole vectors are read and written, up to four of them beyond the end.)
+        let beyond = FEW * S::LANES;
         let stage_len = if plan.planes.in_place { 0 } else { g.source_channels * st.channel };
-        let stage = Scratch::<E>::new(stage_len);
+        let stage = Scratch::<E>::new(if plan.planes.in_place { 0 } else { stage_len + beyond });
         let size = plan.tiling.size;
         let most = (size[0] - 1) * st.axis[0] + (size[1] - 1) * st.axis[1] + size[2];
-        let sums = Scratch::<E>::new(most);
+        let sums = Scratch::<E>::new(most + beyond);
         let depth = g.depth();
-        let straight = op.stored.same && g.axes.iter().all(|a| a.spacing == 1);
-        for unit in self.units.clone() {
+        let spaced = g.axes.iter().any(|a| a.spacing != 1);
+        let (source_len, result_len) = (g.source_channels * g.source_positions(), g.result_positions());
+        let converted = Scratch::<E>::new(if plan.convert { plan.together * source_len } else { 0 });
+        let rounded = Scratch::<E>::new(if plan.round { plan.together * result_len } else { 0 });
+        // SAFETY: as many numbers follow the stage.
+        if !plan.planes.in_place {
+            unsafe { S::clear(stage.get().add(stage_len), beyond) };
+        }
+        let access = match plan.convert {
+            true => Access { same: true, size: size_of::<E>(), ..op.access },
+            false => op.access,
+        };
+        let straight = (op.stored.same || plan.round) && !spaced;
+        for (i, unit) in self.units.clone().enumerate() {
             let (tile, group) = (plan.tiling.get(unit / g.groups, g.batch, &g.axes), unit % g.groups);
             let plane = tile.image * g.groups + group;
-            // SAFETY: staged positions cover every read up to `len`; the tile's positions are this task's alone.
+            let of = i % plan.together;
+            let together = plan.together.min(self.units.end - unit);
+            // SAFETY: staged positions cover every read up to `len`; the tile's positions are this task's alone. Planes that
+            // are converted together follow one another.
             unsafe {
-                let source = op.source.add(plane * g.source_channels * g.source_positions() * op.access.size);
-                let base = plan.planes.fill::<S>(&g.axes, &tile, &op.access, source, 0, g.source_channels, stage.get());
+                let source = op.source.add(plane * source_len * op.access.size);
+                if plan.convert && of == 0 {
+                    (op.access.load)(source, 1, together * source_len, converted.get());
+                }
+                let source = if plan.convert { converted.get().add(of * source_len).cast() } else { source.cast_mut() };
+                let base = plan.planes.fill::<S>(&g.axes, &tile, &access, source, 0, g.source_channels, stage.get());
                 let weight = plan.weight.add(group * depth);
                 let zero = if op.bias.is_null() { E::default() } else { *op.bias.add(group) };
                 let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
-                let place = |d: usize, h: usize| {
-                    plane * g.result_positions() + (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0)
-                };
-                if plan.column >= ROWS && tile.size[1] >= ROWS && tile.size[2] >= ROW_VECTORS * S::LANES {
-                    for d in 0..tile.size[0] {
+                let place = |d: usize, h: usize| (at(0, d) * g.result[1] + at(1, h)) * g.result[2] + at(2, 0);
+                let result =
+                    if plan.round { rounded.get() } else { op.result.cast::<E>().wrapping_add(plane * result_len) };
+                let size = tile.size;
+                let result = if plan.round { result.add(of * result_len) } else { result };
+                let by_rows = plan.by_rows::<S>(&tile);
+                if by_rows {
+                    for d in 0..size[0] {
                         let from = base.add(d * st.axis[0]);
                         let to = match straight {
-                            true => (op.result.cast::<E>().add(place(d, 0)), g.result[2]),
+                            true => (result.add(place(d, 0)), g.result[2]),
                             false => (sums.get().add(d * st.axis[0]), st.axis[1]),
                         };
-                        plan.rows::<S>((from, st.axis[1]), [tile.size[1], tile.size[2]], weight, zero, to);
-                    }
-                    if straight {
-                        continue;
+                        plan.rows::<S>((from, st.axis[1]), [size[1], size[2]], weight, zero, to);
                     }
                 } else {
                     plan.stretches::<S>(base, &tile, weight, zero, sums.get());
                 }
-                for d in 0..tile.size[0] {
-                    for h in 0..tile.size[1] {
-                        let to = op.result.add(place(d, h) * op.stored.size);
+                for d in 0..if by_rows && straight { 0 } else { size[0] } {
+                    for h in 0..size[1] {
                         let from = sums.get().add(d * st.axis[0] + h * st.axis[1]);
-                        store_run::<S>(&op.stored, from, to, g.axes[2].spacing, tile.size[2]);
+                        if straight {
+                            S::copy(from, result.add(place(d, h)), size[2]);
+                        } else {
+                            let to = op.result.add((plane * result_len + place(d, h)) * op.stored.size);
+                            store_run::<S>(&op.stored, from, to, g.axes[2].spacing, size[2]);
+                        }
                     }
+                }
+                if plan.round && (of + 1 == plan.together || unit + 1 == self.units.end) {
+                    let to = op.result.add((plane - of) * result_len * op.stored.size);
+                    (op.stored.store)(rounded.get(), to, 1, (of + 1) * result_len);
                 }
             }
         }
@@ -115,6 +148,16 @@ impl<E: Number> Plan<'_, E> {
                 stretch::<S, BATCH>(base.add(i), &self.offsets, weight, zero, sums.add(i));
                 i += BATCH * S::LANES;
             }
+            // What is staged goes on beyond its end, and what is read there is thrown away.
+            while i < len && !self.planes.in_place {
+                let vectors = (len - i).div_ceil(S::LANES).min(FEW);
+                match vectors {
+                    1 => stretch::<S, 1>(base.add(i), &self.offsets, weight, zero, sums.add(i)),
+                    2 => stretch::<S, 2>(base.add(i), &self.offsets, weight, zero, sums.add(i)),
+                    _ => stretch::<S, FEW>(base.add(i), &self.offsets, weight, zero, sums.add(i)),
+                }
+                i += vectors * S::LANES;
+            }
             while i + 2 * S::LANES <= len {
                 stretch::<S, 2>(base.add(i), &self.offsets, weight, zero, sums.add(i));
                 i += 2 * S::LANES;
@@ -132,8 +175,17 @@ impl<E: Number> Plan<'_, E> {
         }
     }
 
+    /// Whether a tile is computed by [`Plan::rows`].
+    #[inline(always)]
+    fn by_rows<S: Simd<Element = E>>(&self, tile: &TileRange) -> bool {
+        let [_, height, width] = tile.size;
+        let narrow = !self.planes.in_place && 2 * width >= S::LANES && height >= ROW_VECTORS * ROWS;
+        self.column >= ROWS && height >= ROWS && (width > S::LANES || narrow)
+    }
+
     /// The sums of a tile's plane, blocks of [`ROWS`] rows at a time: a row of the source is read once for all of them. The
-    /// last blocks of either direction overlap those before.
+    /// last blocks of either direction overlap those before. Where a row is less than two vectors, they overlap, too, and
+    /// where it is less than one, two blocks of rows are computed together.
     #[inline(always)]
     unsafe fn rows<S: Simd<Element = E>>(
         &self,
@@ -144,15 +196,26 @@ impl<E: Number> Plan<'_, E> {
         (to, to_row): (*mut E, usize),
     ) {
         let across = ROW_VECTORS * S::LANES;
-        for h in (0..height).step_by(ROWS).map(|h| h.min(height - ROWS)) {
-            for w in (0..width).step_by(across).map(|w| w.min(width - across)) {
+        let (below, apart) = match width {
+            w if w >= across => (ROWS, S::LANES),
+            w if w > S::LANES => (ROWS, w - S::LANES),
+            _ => (ROW_VECTORS * ROWS, ROWS * row),
+        };
+        let to_apart = if below == ROWS { apart } else { ROWS * to_row };
+        let terms = (&self.offsets[..], self.column);
+        for h in (0..height).step_by(below).map(|h| h.min(height - below)) {
+            for w in (0..width).step_by(across).map(|w| w.min(width.max(across) - across)) {
                 // SAFETY: the caller's: staged positions cover every read, and the sums every row.
                 unsafe {
-                    let sums =
-                        block_of_rows::<S>((base.add(h * row + w), row), (&self.offsets, self.column), weight, zero);
+                    let sums = block_of_rows::<S>((base.add(h * row + w), row, apart), terms, weight, zero);
                     for (r, sums) in sums.into_iter().enumerate() {
                         for (v, sum) in sums.into_iter().enumerate() {
-                            S::store(to.add((h + r) * to_row + w + v * S::LANES), sum);
+                            let to = to.add((h + r) * to_row + w + v * to_apart);
+                            if width < S::LANES {
+                                S::store_first(to, sum, width);
+                            } else {
+                                S::store(to, sum);
+                            }
                         }
                     }
                 }
@@ -161,11 +224,11 @@ impl<E: Number> Plan<'_, E> {
     }
 }
 
-/// [`ROWS`] rows of [`ROW_VECTORS`] vectors of sums. The terms are columns of so many taps, at least as many as rows: row
-/// `i` of the source under one is under tap `i - r` of row `r`.
+/// [`ROWS`] rows of [`ROW_VECTORS`] vectors of sums, which lie `apart`. The terms are columns of so many taps, at least as
+/// many as rows: row `i` of the source under one is under tap `i - r` of row `r`.
 #[inline(always)]
 unsafe fn block_of_rows<S: Simd>(
-    (base, row): (*const S::Element, usize),
+    (base, row, apart): (*const S::Element, usize, usize),
     (offsets, column): (&[usize], usize),
     weight: *const S::Element,
     zero: S::Element,
@@ -177,21 +240,21 @@ unsafe fn block_of_rows<S: Simd>(
             let mut taps = weight.add(k);
             let mut from = base.add(offset);
             for i in 0..ROWS - 1 {
-                let x: [S::Vector; ROW_VECTORS] = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
+                let x = [S::load(from), S::load(from.add(apart))];
                 for (r, sums) in sums.iter_mut().enumerate().take(i + 1) {
                     add_row::<S>(*taps.add(i - r), &x, sums);
                 }
                 from = from.add(row);
             }
             for _ in ROWS - 1..column {
-                let x: [S::Vector; ROW_VECTORS] = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
+                let x = [S::load(from), S::load(from.add(apart))];
                 for (r, sums) in sums.iter_mut().enumerate() {
                     add_row::<S>(*taps.add(ROWS - 1 - r), &x, sums);
                 }
                 (from, taps) = (from.add(row), taps.add(1));
             }
             for i in 0..ROWS - 1 {
-                let x: [S::Vector; ROW_VECTORS] = std::array::from_fn(|v| S::load(from.add(v * S::LANES)));
+                let x = [S::load(from), S::load(from.add(apart))];
                 for (r, sums) in sums.iter_mut().enumerate().skip(i + 1) {
                     add_row::<S>(*taps.add(ROWS - 1 + i - r), &x, sums);
                 }
@@ -238,138 +301,28 @@ unsafe fn stretch<S: Simd, const V: usize>(
     }
 }
 
-struct PixelTask<'a, E> {
-    plan: &'a Plan<'a, E>,
-    tile: usize,
-}
-
-impl<E: Number> Task for PixelTask<'_, E> {
-    type Element = E;
-    #[inline(always)]
-    unsafe fn run<S: Simd<Element = E>>(&self) {
-        let plan = self.plan;
-        let g = plan.gather;
-        let op = &plan.operands;
-        let tile = plan.tiling.get(self.tile, g.batch, &g.axes);
-        let st = &plan.pixels.staged;
-        let channels = g.groups;
-        let stage = Scratch::<E>::new(if plan.pixels.in_place { 0 } else { tile.images * st.image });
-        let row = Scratch::<E>::new(if op.stored.same { 0 } else { BATCH * channels });
-        // SAFETY: the tile's images exist; the scratch memory was sized for them.
-        let base = unsafe {
-            let source = op.source.add(tile.image * g.source_positions() * channels * op.access.size);
-            plan.pixels.fill::<S>(&g.axes, &tile, &op.access, source, channels, stage.get())
-        };
-        let at = |a: usize, i: usize| g.axes[a].start + (tile.first[a] + i) * g.axes[a].spacing;
-        let step = g.axes[2].step * st.axis[2];
-        for image in 0..tile.images {
-            for d in 0..tile.size[0] {
-                for h in 0..tile.size[1] {
-                    let read = image * st.image + d * g.axes[0].step * st.axis[0] + h * g.axes[1].step * st.axis[1];
-                    let plane = (tile.image + image) * g.result[0] + at(0, d);
-                    let write = (plane * g.result[1] + at(1, h)) * g.result[2];
-                    let mut w = 0;
-                    while w < tile.size[2] {
-                        let n = [8, 4, 2].into_iter().find(|&n| tile.size[2] - w >= n).unwrap_or(1);
-                        // SAFETY: staged positions cover every read; the tile's positions are this task's alone.
-                        unsafe {
-                            let from = base.add(read + w * step);
-                            let place = |i: usize| (write + at(2, w + i)) * channels;
-                            let (to, spacing) = if op.stored.same {
-                                (op.result.cast::<E>().add(place(0)), g.axes[2].spacing * channels)
-                            } else {
-                                (row.get(), channels)
-                            };
-                            match n {
-                                8 => across::<S, 8>(plan, from, step, to, spacing, channels),
-                                4 => across::<S, 4>(plan, from, step, to, spacing, channels),
-                                2 => across::<S, 2>(plan, from, step, to, spacing, channels),
-                                _ => across::<S, 1>(plan, from, step, to, spacing, channels),
-                            }
-                            if !op.stored.same {
-                                for i in 0..n {
-                                    let to = op.result.add(place(i) * op.stored.size);
-                                    (op.stored.store)(row.get().add(i * channels), to, 1, channels);
-                                }
-                            }
-                        }
-                        w += n;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// All channels of `N` neighbouring positions.
-#[inline(always)]
-unsafe fn across<S: Simd, const N: usize>(
-    plan: &Plan<S::Element>,
-    from: *const S::Element,
-    step: usize,
-    to: *mut S::Element,
-    spacing: usize,
-    channels: usize,
-) {
-    let bias = plan.operands.bias;
-    let mut c = 0;
-    // SAFETY: the caller's.
-    unsafe {
-        while c < channels {
-            let n = (channels - c).min(S::LANES);
-            let zero = if bias.is_null() { S::splat(Default::default()) } else { S::load_first(bias.add(c), n) };
-            let mut sums = [zero; N];
-            if n == S::LANES {
-                for (t, &offset) in plan.offsets.iter().enumerate() {
-                    let w = S::load(plan.weight.add(t * channels + c));
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = S::multiply_add(w, S::load(from.add(i * step + offset + c)), *sum);
-                    }
-                }
-            } else {
-                for (t, &offset) in plan.offsets.iter().enumerate() {
-                    let w = S::load_first(plan.weight.add(t * channels + c), n);
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = S::multiply_add(w, S::load_first(from.add(i * step + offset + c), n), *sum);
-                    }
-                }
-            }
-            for (i, sum) in sums.into_iter().enumerate() {
-                S::store_first(to.add(i * spacing + c), sum, n);
-            }
-            c += n;
-        }
-    }
-}
-
 /// Computes a gather with one result channel per group.
 ///
 /// # Safety
 /// The operands are valid for the gather's sizes, the result is nobody else's.
-pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operands: Operands<E>) {
-    if channels_last && g.source_channels != 1 {
-        // SAFETY: the caller's.
-        return unsafe { pixels::gather(g, [true; 2], operands) };
-    }
+pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     if g.batch * g.groups * g.positions() == 0 {
         return;
     }
     let same = operands.access.same;
     let taps = g.taps.len();
     let depth = g.depth();
-    let target = if channels_last { 256 } else { (TILE_NUMBERS / g.source_channels.max(1)).max(256) };
-    let mut tiling = Tiling::new(g.batch, &g.axes, target);
-    if !channels_last && tiling.images > 1 {
+    let mut tiling = Tiling::new(g.batch, &g.axes, (TILE_NUMBERS / g.source_channels.max(1)).max(256));
+    if tiling.images > 1 {
         tiling = Tiling { images: 1, counts: [g.batch, 1, 1, 1], ..tiling };
     }
     let planes = PlaneStage::new(&g.axes, 1, tiling.size, same, g.source_channels, 0, true);
-    let pixels = PixelStage::new(&g.axes, tiling.images, tiling.size, same, g.groups, g.groups);
     let mut order: Vec<usize> = (0..taps).collect();
     // Taps that lie below one another follow one another, from above.
     let heights = &g.axes[1].taps;
     let apart = |i: usize, j: usize| heights[j].place as isize - heights[i].place as isize;
-    let column = match (channels_last, heights.len()) {
-        (false, n @ ROWS..) if g.axes[1].residues.len() == 1 && apart(0, n - 1).unsigned_abs() == n - 1 => {
+    let column = match heights.len() {
+        n @ ROWS.. if g.axes[1].residues.len() == 1 && apart(0, n - 1).unsigned_abs() == n - 1 => {
             order.sort_by_key(|&t| {
                 let [d, h, w] = g.taps[t].1;
                 (d.kernel, w.kernel, h.place)
@@ -385,35 +338,29 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, channels_last: bool, operan
                 // SAFETY: indices are inside the weight and its copy.
                 unsafe {
                     let from = group * g.weight_group_stride + c * g.weight_source_stride + tap.0 * g.weight_tap_stride;
-                    let to = if channels_last { t * g.groups + group } else { group * depth + c * taps + t };
-                    *memory.get().add(to) = *operands.weight.add(from);
+                    *memory.get().add(group * depth + c * taps + t) = *operands.weight.add(from);
                 }
             }
         }
     }
-    let offsets = if channels_last {
-        g.taps.iter().map(|t| pixels.tap(&t.1)).collect()
-    } else {
-        let (channel, taps) = (planes.staged.channel, &g.taps);
-        let of_channel = |c: usize| order.iter().map(move |&t| c * channel + planes.tap(&taps[t].1));
-        (0..g.source_channels).flat_map(of_channel).collect()
-    };
-    let plan = Plan { gather: g, operands, tiling, planes, pixels, offsets, column, weight: memory.get() };
+    let of_channel = |c: usize| order.iter().map(move |&t| (c, t));
+    let tap = |(c, t): (usize, usize)| c * planes.staged.channel + planes.tap(&g.taps[t].1);
+    let offsets = (0..g.source_channels).flat_map(of_channel).map(tap).collect();
+    // Where tiles are whole images, those of one task follow one another.
+    let whole = tiling.counts[1..] == [1; 3];
+    let len = g.source_channels * g.source_positions();
+    let together = if whole { (TILE_NUMBERS / len.max(g.positions())).max(1) } else { 1 };
+    let convert = !same && whole && g.axes[2].step <= 2 && len <= TILE_NUMBERS;
+    let dense = g.positions() == g.result_positions();
+    let round = !operands.stored.same && whole && dense && len <= TILE_NUMBERS;
+    let plan =
+        Plan { gather: g, operands, tiling, planes, offsets, column, weight: memory.get(), together, convert, round };
     let plan = &plan;
     let work = tiling.positions() * depth.max(4);
-    if channels_last {
-        parallel_for(tiling.len(), (TASK_WORK / 2).div_ceil(work * g.groups), &|range| {
-            for tile in range {
-                // SAFETY: the caller's.
-                unsafe { E::dispatch(&PixelTask { plan, tile }) };
-            }
-        });
-    } else {
-        parallel_for(tiling.len() * g.groups, (TASK_WORK / 2).div_ceil(work), &|units| {
-            // SAFETY: the caller's.
-            unsafe { E::dispatch(&PlaneTask { plan, units }) };
-        });
-    }
+    parallel_for(tiling.len() * g.groups, (TASK_WORK / 2).div_ceil(work), &|units| {
+        // SAFETY: the caller's.
+        unsafe { E::dispatch(&PlaneTask { plan, units }) };
+    });
 }
 
 struct GradientPlan<'a, E> {

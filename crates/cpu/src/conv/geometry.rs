@@ -297,7 +297,8 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    fn new(axis: &Axis) -> Classes {
+    /// Those of an axis.
+    pub(crate) fn new(axis: &Axis) -> Classes {
         let (mut ranges, mut of) = (Vec::new(), Vec::with_capacity(axis.count));
         for i in 0..axis.count {
             let first = axis.low + (i * axis.step) as isize;

@@ -17,8 +17,8 @@
 //! distances. The transpose of a strided convolution is one gather per remainder by the stride, not a scatter, so no
 //! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
-//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise) go without
-//! packing ([`depthwise`]), those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]), and those
+//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise), or few of them with
+//! channels last, go without packing ([`depthwise`], [`grouped`]), those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]), and those
 //! whose stride is the kernel's size are of patches, one tap each ([`patches`]). Halves are computed in `f32`, those of
 //! `bf16` two channels at a time where the machine does so (`pairs`, `tiles`); integers in `i64`, which wraps to the same
 //! bits; complex numbers as twice as many real channels.
@@ -26,6 +26,7 @@
 mod access;
 mod depthwise;
 mod geometry;
+mod grouped;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
@@ -448,8 +449,11 @@ unsafe fn real_linear<E: Dispatch + Stored<Number = E>>(
                 continue;
             }
             let depthwise = gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS;
-            if depthwise && FastPath::ConvDepthwise.is_on() {
-                depthwise::gather(gather, shape.channels_last, operands);
+            let unpacked = FastPath::ConvDepthwise.is_on();
+            if unpacked && shape.channels_last && grouped::suits::<E>(gather) {
+                grouped::gather(gather, operands);
+            } else if unpacked && depthwise && !shape.channels_last {
+                depthwise::gather(gather, operands);
             } else if shape.channels_last || pixels::suits::<E>(gather) {
                 pixels::gather(gather, [shape.channels_last; 2], operands);
             } else {

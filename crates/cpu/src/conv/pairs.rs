@@ -9,7 +9,7 @@ use super::geometry::Gather;
 use super::planes::Operands;
 use super::simd::x86::Avx512Pairs;
 use super::simd::{Dispatch, Number, Shared, Simd, Task, level};
-use super::{ConvShape, depthwise, numbers, pixels, planes, tiles};
+use super::{ConvShape, depthwise, grouped, numbers, pixels, planes, tiles};
 use crate::buffer::Buffer;
 use crate::copy::cast_strip;
 use crate::gemm::{pairs_are_fast, zip};
@@ -96,9 +96,9 @@ fn are_used() -> bool {
 }
 
 /// Whether a gather is faster in pairs.
-fn suits(g: &Gather) -> bool {
+fn suits(g: &Gather, channels_last: bool) -> bool {
     let depthwise = g.result_channels == 1 && g.depth() <= depthwise::MOST_TERMS;
-    g.source_channels > 1 && !depthwise
+    g.source_channels > 1 && !depthwise && !(channels_last && grouped::suits::<f32>(g))
 }
 
 /// The convolution or its transpose. `false` if other ways are faster or memory is short: nothing is written then.
@@ -119,7 +119,7 @@ pub(crate) unsafe fn linear(
     }
     // All of them have the same source.
     let mut gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
-    let Some(g) = gathers.first().filter(|g| suits(g)) else { return false };
+    let Some(g) = gathers.first().filter(|g| suits(g, shape.channels_last)) else { return false };
     if let Some(kernels) = tiles {
         // SAFETY: the caller's.
         return unsafe { tiles::linear(&gathers, kernels, source, weight, bias, result) };

@@ -326,6 +326,36 @@ fn depthwise_columns_equal_the_definition() {
     }
 }
 
+/// Groups that share a vector, channels last, and narrow planes: fewer source channels than results, vectors that are not
+/// whole, spaced results, taps that some or all positions have outside the source, tiles of several rows.
+#[test]
+fn narrow_groups_equal_the_definition() {
+    let _alone = alone();
+    let shape = |channels: [usize; 3], input: [usize; 3], kernel, stride: [usize; 3], padding, dilation: [usize; 3]| {
+        let [from, to, groups] = channels;
+        ConvShape::new(2, from, to, groups, input, kernel, stride, padding, dilation).unwrap()
+    };
+    let shapes = [
+        shape([40, 40, 10], [1, 7, 23], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        shape([72, 72, 9], [1, 6, 9], [1, 3, 5], [1, 2, 2], [0, 1, 2], [1; 3]),
+        shape([18, 36, 18], [3, 5, 6], [2, 3, 1], [1; 3], [1, 2, 0], [1, 2, 1]),
+        shape([22, 88, 11], [1, 9, 13], [1, 2, 3], [1, 1, 3], [0, 0, 4], [1, 1, 2]),
+        shape([70, 70, 70], [2, 7, 7], [1, 7, 7], [1; 3], [0, 3, 3], [1; 3]),
+        shape([33, 33, 33], [1, 2, 5], [1, 3, 3], [1, 1, 2], [0, 3, 9], [1; 3]),
+        shape([130, 130, 130], [1, 14, 14], [1, 5, 5], [1; 3], [0, 2, 2], [1; 3]),
+        shape([30, 30, 30], [1, 8, 20], [1, 4, 3], [1; 3], [0, 2, 1], [1; 3]),
+    ];
+    at_every_level(|| {
+        for (i, shape) in shapes.iter().enumerate() {
+            for shape in [*shape, shape.channels_last()] {
+                check_all::<f32>(&shape, i as u64);
+                check_all::<bf16>(&shape, i as u64);
+                check_all::<f64>(&shape, i as u64);
+            }
+        }
+    });
+}
+
 /// Planes that are read in place, with strides and padding, of one image and several; a tap far outside is not.
 #[test]
 fn planes_in_place_equal_the_definition() {

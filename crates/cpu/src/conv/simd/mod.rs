@@ -130,6 +130,20 @@ pub(crate) unsafe trait Simd: Copy + 'static {
         (to[0], to[1])
     }
 
+    /// Lane `lanes[i]` of `v` in lane `i`.
+    #[inline(always)]
+    unsafe fn pick(v: Self::Vector, lanes: *const u32) -> Self::Vector {
+        let (from, mut to) = (v, v);
+        // SAFETY: a vector may be read and written as its lanes, and the caller's are some of them.
+        unsafe {
+            let (from, to) = ((&raw const from).cast::<Self::Element>(), (&raw mut to).cast::<Self::Element>());
+            for i in 0..Self::LANES {
+                *to.add(i) = *from.add(*lanes.add(i) as usize);
+            }
+        }
+        to
+    }
+
     /// Writes the transpose of the `rows x columns` block at `source` (rows `source_stride` apart, at most `LANES` of
     /// each) to `target`, whose rows are `target_stride` apart.
     #[inline(always)]

@@ -90,6 +90,11 @@ unsafe impl Simd for Avx512F32 {
         tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F32, [1, 2, 3, 4, 8]);
     enter!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2");
     #[inline(always)]
+    unsafe fn pick(v: __m512, lanes: *const u32) -> __m512 {
+        // SAFETY: the caller's, of 16 lanes.
+        unsafe { _mm512_permutexvar_ps(_mm512_loadu_si512(lanes.cast()), v) }
+    }
+    #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m512 {
         // SAFETY: the caller's.
         unsafe { _mm512_maskz_loadu_ps(((1u32 << n) - 1) as u16, p) }
@@ -199,6 +204,11 @@ unsafe impl Simd for Avx512F64 {
         tiles!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2", Avx512F64, [1, 2, 3, 4, 8]);
     enter!("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,bmi1,bmi2");
     #[inline(always)]
+    unsafe fn pick(v: __m512d, lanes: *const u32) -> __m512d {
+        // SAFETY: the caller's, of 8 lanes.
+        unsafe { _mm512_permutexvar_pd(_mm512_cvtepu32_epi64(_mm256_loadu_si256(lanes.cast())), v) }
+    }
+    #[inline(always)]
     unsafe fn load_first(p: *const f64, n: usize) -> __m512d {
         // SAFETY: the caller's.
         unsafe { _mm512_maskz_loadu_pd(((1u32 << n) - 1) as u8, p) }
@@ -290,6 +300,11 @@ unsafe impl Simd for Avx2F32 {
     const TILES: &'static [[Tile<f32>; 3]] = tiles!("avx2,fma,bmi1,bmi2", Avx2F32, [1, 2, 3, 4], 8);
     add_products!(products_f32);
     enter!("avx2,fma,bmi1,bmi2");
+    #[inline(always)]
+    unsafe fn pick(v: __m256, lanes: *const u32) -> __m256 {
+        // SAFETY: the caller's, of 8 lanes.
+        unsafe { _mm256_permutevar8x32_ps(v, _mm256_loadu_si256(lanes.cast())) }
+    }
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> __m256 {
         // SAFETY: the caller's; `n <= 8` keeps the mask inside the table.
