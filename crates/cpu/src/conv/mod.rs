@@ -17,11 +17,12 @@
 //! distances. The transpose of a strided convolution is one gather per remainder by the stride, not a scatter, so no
 //! result is ever accumulated by two threads. Gathers are implicit matrix multiplications on one micro-kernel
 //! ([`kernel`]): with pixels in place and packed weights ([`pixels`]) or, of contiguous tensors with few channels or
-//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise), or few of them with
-//! channels last, go without packing ([`depthwise`], [`grouped`]), those of 3 x 3 neighbours over many channels take fewer products ([`winograd`]), and those
-//! whose stride is the kernel's size are of patches, one tap each ([`patches`]). Halves are computed in `f32`, those of
-//! `bf16` two channels at a time where the machine does so (`pairs`, `tiles`); integers in `i64`, which wraps to the same
-//! bits; complex numbers as twice as many real channels.
+//! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise), or few of them
+//! with channels last, go without packing ([`depthwise`], [`grouped`]), those of 3 x 3 neighbours over many channels
+//! take fewer products ([`winograd`]), and those whose stride is the kernel's size are of patches, one tap each
+//! ([`patches`]). Halves are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`,
+//! `tiles`), and the gradients of their weights as products of matrices (`weight_products`); integers in `i64`, which
+//! wraps to the same bits; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;
@@ -37,16 +38,19 @@ pub(crate) mod simd;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod weight_gradient;
+#[cfg(target_arch = "x86_64")]
+mod weight_products;
 mod winograd;
 
 #[cfg(test)]
 mod tests;
 
+use crate::buffer::Buffer;
 use access::{Access, Stored};
 use flambeau_base::allocator::check_available;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::{num_threads, parallel_for};
-use flambeau_base::{Complex, DType, Error, Result, dispatch};
+use flambeau_base::{Complex, DType, Error, Result, bf16, dispatch};
 use geometry::{Gather, Tiling};
 use planes::Operands;
 use simd::{Dispatch, Scratch, Shared};
@@ -469,13 +473,28 @@ unsafe fn numbers<E: Dispatch>(access: &Access<E>, source: *const u8, len: usize
         return (None, source.cast());
     }
     let copy = Scratch::<E>::new(len);
-    let (from, to) = (Shared(source.cast_mut()), Shared(copy.get()));
+    // SAFETY: the caller's.
+    unsafe { widen(access, source, len, copy.get()) };
+    let numbers = copy.get().cast_const();
+    (Some(copy), numbers)
+}
+
+/// Reads `len` elements as numbers.
+unsafe fn widen<E: Dispatch>(access: &Access<E>, source: *const u8, len: usize, target: *mut E) {
+    let (from, to) = (Shared(source.cast_mut()), Shared(target));
     parallel_for(len, 1 << 16, &|range| {
         // SAFETY: the caller's; pieces are disjoint.
         unsafe { (access.load)(from.get().add(range.start * access.size), 1, range.len(), to.get().add(range.start)) }
     });
-    let numbers = copy.get().cast_const();
-    (Some(copy), numbers)
+}
+
+/// Writes `len` numbers as elements.
+unsafe fn narrow<E: Dispatch>(stored: &Access<E>, source: *const E, target: *mut u8, len: usize) {
+    let (from, to) = (Shared(source.cast_mut()), Shared(target));
+    parallel_for(len, 1 << 16, &|range| {
+        // SAFETY: the caller's; pieces are disjoint.
+        unsafe { (stored.store)(from.get().add(range.start), to.get().add(range.start * stored.size), 1, range.len()) }
+    });
 }
 
 /// The gradient of the weight of a convolution, or, with `conjugate`, its conjugate.
@@ -492,26 +511,48 @@ unsafe fn outer(
         match dtype {
             DType::Complex64 => complex_outer::<f32>(shape, conjugate, input, gradient, weight),
             DType::Complex128 => complex_outer::<f64>(shape, conjugate, input, gradient, weight),
-            _ => dispatch_real!(dtype, T => real_outer(Access::of::<T>(), shape, input, gradient, weight)),
+            _ => {
+                #[cfg(target_arch = "x86_64")]
+                if dtype == DType::BF16 {
+                    let sums = Scratch::<f32>::new(shape.weight_len());
+                    let g = Gather::forward(shape);
+                    if weight_products::weight_gradient(&g, shape.channels_last, input, gradient, sums.get()) {
+                        return narrow(&Access::of::<bf16>(), sums.get(), weight, shape.weight_len());
+                    }
+                }
+                dispatch_real!(dtype, T => real_outer(Access::of::<T>(), shape, input, gradient, weight))
+            }
         }
     }
 }
 
-unsafe fn real_outer<E: Dispatch>(
-    access: Access<E>,
+unsafe fn real_outer<E: Dispatch + Stored<Number = E>>(
+    mut access: Access<E>,
     shape: &ConvShape,
-    input: *const u8,
-    gradient: *const u8,
+    mut input: *const u8,
+    mut gradient: *const u8,
     weight: *mut u8,
 ) {
     let len = shape.weight_len();
     let copy = (!access.same).then(|| Scratch::<E>::new(len));
     let sums = copy.as_ref().map_or(weight.cast(), |c| c.get());
+    let stored = access;
     let gather = Gather::forward(shape);
     // SAFETY: the caller's; the copy holds the weight.
     unsafe {
         let one_channel = gather.source_channels == 1 && gather.result_channels == 1;
         let depthwise = one_channel && gather.taps.len() <= depthwise::MOST_TERMS;
+        // Channels of halves are read several times, a few of each pixel: all are widened before, where there is room.
+        let widened = access.size == 2 && E::HALF.is_some() && shape.channels_last && !depthwise;
+        let (mut inputs, mut gradients) = (Buffer::default(), Buffer::default());
+        if widened
+            && let (Some(x), Some(y)) = (inputs.try_room(shape.input_len()), gradients.try_room(shape.output_len()))
+        {
+            widen(&access, input, shape.input_len(), x);
+            widen(&access, gradient, shape.output_len(), y);
+            (input, gradient) = (x.cast_const().cast(), y.cast_const().cast());
+            access = Access::of::<E>();
+        }
         if depthwise && FastPath::ConvDepthwise.is_on() {
             depthwise::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
         } else if !(winograd::suits::<E>(&gather)
@@ -519,8 +560,8 @@ unsafe fn real_outer<E: Dispatch>(
         {
             weight_gradient::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
         }
-        if !access.same {
-            (access.store)(sums, weight, 1, len);
+        if !stored.same {
+            narrow(&stored, sums, weight, len);
         }
     }
 }

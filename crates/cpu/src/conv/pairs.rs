@@ -9,7 +9,7 @@ use super::geometry::Gather;
 use super::planes::Operands;
 use super::simd::x86::Avx512Pairs;
 use super::simd::{Dispatch, Number, Shared, Simd, Task, level};
-use super::{ConvShape, depthwise, grouped, numbers, pixels, planes, tiles};
+use super::{ConvShape, depthwise, grouped, numbers, patches, pixels, planes, tiles};
 use crate::buffer::Buffer;
 use crate::copy::cast_strip;
 use crate::gemm::{pairs_are_fast, zip};
@@ -115,6 +115,10 @@ pub(crate) unsafe fn linear(
 ) -> bool {
     let tiles = tiles::kernels().filter(|_| !shape.channels_last);
     if tiles.is_none() && !are_used() {
+        return false;
+    }
+    // (Of patches, too many gathers of a tap each.)
+    if transpose && patches::suits(shape, true) {
         return false;
     }
     // All of them have the same source.

@@ -124,7 +124,7 @@ unsafe fn lay_out<E: Dispatch>(
 }
 
 /// Whether the convolution or its transpose is one of patches, and faster so.
-fn suits(s: &ConvShape, transpose: bool) -> bool {
+pub(crate) fn suits(s: &ConvShape, transpose: bool) -> bool {
     let taps: usize = s.kernel.iter().product();
     let run = match (s.weight_last, s.channels_last) {
         (true, true) => s.kernel[2] * s.in_channels,

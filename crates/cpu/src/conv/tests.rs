@@ -551,6 +551,21 @@ fn infinities_stay_where_they_are() {
 }
 
 #[test]
+fn infinities_meet_no_padding() {
+    let _alone = alone();
+    let s = ConvShape::new(1, 32, 32, 1, [1, 20, 20], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]).unwrap();
+    for s in [s, s.channels_last()] {
+        let (x, mut y) = (vec![bf16::ONE; s.input_len()], vec![bf16::ONE; s.output_len()]);
+        y[index(s.output, 32, s.channels_last, 0, 5, [0; 3])] = bf16::INFINITY;
+        let mut w = vec![bf16::ZERO; s.weight_len()];
+        // SAFETY: the arrays have the shape's sizes.
+        unsafe { backward_weight(DType::BF16, &s, bytes(&x), bytes(&y), bytes_mut(&mut w)) };
+        let inside = |i: usize| i / (32 * 9) == 5 && i % 9 / 3 > 0 && i % 3 > 0;
+        assert!(w.iter().enumerate().all(|(i, v)| v.is_finite() != inside(i) && !v.is_nan()));
+    }
+}
+
+#[test]
 fn the_thread_count_changes_no_bit() {
     let _alone = alone();
     for channels in [24, 48] {
@@ -577,6 +592,31 @@ fn the_bits_of(channels: usize) {
         out
     };
     assert_eq!(run(1), run(3));
+}
+
+/// Gradients of weights of `bf16` as products of matrices, and transposes of patches: several images at a time, channels or
+/// positions in parts, residues, padding on every side, what lies under the taps as it is.
+#[test]
+fn weights_of_halves_equal_the_definition() {
+    let _alone = alone();
+    let shape = |channels: [usize; 2], input: [usize; 3], kernel, stride: [usize; 3], padding, dilation: [usize; 3]| {
+        ConvShape::new(3, channels[0], channels[1], 1, input, kernel, stride, padding, dilation).unwrap()
+    };
+    let shapes = [
+        shape([17, 20], [1, 9, 11], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        shape([16, 33], [1, 7, 40], [1, 1, 1], [1; 3], [0; 3], [1; 3]),
+        shape([5, 16], [1, 40, 37], [1, 5, 4], [1, 2, 3], [0, 3, 2], [1, 1, 2]),
+        shape([3, 18], [5, 8, 9], [3, 2, 3], [2, 1, 2], [1, 0, 4], [2, 1, 1]),
+        shape([20, 70], [1, 4, 5], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        shape([8, 16], [1, 1, 50], [1, 1, 7], [1, 1, 2], [0, 0, 3], [1; 3]),
+        shape([6, 40], [1, 16, 24], [1, 8, 8], [1, 8, 8], [0; 3], [1; 3]),
+    ];
+    for (i, shape) in shapes.iter().enumerate() {
+        for shape in [*shape, shape.channels_last()] {
+            check_all::<bf16>(&shape, i as u64);
+            check_all::<f16>(&shape, i as u64);
+        }
+    }
 }
 
 #[test]
