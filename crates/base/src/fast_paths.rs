@@ -77,7 +77,7 @@ fast_paths! {
 
     ConvWinograd "conv.winograd": "3 x 3 neighbours over many channels take 16 products for each 36 (Winograd)",
         else "the definition's products";
-    ConvDepthwise "conv.depthwise": "one channel to a group goes without packing", else "products of packed matrices";
+    ConvDepthwise "conv.depthwise": "few channels to a group go without packing", else "products of packed matrices";
     ConvPixels "conv.pixels": "weights of deep sums are packed and pixels of planes are not", else "pixels are packed";
     ConvInPlace "conv.in_place": "images are read where they are, if no padding is read",
         else "tiles are copied with their padding";

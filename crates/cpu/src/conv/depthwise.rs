@@ -63,8 +63,8 @@ impl<E: Number> Task for PlaneTask<'_, E> {
         let (source_len, result_len) = (g.source_channels * g.source_positions(), g.result_positions());
         let converted = Scratch::<E>::new(if plan.convert { plan.together * source_len } else { 0 });
         let rounded = Scratch::<E>::new(if plan.round { plan.together * result_len } else { 0 });
-        // SAFETY: as many numbers follow the stage.
         if !plan.planes.in_place {
+            // SAFETY: as many numbers follow the stage.
             unsafe { S::clear(stage.get().add(stage_len), beyond) };
         }
         let access = match plan.convert {

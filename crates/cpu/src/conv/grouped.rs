@@ -5,6 +5,7 @@
 //! groups have several source channels, each of them is brought under all of its group's results by a permutation.
 
 use super::geometry::{Classes, Gather};
+use super::kernel::MOST_ROWS;
 use super::planes::{Operands, TASK_WORK, pack_rows};
 use super::simd::{Dispatch, Number, Scratch, Simd, Task};
 use flambeau_base::parallel::parallel_for;
@@ -19,6 +20,8 @@ const MOST_LANES: usize = 16;
 /// Positions whose sums are in registers at once, and the next smaller number.
 const POSITIONS: usize = 8;
 const FEW_POSITIONS: usize = 4;
+/// Taps of a row that are computed together, at most.
+const MOST_BESIDE: usize = 7;
 /// Vectors of channels of one position, which would else wait for one another.
 const VECTORS: usize = 4;
 /// Numbers of a tile of converted rows: a quarter of a second-level cache of `f32`.
@@ -48,6 +51,8 @@ struct Plan<'a, E> {
     weight: *const E,
     /// Result channels, filled up to whole vectors.
     padded: usize,
+    /// Whether neighbouring taps of a row read neighbouring positions, and so do positions: in which direction, or zero.
+    run: isize,
     /// For every source channel of a group, the lane of the source under each lane of the result.
     lanes: [[u32; MOST_LANES]; MOST_CHANNELS],
 }
@@ -171,7 +176,7 @@ impl<E: Number> Task for RowTask<'_, E> {
                                 weight: (tap + t) * plan.padded,
                             }));
                         }
-                        plan.segment::<S>(&segment.positions, &terms, source, (to, spacing));
+                        plan.segment::<S>(segment, &terms, source, (to, spacing));
                     }
                     if !op.stored.same {
                         let to = |i: usize| op.result.add((place + i * width.spacing) * outputs * op.stored.size);
@@ -191,30 +196,41 @@ impl<E: Number> Plan<'_, E> {
     #[inline(always)]
     unsafe fn segment<S: Simd<Element = E>>(
         &self,
-        positions: &Range<usize>,
+        segment: &Segment,
         terms: &[Term],
         source: *const E,
         (to, spacing): (*mut E, usize),
     ) {
         let g = self.gather;
+        let positions = &segment.positions;
+        // Vectors under all of a row's taps are read once, where there are registers for them.
+        let run = if S::ROWS == MOST_ROWS && self.run != 0 { segment.taps.len() } else { 0 };
         let (inputs, outputs) = (g.groups * g.source_channels, g.groups * g.result_channels);
         let (step, low) = (g.axes[2].step * inputs, g.axes[2].low * inputs as isize);
         let each = [POSITIONS, FEW_POSITIONS].into_iter().find(|&n| positions.len() >= n).unwrap_or(1);
         let one = g.source_channels == 1 && g.result_channels == 1;
         for w in positions.clone().step_by(each).map(|w| w.min(positions.end - each)) {
             let from = source.wrapping_offset(low).wrapping_add(w * step);
-            let alone = each == 1 && one;
-            let vectors = if alone { VECTORS } else { 1 };
-            let rest = outputs / (vectors * S::LANES) * vectors * S::LANES;
-            for c in (0..if alone { rest } else { 0 }).step_by(vectors * S::LANES) {
+            let wide = VECTORS * S::LANES;
+            let rest = if each == 1 && one { outputs / wide * wide } else { 0 };
+            for c in (0..rest).step_by(wide) {
                 // SAFETY: as below; so many vectors have all of their channels.
                 unsafe { self.alone::<S>(c, terms, from, to.add(w * spacing + c)) };
             }
-            for c in (if alone { rest } else { 0 }..outputs).step_by(S::LANES) {
+            for c in (rest..outputs).step_by(S::LANES) {
                 // SAFETY: the caller's; these positions are in the segment.
                 unsafe {
                     let (from, to) = ((from, step), (to.add(w * spacing + c), spacing));
                     match (each, one) {
+                        (POSITIONS, true) if run == 3 && outputs - c >= S::LANES => {
+                            self.beside::<S, 3>(c, terms, from, to)
+                        }
+                        (POSITIONS, true) if run == 5 && outputs - c >= S::LANES => {
+                            self.beside::<S, 5>(c, terms, from, to)
+                        }
+                        (POSITIONS, true) if run == 7 && outputs - c >= S::LANES => {
+                            self.beside::<S, 7>(c, terms, from, to)
+                        }
                         (POSITIONS, true) => self.own::<S, POSITIONS>(c, terms, from, to),
                         (POSITIONS, false) => self.shared::<S, POSITIONS>(c, terms, from, to),
                         (FEW_POSITIONS, true) => self.own::<S, FEW_POSITIONS>(c, terms, from, to),
@@ -262,6 +278,42 @@ impl<E: Number> Plan<'_, E> {
                 for (i, sum) in sums.into_iter().enumerate() {
                     S::store_first(to.add(i * spacing), sum, n);
                 }
+            }
+        }
+    }
+
+    /// A vector of channels of [`POSITIONS`] neighbouring positions, of one channel of the source, in rows of `T` taps beside
+    /// one another.
+    #[inline(always)]
+    unsafe fn beside<S: Simd<Element = E>, const T: usize>(
+        &self,
+        c: usize,
+        terms: &[Term],
+        (from, step): (*const E, usize),
+        (to, spacing): (*mut E, usize),
+    ) {
+        // From the last position on, where taps lie in the other direction.
+        let last = if self.run < 0 { POSITIONS - 1 } else { 0 };
+        let (from, to) = (from.wrapping_add(last * step + c), to.wrapping_add(last * spacing));
+        let (step, spacing) = (step as isize * self.run, spacing as isize * self.run);
+        let weight = self.weight.wrapping_add(c);
+        // SAFETY: the caller's.
+        unsafe {
+            let mut sums = [self.start::<S>(c, S::LANES); POSITIONS];
+            for line in terms.chunks_exact(T) {
+                let mut x = [sums[0]; POSITIONS + MOST_BESIDE - 1];
+                for (i, x) in x.iter_mut().enumerate().take(POSITIONS + T - 1) {
+                    *x = S::load(from.wrapping_add(line[0].source).wrapping_offset(i as isize * step));
+                }
+                for (t, term) in line.iter().enumerate() {
+                    let weight = S::load(weight.add(term.weight));
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::multiply_add(weight, x[i + t], *sum);
+                    }
+                }
+            }
+            for (i, sum) in sums.into_iter().enumerate() {
+                S::store(to.offset(i as isize * spacing), sum);
             }
         }
     }
@@ -364,7 +416,14 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     };
     let under = |j: usize, lane: usize| lane / g.result_channels * g.source_channels + j;
     let lanes = std::array::from_fn(|j| std::array::from_fn(|lane| under(j, lane) as u32));
-    let plan = Plan { gather: g, operands, classes, segments, rows, weight: memory.get(), padded, lanes };
+    let shift = |t: usize| width.taps[t].shift as isize;
+    let beside = |by: isize| (1..width.taps.len()).all(|t| shift(t) == shift(t - 1) + by);
+    let run = match width.step {
+        1 if beside(1) => 1,
+        1 if beside(-1) => -1,
+        _ => 0,
+    };
+    let plan = Plan { gather: g, operands, classes, segments, rows, weight: memory.get(), padded, run, lanes };
     let plan = &plan;
     let tiles = g.batch * depth.count * height.count.div_ceil(rows);
     let work = rows * width.count * outputs * g.depth().max(4);

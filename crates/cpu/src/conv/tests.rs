@@ -327,7 +327,7 @@ fn depthwise_columns_equal_the_definition() {
 }
 
 /// Groups that share a vector, channels last, and narrow planes: fewer source channels than results, vectors that are not
-/// whole, spaced results, taps that some or all positions have outside the source, tiles of several rows.
+/// whole, spaced results, taps that some or all positions have outside the source, taps beside one another, tiles of several rows.
 #[test]
 fn narrow_groups_equal_the_definition() {
     let _alone = alone();
@@ -344,6 +344,9 @@ fn narrow_groups_equal_the_definition() {
         shape([33, 33, 33], [1, 2, 5], [1, 3, 3], [1, 1, 2], [0, 3, 9], [1; 3]),
         shape([130, 130, 130], [1, 14, 14], [1, 5, 5], [1; 3], [0, 2, 2], [1; 3]),
         shape([30, 30, 30], [1, 8, 20], [1, 4, 3], [1; 3], [0, 2, 1], [1; 3]),
+        shape([20, 20, 20], [1, 5, 20], [1, 3, 7], [1; 3], [0, 1, 3], [1; 3]),
+        shape([37, 37, 37], [1, 6, 19], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        shape([18, 18, 18], [1, 6, 40], [1, 2, 3], [1; 3], [0, 1, 1], [1, 1, 2]),
     ];
     at_every_level(|| {
         for (i, shape) in shapes.iter().enumerate() {
