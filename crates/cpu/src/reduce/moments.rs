@@ -122,16 +122,24 @@ unsafe fn one_pass_moments<T: Value<Sum = f64>>(x: *const T, n: usize) -> Option
         sum += d;
         square += d * d;
     }
-    let mut half = N;
-    while half > 1 {
-        half /= 2;
-        for l in 0..half {
-            sums[l] += sums[l + half];
-            squares[l] += squares[l + half];
-        }
-    }
-    let (moments, near) = shifted(first, sum + sums[0], square + squares[0], n as f64);
+    // (Halves of constant sizes: with others the accumulators would be in memory.)
+    let total = |mut x: [f64; N]| {
+        add_half::<16, N>(&mut x);
+        add_half::<8, N>(&mut x);
+        add_half::<4, N>(&mut x);
+        add_half::<2, N>(&mut x);
+        x[0] + x[1]
+    };
+    let (moments, near) = shifted(first, sum + total(sums), square + total(squares), n as f64);
     near.then_some(moments)
+}
+
+/// Adds the second `H` elements to the first.
+#[inline(always)]
+fn add_half<const H: usize, const N: usize>(x: &mut [f64; N]) {
+    for l in 0..H {
+        x[l] += x[l + H];
+    }
 }
 
 /// Adds the moments of columns to their states in one pass: as [`one_pass_moments`], relative to the elements of the first

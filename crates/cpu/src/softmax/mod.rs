@@ -715,7 +715,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         // Converted rows whose terms wait in the output are best computed in place.
         let apart = if F::SCALED_TERM { 0 } else { 2 };
         parallel_for(outer, (TASK / dim).max(1), &|range| {
-            let scratch = Scratch::<T>::new(3 * dim + ROOM_BYTES / size_of::<T>());
+            let scratch = Scratch::<T>::new(3 * dim + 2 * ROOM_BYTES / size_of::<T>());
             for r in range {
                 let (a, b) = read(r * dim, dim, scratch.get());
                 let to = out.target(r * dim, scratch.get().wrapping_add(apart * dim));
