@@ -176,8 +176,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
             if const { !Self::ROWS } || row >= a.rows {
                 break;
             }
-            for k in 0..=N {
-                at[k] = at[k].wrapping_offset(a.row_strides[k]);
+            for (at, stride) in at.iter_mut().zip(a.row_strides).take(N + 1) {
+                *at = at.wrapping_offset(stride);
             }
             row += 1;
         }
