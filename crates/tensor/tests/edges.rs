@@ -754,34 +754,3 @@ fn an_operator_without_a_schema_is_an_error() {
         assert!(message(GARBAGE.call(args)).starts_with("schema: expected ( at position 7"));
     }
 }
-
-/// `out=` of a softmax is that of its kernel: whatever memory it is, and with the same errors.
-#[test]
-fn softmax_is_written_to_out() {
-    for (name, log) in [("softmax.int_out", false), ("log_softmax.int_out", true)] {
-        let plain = |x: &Tensor| if log { x.log_softmax(1, None) } else { x.softmax(1, None) };
-        let values = |x: &Tensor| x.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
-        let call = |x: &Tensor, dtype: Value<'_>, to: &Tensor| out(name, &[x.into(), 1i64.into(), dtype, to.into()]);
-        let x = Tensor::from_slice(&[0.0f32, 1.0, -2.0, 0.5, 3.0, -1.0]).unwrap().view(&[2, 3]).unwrap();
-        let want = values(&plain(&x).unwrap());
-        let fresh = || Tensor::zeros(&[2, 3], DType::F32).unwrap();
-        let across = Tensor::zeros(&[3, 2], DType::F32).unwrap().t().unwrap();
-        for to in [fresh(), across, Tensor::zeros(&[0], DType::F32).unwrap()] {
-            assert!(call(&x, Value::None, &to).unwrap().is_same(&to), "{name}");
-            assert_eq!(values(&to), want, "{name}");
-        }
-        let itself = x.add(0).unwrap();
-        call(&itself, Value::None, &itself).unwrap();
-        assert_eq!(values(&itself), want, "{name}");
-        let wide = Tensor::zeros(&[2, 3], DType::F64).unwrap();
-        assert_eq!(
-            message(call(&x, Value::None, &wide)),
-            "Expected out tensor to have dtype float, but got double instead",
-            "{name}"
-        );
-        call(&x, DType::F64.into(), &wide).unwrap();
-        assert_eq!(values(&wide), values(&plain(&x.to_dtype(DType::F64).unwrap()).unwrap()), "{name}");
-        let x = x.requires_grad_(true).unwrap();
-        assert!(message(call(&x, Value::None, &fresh())).contains("don't support automatic differentiation"), "{name}");
-    }
-}

@@ -1,10 +1,8 @@
 //! Softmax and its logarithm.
 
-use crate::autograd::kernel::not_for_out;
-use crate::autograd::{Forward, is_grad_enabled};
+use crate::autograd::Forward;
 use crate::dims::{Dims, wrap_dim};
-use crate::value::{Value, take};
-use crate::{Body, DType, Error, Op, OutRule, Outputs, Result, Tensor, TensorSpec, backward, ensure, sample};
+use crate::{Body, DType, Error, Op, OutRule, Result, Tensor, TensorSpec, backward, ensure, sample};
 use flambeau_base::storage::LockSet;
 use flambeau_cpu::reduce::Operand;
 use flambeau_cpu::softmax::{
@@ -192,43 +190,23 @@ fn log_softmax_any(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
     log_softmax_kernel_op::OP.call(&[(&converted(x, dtype)?).into(), dim.into(), false.into()])?.one()
 }
 
-/// The `out=` form of one of them by that of its kernel, which writes where it is told, without a copy.
-fn into_out(op: &'static Op, kernel: &'static Op, args: &[Value<'_>]) -> Result<Outputs> {
-    let x: &Tensor = take(op, args, 0)?;
-    let (dim, dtype, out): (i64, Option<DType>, &Tensor) = (take(op, args, 1)?, take(op, args, 2)?, take(op, args, 3)?);
-    if is_grad_enabled() && (x.requires_grad() || out.requires_grad()) {
-        return Err(not_for_out(op));
-    }
-    kernel.call(&[(&converted(x, dtype)?).into(), dim.into(), false.into(), out.into()])
-}
-
 op! {
     /// Exponentials along a dim divided by their sum, without overflow; computed in `dtype` if given.
-    softmax: "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor";
+    softmax: "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+        Out OUT: "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(softmax_any; x, dim, dtype));
     samples: |m| vec![sample![m.any(&[2, 3]), -1, ()], sample![m.any(&[2, 3]), 0, m.wide()]];
+    out_rule: OutRule::EXACT;
     fn softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
 op! {
-    /// Exponentials along a dim divided by their sum, into `out`.
-    softmax_out: "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(|op, _, args| into_out(op, &softmax_kernel_op::OUT, args));
-    samples: |m| crate::samples::of(&softmax::OP, m);
-    out_rule: OutRule::EXACT;
-}
-op! {
     /// The logarithm of the softmax along a dim; computed in `dtype` if given.
-    log_softmax: "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor";
+    log_softmax: "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+        Out OUT: "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
     Body::Composite(kernel!(log_softmax_any; x, dim, dtype));
     samples: |m| vec![sample![m.any(&[2, 3]), -1, ()], sample![m.any(&[2, 3]), 0, m.wide()]];
-    fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
-}
-op! {
-    /// The logarithm of the softmax along a dim, into `out`.
-    log_softmax_out: "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)";
-    Body::Composite(|op, _, args| into_out(op, &log_softmax_kernel_op::OUT, args));
-    samples: |m| crate::samples::of(&log_softmax::OP, m);
     out_rule: OutRule::EXACT;
+    fn log_softmax(&self, dim: i64, dtype: Option<DType>) -> Tensor [self, dim, dtype];
 }
 
 fn safe_softmax_any(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -256,11 +234,9 @@ op! {
 pub static OPS: &[&[&Op]] = &[
     _safe_softmax::ALL,
     log_softmax::ALL,
-    log_softmax_out::ALL,
     log_softmax_backward::ALL,
     log_softmax_kernel_op::ALL,
     softmax::ALL,
-    softmax_out::ALL,
     softmax_backward::ALL,
     softmax_kernel_op::ALL,
 ];
