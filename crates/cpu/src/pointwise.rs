@@ -243,10 +243,10 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
     }
 
-    /// Contiguous output of a chunk at least, each input contiguous or one number. Of a number that is not known to be one (`fixed`, a
-    /// constant at each call), a chunk is laid out that is read again for every chunk of the others, so that one loop
-    /// serves every pattern of broadcasting. Gives how many elements it did: chunks only, since a loop of its own for what they
-    /// leave would be a third of the code.
+    /// Contiguous output of a chunk at least, each input contiguous or one number. Of a number that is not known to be one
+    /// (`fixed`, a constant at each call), a chunk is laid out that is read again for every chunk of the others, so that
+    /// one loop serves every pattern of broadcasting. Gives how many elements it did: chunks only, since a loop of its own
+    /// for what they leave would be a third of the code.
     ///
     /// # Safety
     /// As [`StripFn`].
@@ -288,9 +288,9 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         }
     }
 
-    /// Chunks of `C` of `n` elements, of which there are as many at least, and a cache line of results; gives how many elements
-    /// these are. If whole ones leave more than a few elements, one more ends where the row does. It is computed before anything is written, since inputs may lie in the
-    /// output, and written after all others.
+    /// Chunks of `C` of `n` elements, of which there are as many at least, and a cache line of results; gives how many
+    /// elements these are. If whole ones leave more than a few elements, one more ends where the row does. It is computed
+    /// before anything is written, since inputs may lie in the output, and written after all others.
     ///
     /// # Safety
     /// As [`MapStrip::dense`], with room for the results at `out`.
