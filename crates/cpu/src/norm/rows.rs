@@ -442,7 +442,7 @@ pub(crate) unsafe fn put_results<I: Isa, T: Float>(out: *mut T, n: usize, stream
 }
 
 /// Bytes of a cache line, and elements that are a whole number of them.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 const LINE: usize = 16;
 
 /// The largest of `n` elements, negative infinity for none. NaN is passed over.

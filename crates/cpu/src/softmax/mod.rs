@@ -14,7 +14,9 @@ mod turned;
 use crate::buffer::{Scratch, aligned};
 use crate::copy::stream;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
-use crate::norm::rows::{BLOCK, LANES, Rows, compute, compute_dtype, largest, ones_from, put_results, total};
+use crate::norm::rows::{
+    BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, put_results, total,
+};
 use crate::prefetch::{prefetch, prefetch_near};
 use crate::reduce::Operand;
 use flambeau_base::fast_paths::FastPath;
@@ -50,9 +52,6 @@ const NARROW: usize = 16;
 
 /// Elements of a block of short rows: they stay in L1.
 const SHORT_BLOCK: usize = 2048;
-
-/// What the room for a row is aligned to.
-const ROOM_BYTES: usize = 64;
 
 /// Elements of a tile of rows side by side: 256 KiB of `f32`, for L2.
 const TILE_ELEMENTS: usize = 1 << 16;
@@ -715,13 +714,13 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         // Converted rows whose terms wait in the output are best computed in place.
         let apart = if F::SCALED_TERM { 0 } else { 2 };
         parallel_for(outer, (TASK / dim).max(1), &|range| {
-            let scratch = Scratch::<T>::new(3 * dim + 2 * ROOM_BYTES / size_of::<T>());
+            let scratch = Scratch::<T>::new(3 * dim + 2 * LINE_BYTES / size_of::<T>());
             for r in range {
                 let (a, b) = read(r * dim, dim, scratch.get());
                 let to = out.target(r * dim, scratch.get().wrapping_add(apart * dim));
                 // What is kept for a line of the output begins with a line, too.
-                let room = scratch.get().wrapping_add((2 * dim).next_multiple_of(ROOM_BYTES / size_of::<T>()));
-                let room = room.wrapping_byte_add(to.addr() % ROOM_BYTES);
+                let room = scratch.get().wrapping_add((2 * dim).next_multiple_of(LINE_BYTES / size_of::<T>()));
+                let room = room.wrapping_byte_add(to.addr() % LINE_BYTES);
                 // SAFETY: a row of `dim` elements each.
                 unsafe {
                     row((a, b, to, dim, streams.then_some(room)));
