@@ -153,6 +153,12 @@ pub trait Float:
     fn exp_vectors<I: Isa, const C: usize>(_x: [Self; C]) -> Option<[Self; C]> {
         None
     }
+    /// [`exp_not_positive`](Float::exp_not_positive) of many numbers, where vectors are chosen by hand: as accurate, with
+    /// other bits. (A multiple of a vector's lanes.)
+    #[inline(always)]
+    fn exp_not_positive_vectors<I: Isa, const C: usize>(_x: [Self; C]) -> Option<[Self; C]> {
+        None
+    }
     /// Whether [`log_common`](Float::log_common) takes it.
     #[inline(always)]
     fn is_common_logarithm(self) -> bool {

@@ -15,8 +15,8 @@ use super::{Float, Isa};
 /// 1.5 * 2^23: added to a number, it leaves the nearest integer in the low bits.
 const ROUNDER: f32 = 12582912.0;
 // fdlibm's split: the product of HI with an exponent is exact.
-const LN2_HI: f32 = 0.693_145_75;
-const LN2_LO: f32 = 1.428_606_8e-6;
+pub(super) const LN2_HI: f32 = 0.693_145_75;
+pub(super) const LN2_LO: f32 = 1.428_606_8e-6;
 const PI_HI: f32 = 3.1415927;
 const PI_LO: f32 = -8.742278e-08;
 const HALF_PI_HI: f32 = 1.5707964;

@@ -1,5 +1,6 @@
 //! Forms for many numbers at once, with vectors chosen by hand: where AVX-512 has instructions that no loop over numbers is
-//! compiled to. They give the bits of the plain forms, one by one.
+//! compiled to. They give the bits of the plain forms, one by one (but for exponentials of what is not positive, of which there
+//! is no other form).
 
 use super::poly::{fma, paired, select};
 use super::{Isa, Level, double, single};
@@ -57,6 +58,14 @@ static TAILS: [[f32; 32]; 7] = [
         0.00011012706, 0.00018216645, 0.00019360695, 0.00017011838, 0.00013245974, 9.4155694e-5, 6.207157e-5, 3.831335e-5,
         2.2280652e-5, 1.2260774e-5, 6.4047736e-6, 3.183721e-6, 1.5087971e-6, 6.827253e-7, 2.9533433e-7, 1.222578e-7,
     ],
+];
+
+/// Two to the power of 0, 1/16, ... 15/16.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+static ROOTS: [f32; 16] = [
+    1.0, 1.0442737, 1.0905077, 1.1387886, 1.1892071, 1.2418578, 1.2968396, 1.3542556,
+    1.4142135, 1.4768262, 1.5422108, 1.6104903, 1.6817929, 1.7562522, 1.8340081, 1.9152066,
 ];
 
 /// `x` times the normal distribution function. With AVX-512 the tail comes from a table as far as that goes, in half the
@@ -164,6 +173,37 @@ pub mod x86 {
         _mm512_mul_ps(x, _mm512_mask_sub_ps(tail, positive, all(1.0), tail))
     }
 
+    /// The exponential of numbers that are not positive, or NaN: `2^n (1 + r + ...)`, with `n` in sixteenths, whose power of
+    /// two comes from a table (of a register), so that the polynomial is short, and a last product that rounds once.
+    ///
+    /// # Safety
+    /// The machine has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub unsafe fn exp_not_positive<const C: usize>(x: [f32; C]) -> [f32; C] {
+        const { assert!(C.is_multiple_of(16)) };
+        let all = |x: f32| _mm512_set1_ps(x);
+        let mut y = x;
+        for i in (0..C).step_by(16) {
+            // SAFETY: 16 elements from there.
+            unsafe {
+                // (Of NaN and a number, the second operand.)
+                let x = _mm512_max_ps(all(-104.0), _mm512_loadu_ps(x.as_ptr().add(i)));
+                let t = _mm512_fmadd_ps(x, all(std::f32::consts::LOG2_E), all(ROUNDER / 16.0));
+                let n = _mm512_sub_ps(t, all(ROUNDER / 16.0));
+                let r = _mm512_fmadd_ps(n, all(-single::LN2_HI), x);
+                let r = _mm512_fmadd_ps(n, all(-single::LN2_LO), r);
+                // The low four bits choose.
+                let power = _mm512_permutexvar_ps(_mm512_castps_si512(t), _mm512_loadu_ps(ROOTS.as_ptr()));
+                let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
+                let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
+                let results = _mm512_scalef_ps(_mm512_fmadd_ps(power, q, power), n);
+                _mm512_storeu_ps(y.as_mut_ptr().add(i), results);
+            }
+        }
+        y
+    }
+
     /// The exponential.
     ///
     /// # Safety
@@ -232,6 +272,33 @@ mod tests {
         }
         assert!(worst.0 <= 4.0, "{worst:?}");
         assert!(gelu_near(f32::INFINITY) == f32::INFINITY && gelu::<Avx512>(f32::NEG_INFINITY).is_nan());
+    }
+
+    /// The exponential by a table of roots: every 997th number that is not positive, and those that are none.
+    #[test]
+    fn exponentials_by_table() {
+        if level() < Level::Avx512 {
+            return;
+        }
+        let exp = |x: [f32; 16]| f32::exp_not_positive_vectors::<Avx512, 16>(x).unwrap();
+        let mut worst = (0.0, 0.0);
+        for start in (0x8000_0000u32..0xff80_0000).step_by(16 * 997) {
+            let x: [f32; 16] = std::array::from_fn(|i| f32::from_bits((start + 997 * i as u32).min(0xff80_0000)));
+            for (x, y) in x.into_iter().zip(exp(x)) {
+                let wanted = f64::from(x).exp();
+                let unit =
+                    f64::from_bits(wanted.to_bits() & 0x7ff << 52).max(f64::from(f32::MIN_POSITIVE)) * 2f64.powi(-23);
+                let error = (f64::from(y) - wanted).abs() / unit;
+                if error > worst.0 {
+                    worst = (error, x);
+                }
+            }
+        }
+        assert!(worst.0 <= 1.1, "{worst:?}");
+        let special = [0.0, -0.0, f32::NEG_INFINITY, f32::NAN, f32::MIN, -f32::MIN_POSITIVE, -104.0, -103.0];
+        let y = exp(std::array::from_fn(|i| special[i % 8]));
+        assert_eq!([y[0], y[1], y[2], y[4], y[5], y[6], y[7]], [1.0, 1.0, 0.0, 0.0, 1.0, 0.0, f32::from_bits(1)]);
+        assert!(y[3].is_nan());
     }
 
     /// Whole vectors give the bits of one by one.

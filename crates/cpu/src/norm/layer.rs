@@ -1,6 +1,6 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{Rows, compute, compute_dtype, deviations, put_results, store, sums, values};
+use super::rows::{LANES, Rows, compute, compute_dtype, deviations, put_results, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
@@ -102,20 +102,76 @@ pub unsafe fn rms_norm_backward(
     })
 }
 
-/// Mean and reciprocal standard deviation of a row (root mean square, if not `CENTRE`), in two passes over cache.
+/// Mean and reciprocal standard deviation of a row (root mean square, if not `CENTRE`).
 ///
 /// # Safety
 /// `x` must be valid for `len` elements.
 #[inline(always)]
 pub(super) unsafe fn moments<I: Isa, T: Float, const CENTRE: bool>(x: *const T, len: usize, eps: f64) -> (f64, f64) {
-    // Divisions of doubles are a good part of a short row.
-    let share = 1.0 / len as f64;
+    let shares = Shares::of(len);
+    // SAFETY: `len` elements by the caller's contract.
+    let [centre, squares, rest] = unsafe { row_sums::<I, T, CENTRE>(x, len, pilot::<I, T, CENTRE>(x, shares), shares) };
+    moments_of::<CENTRE>(centre, squares, rest, shares.all, eps)
+}
+
+/// What an element is of a row, and of those whose mean is its pilot. (Divisions of doubles are a good part of a short row.)
+#[derive(Clone, Copy)]
+struct Shares {
+    piloting: usize,
+    of_piloting: f64,
+    all: f64,
+}
+
+impl Shares {
+    #[inline(always)]
+    fn of(len: usize) -> Shares {
+        // The sums of some of a shorter row's elements would take as long as those of all.
+        let piloting = if len < 4 * LANES { len } else { LANES };
+        Shares { piloting, of_piloting: 1.0 / piloting as f64, all: 1.0 / len as f64 }
+    }
+}
+
+/// The mean of a row's first elements, which is near enough to that of all for most rows; zero if not `CENTRE`.
+///
+/// # Safety
+/// As [`moments`].
+#[inline(always)]
+unsafe fn pilot<I: Isa, T: Float, const CENTRE: bool>(x: *const T, shares: Shares) -> T {
+    if !CENTRE {
+        return <T as Number>::ZERO;
+    }
+    // SAFETY: at most `len` elements.
+    T::from_f64(sums::<I, T, _>(shares.piloting, |i| [unsafe { *x.add(i) }])[0] * shares.of_piloting)
+}
+
+/// A centre of a row, and the sums of squared differences and of differences from it, in one pass if the pilot will do
+/// (Chan, Golub & LeVeque, 1983, "shifted data"), in three if it is far from the mean.
+///
+/// # Safety
+/// As [`moments`].
+#[inline(always)]
+unsafe fn row_sums<I: Isa, T: Float, const CENTRE: bool>(
+    x: *const T,
+    len: usize,
+    pilot: T,
+    shares: Shares,
+) -> [f64; 3] {
     // SAFETY: `i < len`.
     let at = |i: usize| unsafe { *x.add(i) };
-    let mean = if CENTRE { sums::<I, T, _>(len, |i| [at(i)])[0] * share } else { 0.0 };
-    let centre = T::from_f64(mean);
-    let [squares, rest] = deviations::<I, T>(len, centre, at);
-    moments_of::<CENTRE>(centre.to_f64(), squares, rest, share, eps)
+    if !CENTRE {
+        return [0.0, sums::<I, T, _>(len, |i| [at(i) * at(i)])[0], 0.0];
+    }
+    let mut centre = pilot;
+    let mut is_mean = shares.piloting == len;
+    loop {
+        let [squares, rest] = deviations::<I, T>(len, centre, at);
+        // What the mean's distance takes from the squares leaves at least half of them, which costs a bit at most.
+        if is_mean || rest.is_finite() && 2.0 * rest * rest * shares.all <= squares {
+            return [centre.to_f64(), squares, rest];
+        }
+        centre = T::from_f64(sums::<I, T, _>(len, |i| [at(i)])[0] * shares.all);
+        is_mean = true;
+    }
 }
 
 /// Mean and reciprocal standard deviation, from the sums of squared differences and of differences from a centre: the mean
@@ -152,27 +208,22 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
     unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps, streams): Self::Args) -> [[f64; TOGETHER]; 2] {
-        let share = 1.0 / n as f64;
-        // SAFETY: `row < rows`, `i < n` of the caller's elements.
-        let at = |row: usize, i: usize| unsafe { *x.add(row * n + i) };
-        let (mut centre, mut squares, mut rest) = ([<T as Number>::ZERO; TOGETHER], [1.0; TOGETHER], [0.0; TOGETHER]);
-        if CENTRE {
-            for row in 0..rows {
-                centre[row] = T::from_f64(sums::<I, T, _>(n, |i| [at(row, i)])[0] * share);
-            }
+        let shares = Shares::of(n);
+        let mut pilots = [<T as Number>::ZERO; TOGETHER];
+        let (mut centre, mut squares, mut rest) = ([0.0; TOGETHER], [1.0; TOGETHER], [0.0; TOGETHER]);
+        for row in 0..rows {
+            // SAFETY: `n` elements of each of the caller's rows.
+            pilots[row] = unsafe { pilot::<I, T, CENTRE>(x.add(row * n), shares) };
         }
         for row in 0..rows {
-            let c = centre[row];
-            if CENTRE {
-                [squares[row], rest[row]] = deviations::<I, T>(n, c, |i| at(row, i));
-            } else {
-                [squares[row]] = sums::<I, T, _>(n, |i| [at(row, i) * at(row, i)]);
-            }
+            // SAFETY: as above.
+            let found = unsafe { row_sums::<I, T, CENTRE>(x.add(row * n), n, pilots[row], shares) };
+            [centre[row], squares[row], rest[row]] = found;
         }
         let (mut mean, mut rstd) = ([0.0; TOGETHER], [0.0; TOGETHER]);
         for first in (0..rows).step_by(VECTOR) {
             for row in first..first + VECTOR {
-                let found = moments_of::<CENTRE>(centre[row].to_f64(), squares[row], rest[row], share, eps);
+                let found = moments_of::<CENTRE>(centre[row], squares[row], rest[row], shares.all, eps);
                 (mean[row], rstd[row]) = found;
             }
         }

@@ -195,6 +195,46 @@ fn layer_and_rms_norm() {
     layer::<f32, f64>(3, 40, 3e-5);
 }
 
+/// Rows whose first elements are far from their mean, or hold or miss what is not finite.
+#[test]
+fn first_elements_that_say_little_of_a_row() {
+    for n in [255, 256, 300, 1000, 5000] {
+        let plain: Vec<f32> = values(n, 3, 0.5);
+        let mut rows = vec![plain.clone(); 6];
+        rows[0][..64].fill(1e4);
+        rows[1][..80].fill(-3e6);
+        rows[2] = (0..n).map(|i| i as f32).collect();
+        rows[3].iter_mut().for_each(|x| *x += 8.0);
+        rows[4].fill(-7.25);
+        let mut x = rows.concat();
+        let (mut out, mut mean, mut rstd) = (vec![0f32; 6 * n], [0f64; 6], [0f64; 6]);
+        let statistics = (Some(operand(&mut mean)), Some(operand(&mut rstd)));
+        // SAFETY: six rows, and a statistic of each.
+        unsafe { layer_norm((6, n), EPS, operand(&mut x), None, None, operand(&mut out), statistics) };
+        let sets = (0..6).map(|row| (row * n..row * n + n).collect()).collect();
+        let reference = Reference { sets, channel: vec![0; 6 * n], channels: 1, centred: true, training: true };
+        let (wanted, means, rstds) = reference.forward(&doubles(&x), &[1.0], &[0.0]);
+        close("mean", &mean, &means, 1e-6);
+        for (got, want) in rstd.iter().zip(&rstds) {
+            assert!((got / want - 1.0).abs() < 1e-6, "{n}: {got} for {want}");
+        }
+        close("out", &out, &wanted, 2e-6);
+
+        for (special, at) in [(f32::INFINITY, 0), (f32::INFINITY, n - 1), (f32::NEG_INFINITY, 100), (f32::NAN, n / 2)] {
+            let mut x = plain.clone();
+            x[at] = special;
+            let (mut out, mut mean) = (vec![0f32; n], [0f64; 1]);
+            // SAFETY: one row.
+            unsafe {
+                let (x, out, mean) = (operand(&mut x), operand(&mut out), operand(&mut mean));
+                layer_norm((1, n), EPS, x, None, None, out, (Some(mean), None));
+            }
+            assert!(mean[0].to_bits() == f64::from(special).to_bits() || special.is_nan() && mean[0].is_nan());
+            assert!(out.iter().all(|y| y.is_nan()), "{special} at {at} of {n}");
+        }
+    }
+}
+
 fn group<D: Element, P: Element>(batch: usize, channels: usize, spatial: usize, groups: usize, tolerance: f64) {
     let n = batch * channels * spatial;
     let per_group = channels / groups;

@@ -115,21 +115,12 @@ struct Summary {
 
 /// One of the four functions, of one or two inputs.
 trait RowFunction: 'static {
-    /// Whether the maximum is used.
+    /// Whether terms of the sum are exponentials of elements less their maximum.
     const MAX: bool;
-    /// The term of the sum.
-    fn term<I: Isa, T: Float>(a: T, b: T, max: T) -> T;
-    /// Whether there is a cheaper form of `term` for elements that are `common`.
-    const CHOICE: bool = false;
-    /// Whether `term_common` may stand for `term`.
+    /// The term of the sum, if it is another.
     #[inline(always)]
-    fn is_common<T: Float>(_: T, _: T) -> bool {
-        false
-    }
-    /// The cheaper form, of the same value.
-    #[inline(always)]
-    fn term_common<I: Isa, T: Float>(a: T, b: T, max: T) -> T {
-        Self::term::<I, T>(a, b, max)
+    fn term<T: Float>(a: T, _: T) -> T {
+        a
     }
     /// The result, given the maximum and [`RowFunction::scale`] of the sum.
     fn apply<I: Isa, T: Float>(a: T, b: T, max: T, scale: T) -> T;
@@ -152,20 +143,7 @@ trait RowFunction: 'static {
 struct Softmax;
 impl RowFunction for Softmax {
     const MAX: bool = true;
-    const CHOICE: bool = true;
-    #[inline(always)]
-    fn is_common<T: Float>(a: T, max: T) -> bool {
-        (a - max).is_common_exponent()
-    }
-    #[inline(always)]
-    fn term_common<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
-        (a - max).exp_common::<I>()
-    }
     const SCALED_TERM: bool = true;
-    #[inline(always)]
-    fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
-        (a - max).exp_not_positive::<I>()
-    }
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max).exp_not_positive::<I>() * scale
@@ -179,19 +157,6 @@ impl RowFunction for Softmax {
 struct LogSoftmax;
 impl RowFunction for LogSoftmax {
     const MAX: bool = true;
-    const CHOICE: bool = true;
-    #[inline(always)]
-    fn is_common<T: Float>(a: T, max: T) -> bool {
-        (a - max).is_common_exponent()
-    }
-    #[inline(always)]
-    fn term_common<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
-        (a - max).exp_common::<I>()
-    }
-    #[inline(always)]
-    fn term<I: Isa, T: Float>(a: T, _: T, max: T) -> T {
-        (a - max).exp_not_positive::<I>()
-    }
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max) - scale
@@ -217,10 +182,6 @@ struct LogSoftmaxOf<H>(PhantomData<H>);
 impl<H: Element> RowFunction for LogSoftmaxOf<H> {
     const MAX: bool = true;
     #[inline(always)]
-    fn term<I: Isa, T: Float>(a: T, b: T, max: T) -> T {
-        LogSoftmax::term::<I, T>(a, b, max)
-    }
-    #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, b: T, max: T, scale: T) -> T {
         LogSoftmax::apply::<I, T>(a, b, max, scale)
     }
@@ -239,7 +200,7 @@ struct SoftmaxBackward;
 impl RowFunction for SoftmaxBackward {
     const MAX: bool = false;
     #[inline(always)]
-    fn term<I: Isa, T: Float>(grad: T, y: T, _: T) -> T {
+    fn term<T: Float>(grad: T, y: T) -> T {
         grad * y
     }
     #[inline(always)]
@@ -255,10 +216,6 @@ impl RowFunction for SoftmaxBackward {
 struct LogSoftmaxBackward;
 impl RowFunction for LogSoftmaxBackward {
     const MAX: bool = false;
-    #[inline(always)]
-    fn term<I: Isa, T: Float>(grad: T, _: T, _: T) -> T {
-        grad
-    }
     #[inline(always)]
     fn apply<I: Isa, T: Float>(grad: T, y: T, _: T, scale: T) -> T {
         grad - y.exp::<I>() * scale
@@ -302,21 +259,7 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                 std::ptr::copy_nonoverlapping(b, y.as_mut_ptr(), n);
                 (from, from_b) = (x.as_ptr(), y.as_ptr());
             }
-            let mut rare = 0u32;
-            if F::CHOICE {
-                for l in 0..LANES {
-                    rare |= !F::is_common::<T>(*from.add(l), max) as u32;
-                }
-            }
-            if F::CHOICE && rare == 0 {
-                for l in 0..LANES {
-                    last[l] = F::term_common::<I, T>(*from.add(l), *from_b.add(l), max);
-                }
-            } else {
-                for l in 0..LANES {
-                    last[l] = F::term::<I, T>(*from.add(l), *from_b.add(l), max);
-                }
-            }
+            *last = terms_of::<I, T, F, LANES>(&*from.cast(), &*from_b.cast(), |_| max);
             // Those that are not part of the rest are counted below.
             let counts = ones_from::<LANES>(if full == 0 { 0 } else { LANES - rest });
             for l in 0..LANES {
@@ -341,22 +284,8 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
                         prefetch_near(out.wrapping_add(n + at + line).cast_const().cast());
                     }
                 }
-                let mut block = aligned([<T as Number>::ZERO; LANES]);
-                let mut rare = 0u32;
-                if F::CHOICE {
-                    for l in 0..LANES {
-                        rare |= !F::is_common::<T>(*a.add(at + l), max) as u32;
-                    }
-                }
-                if F::CHOICE && rare == 0 {
-                    for l in 0..LANES {
-                        block[l] = F::term_common::<I, T>(*a.add(at + l), *b.add(at + l), max);
-                    }
-                } else {
-                    for l in 0..LANES {
-                        block[l] = F::term::<I, T>(*a.add(at + l), *b.add(at + l), max);
-                    }
-                }
+                let (a, b) = (a.add(at).cast::<[T; LANES]>(), b.add(at).cast::<[T; LANES]>());
+                let block = aligned(terms_of::<I, T, F, LANES>(&*a, &*b, |_| max));
                 for l in 0..LANES {
                     lanes[l] += block[l];
                 }
@@ -380,28 +309,49 @@ unsafe fn terms<I: Isa, T: Float, F: RowFunction, const KEEP: bool>(
     sum
 }
 
-/// The terms of elements side by side, each with the maximum of its column.
+/// The terms of `W` elements, given the maximum that belongs to each.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-fn terms_side<I: Isa, T: Float, F: RowFunction, const W: usize>(x: &[T; W], max: &[T; W]) -> [T; W] {
-    let zero = <T as Number>::ZERO;
-    let mut terms = [zero; W];
-    let mut rare = 0u32;
-    if F::CHOICE {
+fn terms_of<I: Isa, T: Float, F: RowFunction, const W: usize>(
+    a: &[T; W],
+    b: &[T; W],
+    max: impl Fn(usize) -> T,
+) -> [T; W] {
+    let mut terms = [<T as Number>::ZERO; W];
+    if !F::MAX {
         for l in 0..W {
-            rare |= !F::is_common::<T>(x[l], max[l]) as u32;
+            terms[l] = F::term(a[l], b[l]);
         }
+        return terms;
     }
-    if F::CHOICE && rare == 0 {
+    for l in 0..W {
+        terms[l] = a[l] - max(l);
+    }
+    exponentials::<I, T, W>(terms)
+}
+
+/// The exponentials of numbers that are not positive, or NaN.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // As above.
+pub(crate) fn exponentials<I: Isa, T: Float, const W: usize>(x: [T; W]) -> [T; W] {
+    if let Some(results) = T::exp_not_positive_vectors::<I, W>(x) {
+        return results;
+    }
+    let mut rare = 0u32;
+    for l in 0..W {
+        rare |= !x[l].is_common_exponent() as u32;
+    }
+    let mut results = [<T as Number>::ZERO; W];
+    if rare == 0 {
         for l in 0..W {
-            terms[l] = F::term_common::<I, T>(x[l], zero, max[l]);
+            results[l] = x[l].exp_common::<I>();
         }
     } else {
         for l in 0..W {
-            terms[l] = F::term::<I, T>(x[l], zero, max[l]);
+            results[l] = x[l].exp_not_positive::<I>();
         }
     }
-    terms
+    results
 }
 
 /// A piece of a row to its summary.
@@ -561,7 +511,8 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
                 for next in (0..W).step_by(64 / size_of::<T>()) {
                     prefetch(a.wrapping_add(d * stride + W + next).cast());
                 }
-                let terms = terms_side::<I, T, F, W>(&kept(d).read_unaligned(), &max);
+                let x = kept(d).read_unaligned();
+                let terms = terms_of::<I, T, F, W>(&x, &x, |l| max[l]);
                 for l in 0..W {
                     sums[l] += terms[l].to_f64();
                 }
@@ -612,7 +563,7 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
             for d in 0..dim {
                 let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
                 for (j, sum) in sum.iter_mut().enumerate() {
-                    *sum += F::term::<I, T>(*a.add(j), *b.add(j), zero).to_f64();
+                    *sum += F::term(*a.add(j), *b.add(j)).to_f64();
                 }
             }
             for (scale, &sum) in scale.iter_mut().zip(sum.iter()) {

@@ -1,6 +1,6 @@
 //! Rows that fit a few vectors: each is one array of constant length, so that its maximum, terms and sum stay in registers.
 
-use super::RowFunction;
+use super::{RowFunction, terms_of};
 use crate::math::{Float, Isa, Kernel, Number, select};
 use crate::norm::rows::{ones_from, together};
 use std::marker::PhantomData;
@@ -98,22 +98,7 @@ impl<T: Float, F: RowFunction, const W: usize> ShortRows<T, F, W> {
             // What fills the array up is a common element.
             x[l] = select(fills[l] == 0, a[l], shift);
         }
-        let mut terms = [zero; W];
-        let mut rare = 0u32;
-        if F::CHOICE {
-            for l in 0..W {
-                rare |= !F::is_common::<T>(x[l], shift) as u32;
-            }
-        }
-        if F::CHOICE && rare == 0 {
-            for l in 0..W {
-                terms[l] = F::term_common::<I, T>(x[l], b[l], shift);
-            }
-        } else {
-            for l in 0..W {
-                terms[l] = F::term::<I, T>(x[l], b[l], shift);
-            }
-        }
+        let mut terms = terms_of::<I, T, F, W>(&x, b, |_| shift);
         for l in 0..W {
             terms[l] = select(fills[l] == 0, terms[l], zero);
         }

@@ -4,7 +4,7 @@
 //! maximum grows (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018); the second computes the
 //! results. Two exponentials of an element take less time than lines that are read in short stretches.
 
-use super::{RowFunction, SoftmaxShape, terms_side};
+use super::{RowFunction, SoftmaxShape, terms_of};
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
@@ -123,7 +123,8 @@ unsafe fn add_to_columns<I: Isa, T: Float, F: RowFunction, const W: usize>(
     for first in (0..lines).step_by(PART) {
         let mut part = [zero; W];
         for d in first..lines.min(first + PART) {
-            let terms = terms_side::<I, T, F, W>(&line(d), &shift);
+            let x = line(d);
+            let terms = terms_of::<I, T, F, W>(&x, &x, |l| shift[l]);
             for l in 0..W {
                 part[l] += terms[l];
             }
@@ -208,7 +209,7 @@ impl<T: Float, F: RowFunction> Kernel for ApplyLine<T, F> {
                 let (x, max, scale) = (read(x), read(max), read(scale));
                 let mut results = [zero; TOGETHER];
                 if F::SCALED_TERM {
-                    let terms = terms_side::<I, T, F, TOGETHER>(&x, &max);
+                    let terms = terms_of::<I, T, F, TOGETHER>(&x, &x, |l| max[l]);
                     for l in 0..TOGETHER {
                         results[l] = terms[l] * scale[l];
                     }
