@@ -4,7 +4,6 @@ use super::AttentionElement;
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, Level, Number, entry, select};
 use crate::norm::rows::together;
-use crate::softmax::exponentials;
 use flambeau_base::{Bool, Element};
 use std::marker::PhantomData;
 
@@ -74,9 +73,6 @@ const LANES: usize = 16;
 /// Partial maxima: two of them, so that one does not wait for the other.
 const MAXIMA: usize = 2 * LANES;
 
-/// Exponentials at once.
-const MANY: usize = 32;
-
 /// The maximum of a row, after it was multiplied by `scale` if it is `SCALED`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
@@ -104,39 +100,6 @@ unsafe fn maximum<I: Isa, S: Float, const SCALED: bool>(x: *mut S, len: usize, s
         }
     }
     larger(together::<I, S, MAXIMA, true>(*best), rest)
-}
-
-/// `exp(x - base)` of a row whose elements are not larger than the base.
-///
-/// # Safety
-/// `x` must be valid for `len` elements.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // As above.
-unsafe fn exponentials_of<I: Isa, S: Float>(x: *mut S, len: usize, base: S) {
-    let mut at = 0;
-    // SAFETY: the caller's elements; what is left fills part of an array.
-    unsafe {
-        while at < len {
-            let n = MANY.min(len - at);
-            let from = x.add(at).cast::<[S; MANY]>();
-            let mut differences = [<S as Number>::ZERO; MANY];
-            if n == MANY {
-                for l in 0..MANY {
-                    differences[l] = (*from)[l] - base;
-                }
-                from.write(exponentials::<I, S, MANY>(differences));
-            } else {
-                let mut rest = [base; MANY];
-                std::ptr::copy_nonoverlapping(x.add(at), rest.as_mut_ptr(), n);
-                for l in 0..MANY {
-                    differences[l] = rest[l] - base;
-                }
-                let results = exponentials::<I, S, MANY>(differences);
-                std::ptr::copy_nonoverlapping(results.as_ptr(), x.add(at), n);
-            }
-            at += n;
-        }
-    }
 }
 
 /// The sum of a row.
@@ -215,7 +178,9 @@ impl<T: AttentionElement> Kernel for Softmax<T> {
                 let new = if tile > old { tile } else { old };
                 // With nothing to attend to so far, zero: `exp(-inf - 0)` is zero, and NaN stays NaN.
                 let base = if new == T::Sum::NEG_INFINITY { <T::Sum as Number>::ZERO } else { new };
-                exponentials_of::<I, T::Sum>(row, len, base);
+                for j in 0..len {
+                    *row.add(j) = (*row.add(j) - base).exp_not_positive::<I>();
+                }
                 for j in len..t.columns {
                     *row.add(j) = <T::Sum as Number>::ZERO;
                 }
@@ -269,8 +234,9 @@ impl<T: AttentionElement> Kernel for Weights<T> {
                 let len = visible(t.first_length, r, t.columns);
                 t.mask.apply(r, row, len);
                 let base = *t.logsumexp.add(r);
-                // (But for rounding, no score is larger.)
-                exponentials_of::<I, T::Sum>(row, len, base);
+                for j in 0..len {
+                    *row.add(j) = (*row.add(j) - base).exp::<I>();
+                }
                 for j in len..t.columns {
                     *row.add(j) = <T::Sum as Number>::ZERO;
                 }

@@ -333,7 +333,7 @@ fn terms_of<I: Isa, T: Float, F: RowFunction, const W: usize>(
 /// The exponentials of numbers that are not positive, or NaN.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // As above.
-pub(crate) fn exponentials<I: Isa, T: Float, const W: usize>(x: [T; W]) -> [T; W] {
+fn exponentials<I: Isa, T: Float, const W: usize>(x: [T; W]) -> [T; W] {
     if let Some(results) = T::exp_not_positive_vectors::<I, W>(x) {
         return results;
     }
