@@ -340,7 +340,7 @@ float! {
         #[inline(always)]
         fn exp_not_positive_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
             #[cfg(target_arch = "x86_64")]
-            if const { I::LEVEL as u8 == Level::Avx512 as u8 && C.is_multiple_of(16) } {
+            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
                 // SAFETY: who names a set vouches that the machine has it.
                 return Some(unsafe { vectors::x86::exp_not_positive(x) });
             }

@@ -1,6 +1,6 @@
 //! Forms for many numbers at once, with vectors chosen by hand: where AVX-512 has instructions that no loop over numbers is
-//! compiled to. They give the bits of the plain forms, one by one (but for exponentials of what is not positive, of which there
-//! is no other form).
+//! compiled to. They give the bits of the plain forms, one by one, but for exponentials of what is not positive, whose last bits
+//! are others.
 
 use super::poly::{fma, paired, select};
 use super::{Isa, Level, double, single};
