@@ -444,27 +444,42 @@ unsafe fn real_linear<E: Dispatch + Stored<Number = E>>(
         let channels = if transpose { shape.in_channels } else { shape.out_channels };
         let (_biases, bias) = bias.map_or((None, std::ptr::null()), |b| numbers(&access, b, channels));
         let operands = Operands { access, stored: access, source, weight, bias, result };
-        if patches::linear(shape, transpose, operands) {
+        if const { E::FAST_PATHS } && patches::linear(shape, transpose, operands) {
             return;
         }
         let gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
         for gather in &gathers {
-            if winograd::suits::<E>(gather) && winograd::gather(gather, shape.channels_last, operands) {
+            if const { E::FAST_PATHS } && special(gather, shape.channels_last, operands) {
                 continue;
             }
-            let depthwise = gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS;
-            let unpacked = FastPath::ConvDepthwise.is_on();
-            if unpacked && shape.channels_last && grouped::suits::<E>(gather) {
-                grouped::gather(gather, operands);
-            } else if unpacked && depthwise && !shape.channels_last {
-                depthwise::gather(gather, operands);
-            } else if shape.channels_last || pixels::suits::<E>(gather) {
+            if shape.channels_last || pixels::suits::<E>(gather) {
                 pixels::gather(gather, [shape.channels_last; 2], operands);
             } else {
                 planes::gather(gather, operands);
             }
         }
     }
+}
+
+/// A gather of 3 x 3 neighbours with fewer products, or one with few channels to a group without packing. `false` if it is
+/// neither: nothing is written then.
+unsafe fn special<E: Dispatch + Stored<Number = E>>(
+    gather: &Gather,
+    channels_last: bool,
+    operands: Operands<E>,
+) -> bool {
+    let depthwise = gather.result_channels == 1 && gather.depth() <= depthwise::MOST_TERMS;
+    // SAFETY: the caller's.
+    unsafe {
+        match channels_last {
+            _ if winograd::suits::<E>(gather) && winograd::gather(gather, channels_last, operands) => {}
+            _ if !FastPath::ConvDepthwise.is_on() => return false,
+            true if grouped::suits::<E>(gather) => grouped::gather(gather, operands),
+            false if depthwise => depthwise::gather(gather, operands),
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// `len` elements as numbers: themselves, or a widened copy.
@@ -553,9 +568,10 @@ unsafe fn real_outer<E: Dispatch + Stored<Number = E>>(
             (input, gradient) = (x.cast_const().cast(), y.cast_const().cast());
             access = Access::of::<E>();
         }
-        if depthwise && FastPath::ConvDepthwise.is_on() {
+        if const { E::FAST_PATHS } && depthwise && FastPath::ConvDepthwise.is_on() {
             depthwise::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
-        } else if !(winograd::suits::<E>(&gather)
+        } else if !(const { E::FAST_PATHS }
+            && winograd::suits::<E>(&gather)
             && winograd::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums))
         {
             weight_gradient::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);

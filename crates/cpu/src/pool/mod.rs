@@ -27,7 +27,7 @@ mod tests;
 pub use window::{PoolShape, pool_output_size, pool_windows};
 
 use crate::copy::{CastStrip, cast_strip};
-use crate::math::{self, Isa, Level, Number, highest};
+use crate::math::{self, Isa, Level, Number};
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Element};
 use window::Windows;
@@ -74,13 +74,6 @@ fn lowest<C: Element>(dtype: DType) -> C {
         d if d.is_signed() => C::from_i64(i64::MIN >> (64 - 8 * d.size())),
         _ => C::default(),
     }
-}
-
-/// Whether nothing but maxima is computed in a type (see [`computed_in`]), or with indices: a constant, which averages'
-/// loops are left out by.
-#[inline(always)]
-fn only_max<C: Element>(index: bool) -> bool {
-    index || matches!(C::DTYPE, DType::I32)
 }
 
 /// Whether `x` replaces `best`: it is greater, or NaN. Of equal numbers the first stays, of NaNs the last.
@@ -133,7 +126,12 @@ struct Forward<C>(std::marker::PhantomData<C>);
 impl<C: Number + PartialOrd> math::Kernel for Forward<C> {
     type Args = (*const Plan<'static>, usize, usize);
     type Output = ();
-    const HIGHEST: Level = highest::<C>();
+    // Compiling these loops takes long: those for wide integers, which few pool, are not written for every machine.
+    const HIGHEST: Level = match C::DTYPE {
+        DType::U64 => Level::Baseline,
+        DType::I64 => Level::Avx2,
+        _ => Level::Avx512,
+    };
     #[inline(always)]
     unsafe fn run<I: Isa>((plan, start, end): Self::Args) {
         // SAFETY: the plan outlives the call; its arrays are valid.
@@ -184,14 +182,14 @@ fn pool<K: math::Kernel<Args = (*const Plan<'static>, usize, usize), Output = ()
 }
 
 /// The dtype that poolings of a dtype are computed in: `f32` for halves, 64 bits for sums of integers, and for their
-/// maxima 32 where they fit.
+/// maxima a floating-point type that has all of them.
 fn computed_in(dtype: DType, operation: Operation) -> DType {
     match dtype {
         DType::F64 | DType::U64 | DType::I64 => dtype,
         d if d.is_floating_point() => DType::F32,
-        DType::U32 => DType::I64,
-        _ if operation == Operation::Max => DType::I32,
-        _ => DType::I64,
+        _ if operation != Operation::Max => DType::I64,
+        DType::I32 | DType::U32 => DType::F64,
+        _ => DType::F32,
     }
 }
 
@@ -214,7 +212,6 @@ fn forward((plan, computed): (Plan<'_>, DType)) {
     match computed {
         DType::F32 => pool::<Forward<f32>>(&plan),
         DType::F64 => pool::<Forward<f64>>(&plan),
-        DType::I32 => pool::<Forward<i32>>(&plan),
         DType::U64 => pool::<Forward<u64>>(&plan),
         _ => pool::<Forward<i64>>(&plan),
     }

@@ -1,8 +1,8 @@
 //! Windows of a plane, several at a time: beside each other in registers, gathered from wherever they are, or, where they
 //! are few and wide, each by parts of its own.
 
+use super::replaces;
 use super::window::{Window, Windows};
-use super::{only_max, replaces};
 use crate::math::{Isa, Number, select};
 
 /// A number that an index is compared and selected as: as wide as the values, where possible, so that one vector
@@ -300,7 +300,7 @@ unsafe fn beside<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     to: (*mut C, *mut I),
 ) {
     let most = if const { size_of::<C>() > 4 } { 16 } else { 32 };
-    let max = max || only_max::<C>(INDEX);
+    let max = max || INDEX;
     let mut done = 0;
     while done < piece.windows {
         let many = piece.stride <= 2 && piece.windows >= most && piece.windows - done > LANES;
@@ -433,7 +433,7 @@ impl Gathered {
         max: bool,
         zero: C,
     ) -> ([C; LANES], [I; LANES]) {
-        let max = max || only_max::<C>(INDEX);
+        let max = max || INDEX;
         let Extent { count, step } = self.extent;
         // What is left of the lanes does the first window again.
         for i in self.len..LANES {
@@ -488,7 +488,7 @@ unsafe fn alone<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     zero: C,
     (row, at): (*mut C, *mut I),
 ) {
-    let max = max || only_max::<C>(INDEX);
+    let max = max || INDEX;
     for w in 0..piece.windows {
         let start = line + piece.start + w * piece.stride;
         let (mut best, mut place) = (zero, start);

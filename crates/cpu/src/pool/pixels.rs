@@ -2,7 +2,7 @@
 
 use super::parts::{Extent, Gathered, Index, LANES};
 use super::window::Window;
-use super::{Operation, Plan, lowest, only_max, replaces};
+use super::{Operation, Plan, lowest, replaces};
 use crate::math::{Isa, Number, select};
 use std::ops::Range;
 
@@ -149,7 +149,7 @@ unsafe fn few_channels<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     to: usize,
 ) {
     let (channels, input, widths) = (plan.shape.channels, plan.shape.input, &plan.windows.axes[2]);
-    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let max = INDEX || plan.operation == Operation::Max;
     let zero = if max { lowest(plan.dtype) } else { C::default() };
     let line = (depth.start * input[1] + height.start) * input[2];
     let step = [depth.step * input[1] * input[2], height.step * input[2]];
@@ -197,7 +197,7 @@ unsafe fn block<C: Number + PartialOrd, I: Index, const INDEX: bool, const N: us
     c: usize,
 ) {
     let channels = plan.shape.channels;
-    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let max = INDEX || plan.operation == Operation::Max;
     let mut best = [if max { lowest(plan.dtype) } else { C::default() }; N];
     let mut at = [I::of(window.first); N];
     let source = plan.source(image * channels + c).cast::<C>();
@@ -260,7 +260,7 @@ unsafe fn converted<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     to: usize,
 ) {
     let channels = plan.shape.channels;
-    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let max = INDEX || plan.operation == Operation::Max;
     let zero = if max { lowest(plan.dtype) } else { C::default() };
     let mut wide = [C::default(); CHANNELS];
     for c in (0..channels).step_by(CHANNELS) {

@@ -2,7 +2,7 @@
 
 use super::parts::{Index, Parts};
 use super::window::Window;
-use super::{Operation, Plan, lowest, only_max};
+use super::{Operation, Plan, lowest};
 use crate::math::{Isa, Number};
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ unsafe fn forward<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(p
     let input: usize = plan.shape.input.iter().product();
     let output: usize = plan.shape.output.iter().product();
     let same = plan.is_of::<C>();
-    let max = only_max::<C>(INDEX) || plan.operation == Operation::Max;
+    let max = INDEX || plan.operation == Operation::Max;
     let zero = if max { lowest(plan.dtype) } else { C::default() };
     let parts = Parts::new::<L>(&plan.windows, plan.shape.input);
     let divisors: Vec<C> = match plan.operation {

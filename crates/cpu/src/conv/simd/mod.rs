@@ -393,6 +393,8 @@ unsafe impl<E: Number> Simd for Portable<E> {
 
 /// Types with a choice of instruction sets.
 pub(crate) trait Dispatch: Number {
+    /// Whether convolutions of few channels to a group, of patches and of 3 x 3 neighbours have loops of their own.
+    const FAST_PATHS: bool = true;
     /// Runs `task` with the widest instructions this machine has.
     ///
     /// # Safety
@@ -457,6 +459,8 @@ dispatch_float!(f32, Avx512F32, Avx2F32);
 dispatch_float!(f64, Avx512F64, Avx2F64);
 
 impl Dispatch for i64 {
+    // Few convolve integers: what is general will do.
+    const FAST_PATHS: bool = false;
     unsafe fn dispatch<T: Task<Element = Self>>(task: &T) {
         // SAFETY: the caller's; no special instructions.
         unsafe { Portable::<i64>::enter(task) }
