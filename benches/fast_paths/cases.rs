@@ -135,6 +135,9 @@ pub fn case(path: FastPath) -> Case {
         FastPath::PointwiseExpand => of("32768 rows of 20, less a number each", SAME, || {
             step([normal(&[32768, 20]), normal(&[32768, 1])], |[a, b]| a.sub(b))
         }),
+        FastPath::PointwiseBroadcast => of("1024 rows of 768 times a bool each", SAME, || {
+            step([normal(&[1024, 768]), ok(normal(&[1024, 1]).gt(0.0))], |[a, b]| a.mul(b))
+        }),
         FastPath::PointwiseTurned => {
             of("1024 x 1024 and its transpose, add", SAME, || step(normal(&[1024, 1024]), |a| a.add(&a.t()?)))
         }

@@ -98,6 +98,8 @@ fast_paths! {
     PointwiseSign "pointwise.sign": "signs of halves are changed in their bits", else "through float32";
     PointwiseExpand "pointwise.expand": "short rows of broadcast operands are laid out for a block of them",
         else "row by row";
+    PointwiseBroadcast "pointwise.broadcast": "operands of another dtype that are broadcast are converted once",
+        else "again for every row";
     PointwiseTurned "pointwise.turned": "operands that run along another dim are turned, block by block",
         else "they are read across their rows";
     PointwiseStrided "pointwise.strided": "strided operands are laid out densely, block by block",

@@ -4,6 +4,7 @@
 //! elements to one. [`strip`] turns it into a loop for one instruction set. That loop is all that is compiled per
 //! (operator, dtype); broadcasting, threads and dtype conversion ([`run`]) are compiled once.
 
+mod broadcast;
 mod expand;
 mod float16;
 mod pairs;
@@ -167,19 +168,12 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
         let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
-        let mut at = a.data;
-        let mut row = 1;
-        loop {
-            // SAFETY: the caller's.
-            unsafe { Self::row::<I>(&a, at, &p) };
-            // (What a constant rules out is not compiled.)
-            if const { !Self::ROWS } || row >= a.rows {
-                break;
+        // SAFETY: the caller's.
+        unsafe {
+            let done = Self::dense_rows::<I>(&a, &p);
+            if done < a.n {
+                Self::each_row(&a, |at| Self::rest::<I>(&a, at, &p, done));
             }
-            for (at, stride) in at.iter_mut().zip(a.row_strides).take(N + 1) {
-                *at = at.wrapping_offset(stride);
-            }
-            row += 1;
         }
         if a.streams {
             stream::finish();
@@ -210,30 +204,61 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
     }
 
-    /// One row, whose operands start at `at`.
+    /// Calls with where the operands of each row start.
+    #[inline(always)]
+    fn each_row(a: &StripArgs, mut run: impl FnMut([*mut u8; MAX_OPERANDS])) {
+        let mut at = a.data;
+        let mut row = 1;
+        loop {
+            run(at);
+            // (What a constant rules out is not compiled.)
+            if const { !Self::ROWS } || row >= a.rows {
+                break;
+            }
+            for (at, stride) in at.iter_mut().zip(a.row_strides).take(N + 1) {
+                *at = at.wrapping_offset(stride);
+            }
+            row += 1;
+        }
+    }
+
+    /// The chunks of all rows, where they are dense; gives how many elements of each row these are.
     ///
     /// # Safety
     /// As [`StripFn`].
     #[inline(always)]
-    unsafe fn row<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS]) {
+    unsafe fn dense_rows<I: Isa>(a: &StripArgs, p: &[T; MAX_PARAMS]) -> usize {
         let (input, output) = (size_of::<T>() as isize, size_of::<M::Out>() as isize);
         let mut dense = a.strides[0] == output;
         for k in 1..=N {
             dense &= a.strides[k] == input || a.strides[k] == 0;
         }
+        if const { I::COMPACT } || !dense || a.n < Self::CHUNK {
+            return 0;
+        }
+        let mut done = 0;
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
-            let mut done = 0;
-            if const { !I::COMPACT } && dense && a.n >= Self::CHUNK {
-                if const { Self::COMMON } && a.strides[N] == 0 {
-                    done = Self::dense::<I>(a, at, p, Self::only(N - 1));
-                } else if const { Self::COMMON && N == 2 } && a.strides[1] == 0 {
-                    done = Self::dense::<I>(a, at, p, Self::only(0));
-                } else {
-                    done = Self::dense::<I>(a, at, p, [false; N]);
-                }
+            if const { Self::COMMON } && a.strides[N] == 0 {
+                Self::each_row(a, |at| done = Self::dense::<I>(a, at, p, Self::only(N - 1)));
+            } else if const { Self::COMMON && N == 2 } && a.strides[1] == 0 {
+                Self::each_row(a, |at| done = Self::dense::<I>(a, at, p, Self::only(0)));
+            } else {
+                Self::each_row(a, |at| done = Self::dense::<I>(a, at, p, [false; N]));
             }
-            for i in done as isize..a.n as isize {
+        }
+        done
+    }
+
+    /// What is left of a row from element `done` on.
+    ///
+    /// # Safety
+    /// As [`StripFn`].
+    #[inline(always)]
+    unsafe fn rest<I: Isa>(a: &StripArgs, at: [*mut u8; MAX_OPERANDS], p: &[T; MAX_PARAMS], done: usize) {
+        for i in done as isize..a.n as isize {
+            // SAFETY: the caller's.
+            unsafe {
                 let mut x = [T::default(); N];
                 for k in 0..N {
                     x[k] = (at[k + 1].wrapping_offset(a.strides[k + 1] * i) as *const T).read_unaligned();
@@ -431,6 +456,17 @@ pub struct Operand<'a> {
 pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], sizes: &[i64], operands: &[Operand<'_>]) {
     let n = operands.len();
     debug_assert!(n <= MAX_OPERANDS);
+    let mut once = [const { None }; MAX_OPERANDS];
+    let replaced: smallvec::SmallVec<[Operand<'_>; MAX_OPERANDS]>;
+    let mut operands = operands;
+    if operands[1..].iter().any(|o| o.dtype != compute) {
+        for (once, operand) in once.iter_mut().zip(operands).skip(1) {
+            // SAFETY: the caller's operand.
+            *once = unsafe { broadcast::Converted::of(operand, compute, sizes) };
+        }
+        replaced = broadcast::replaced(operands, &mut once);
+        operands = &replaced;
+    }
     let list: smallvec::SmallVec<[(*mut u8, &[isize]); MAX_OPERANDS]> =
         operands.iter().map(|o| (o.data, o.strides)).collect();
     let iter = Iter::new(sizes, &list);

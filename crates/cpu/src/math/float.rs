@@ -159,6 +159,16 @@ pub trait Float:
     fn exp_not_positive_vectors<I: Isa, const C: usize>(_x: [Self; C]) -> Option<[Self; C]> {
         None
     }
+    /// [`pow`](Float::pow) as [`pow_vectors`](Float::pow_vectors) has it; in loops over numbers that is slower.
+    #[inline(always)]
+    fn pow_one<I: Isa>(self, other: Self) -> Self {
+        self.pow::<I>(other)
+    }
+    /// The powers of many numbers, where vectors are chosen by hand. (A multiple of a vector's lanes.)
+    #[inline(always)]
+    fn pow_vectors<I: Isa, const C: usize>(_x: [Self; C], _y: [Self; C]) -> Option<[Self; C]> {
+        None
+    }
     /// Whether [`log_common`](Float::log_common) takes it.
     #[inline(always)]
     fn is_common_logarithm(self) -> bool {

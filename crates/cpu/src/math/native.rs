@@ -348,6 +348,20 @@ float! {
             None
         }
         #[inline(always)]
+        fn pow_one<I: Isa>(self, other: f32) -> f32 {
+            vectors::pow::<I>(self, other)
+        }
+        #[inline(always)]
+        fn pow_vectors<I: Isa, const C: usize>(x: [f32; C], y: [f32; C]) -> Option<[f32; C]> {
+            #[cfg(target_arch = "x86_64")]
+            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+                // SAFETY: who names a set vouches that the machine has it.
+                return Some(unsafe { vectors::x86::pow(x, y) });
+            }
+            let _ = (x, y);
+            None
+        }
+        #[inline(always)]
         fn gelu_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
             #[cfg(target_arch = "x86_64")]
             if const { I::LEVEL as u8 == Level::Avx512 as u8 } {

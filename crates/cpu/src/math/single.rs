@@ -611,7 +611,7 @@ pub fn pow<I: Isa>(x: f32, y: f32) -> f32 {
 
 /// `result`, put right for the sign of `x` and where C has a special case.
 #[inline(always)]
-fn pow_special<I: Isa>(x: f32, y: f32, result: f32) -> f32 {
+pub fn pow_special<I: Isa>(x: f32, y: f32, result: f32) -> f32 {
     let integer = Float::trunc::<I>(y) == y;
     let half = y * 0.5;
     let odd = integer & (Float::trunc::<I>(half) != half);

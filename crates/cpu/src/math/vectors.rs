@@ -1,8 +1,8 @@
 //! Forms for many numbers at once, with vectors chosen by hand: where AVX-512 has instructions that no loop over numbers is
-//! compiled to. They give the bits of the plain forms, one by one, but for exponentials of what is not positive, whose last bits
-//! are others.
+//! compiled to. They give the bits of the forms for one number here, or of the plain ones; but for exponentials of what is not
+//! positive, whose last bits are others.
 
-use super::poly::{fma, paired, select};
+use super::poly::{fma, horner, paired, select};
 use super::{Isa, Level, double, single};
 
 /// From one centre of [`TAILS`] to the next.
@@ -61,12 +61,80 @@ static TAILS: [[f32; 32]; 7] = [
 ];
 
 /// Two to the power of 0, 1/16, ... 15/16.
-#[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 static ROOTS: [f32; 16] = [
     1.0, 1.0442737, 1.0905077, 1.1387886, 1.1892071, 1.2418578, 1.2968396, 1.3542556,
     1.4142135, 1.4768262, 1.5422108, 1.6104903, 1.6817929, 1.7562522, 1.8340081, 1.9152066,
 ];
+/// What is lost of them.
+#[rustfmt::skip]
+static LOST: [f32; 16] = [
+    0.0, 4.83347e-8, -1.307754e-8, 5.3862223e-8, 3.7976353e-8, 4.496838e-8, -4.0189995e-8, -1.0123349e-8,
+    2.4203235e-8, -4.500899e-8, 8.070905e-9, 9.836217e-9, -2.4755327e-8, -9.23577e-9, -1.1239278e-8, 9.845328e-9,
+];
+
+/// By sixteenths `k / 16` from 12 to 24, at `k % 16`: the inverse of `k / 16`.
+#[rustfmt::skip]
+static INVERSES: [f64; 16] = [
+    1.0, 0.9411764705882353, 0.8888888888888888, 0.8421052631578947, 0.8, 0.7619047619047619, 0.7272727272727273, 0.6956521739130435,
+    0.6666666666666666, 0.0, 0.0, 0.0, 1.3333333333333333, 1.2307692307692308, 1.1428571428571428, 1.0666666666666667,
+];
+/// In the same places, its binary logarithm.
+#[rustfmt::skip]
+static LOGARITHMS: [f64; 16] = [
+    0.0, 0.0874628412503394, 0.16992500144231237, 0.2479275134435855, 0.32192809488736235, 0.3923174227787603, 0.45943161863729726,
+    0.5235619560570128, 0.5849625007211562, 0.0, 0.0, 0.0, -0.4150374992788438, -0.2995602818589078, -0.19264507794239588,
+    -0.09310940439148147,
+];
+/// `log2(1 + r) / r` for `r` up to 1/24, to 2^-35.
+const LOG2: [f64; 6] = [
+    1.4426950409161656,
+    -0.7213475196752157,
+    0.4808980451429333,
+    -0.3606760975717849,
+    0.28903705076740116,
+    -0.2392827425946953,
+];
+/// `(2^r - 1) / r` for `r` up to 1/32, to 2^-28 of `2^r`.
+const EXP2: [f32; 3] = [0.6931472, 0.24023356, 0.055505086];
+/// Exponents beyond which powers of `f32` are infinite or zero.
+const MOST: f64 = 200.0;
+/// Added to an exponent, it leaves sixteenths.
+const SIXTEENTHS: f64 = ROUNDER as f64 * 33554432.0;
+
+/// `x` to the power `y`, as [`pow`](x86::pow) has it for many: with the logarithm of a sixteenth nearby, and two to the power of
+/// a sixteenth, from tables. (As accurate as [`single::pow`].)
+#[inline(always)]
+pub fn pow<I: Isa>(x: f32, y: f32) -> f32 {
+    if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+        single::pow_special::<I>(x, y, pow_of_magnitude(x.abs(), y))
+    } else {
+        single::pow::<I>(x, y)
+    }
+}
+
+/// [`pow`] of a number that is not negative, right but for C's special cases.
+#[inline(always)]
+fn pow_of_magnitude(x: f32, y: f32) -> f32 {
+    type I = super::Avx512;
+    let bits = f64::from(x).to_bits();
+    let m = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | 1.0f64.to_bits());
+    let large = m >= 1.5;
+    let (m, e) = (select(large, 0.5 * m, m), (bits >> 52) as f64 - select(large, 1022.0, 1023.0));
+    let e = select(x == 0.0, f64::NEG_INFINITY, select(x == f32::INFINITY, f64::INFINITY, e));
+    let k = fma::<I, _>(m as f32, 16.0, ROUNDER).to_bits() as usize % 16;
+    let r = fma::<I, _>(m, INVERSES[k], -1.0);
+    let log = e + fma::<I, _>(r, horner!(I, r; LOG2[0], LOG2[1], LOG2[2], LOG2[3], LOG2[4], LOG2[5]), LOGARITHMS[k]);
+    let t = log * f64::from(y);
+    let t = if t < MOST { t } else { MOST };
+    let t = if t > -MOST { t } else { -MOST };
+    let n = (t + SIXTEENTHS) - SIXTEENTHS;
+    let r = (t - n) as f32;
+    let at = (n as f32 + ROUNDER / 16.0).to_bits() as usize % 16;
+    let q = r * horner!(I, r; EXP2[0], EXP2[1], EXP2[2]);
+    let scale = f64::from_bits(((n.floor() as i64 + 1023) as u64) << 52);
+    (f64::from(ROOTS[at] + fma::<I, _>(ROOTS[at], q, LOST[at])) * scale) as f32
+}
 
 /// `x` times the normal distribution function. With AVX-512 the tail comes from a table as far as that goes, in half the
 /// time; other sets have no such instruction, and their loops would fetch number by number.
@@ -204,6 +272,96 @@ pub mod x86 {
         y
     }
 
+    /// [`pow`](super::pow).
+    ///
+    /// # Safety
+    /// The machine has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub unsafe fn pow<const C: usize>(x: [f32; C], y: [f32; C]) -> [f32; C] {
+        const { assert!(C.is_multiple_of(16)) };
+        let mut results = x;
+        let mut special = 0;
+        for i in (0..C).step_by(16) {
+            // SAFETY: 16 elements from there.
+            unsafe {
+                let (x, y) = (_mm512_loadu_ps(x.as_ptr().add(i)), _mm512_loadu_ps(y.as_ptr().add(i)));
+                special |= _mm512_fpclass_ps_mask::<NOT_POSITIVE>(x) | _mm512_fpclass_ps_mask::<NOT_FINITE>(y);
+                _mm512_storeu_ps(results.as_mut_ptr().add(i), pow_of_magnitude(_mm512_abs_ps(x), y));
+            }
+        }
+        if special != 0 {
+            for i in 0..C {
+                results[i] = single::pow_special::<Avx512>(x[i], y[i], results[i]);
+            }
+        }
+        results
+    }
+
+    /// For `fpclass`: NaN of both kinds, and infinity of both signs.
+    const NOT_FINITE: i32 = 0b1001_1001;
+    /// The same, zero of both signs, and what is negative.
+    const NOT_POSITIVE: i32 = 0b1101_1111;
+
+    /// [`pow_of_magnitude`](super::pow_of_magnitude) of 16.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn pow_of_magnitude(x: __m512, y: __m512) -> __m512 {
+        let all = |x: f32| _mm512_set1_ps(x);
+        let m = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>(x);
+        let e = _mm512_getexp_ps(x);
+        // A mantissa below one is that of the next exponent.
+        let e = _mm512_mask_add_ps(e, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(m, all(1.0)), e, all(1.0));
+        let k = _mm512_castps_si512(_mm512_fmadd_ps(m, all(16.0), all(ROUNDER)));
+        let low = exponent(
+            _mm512_castps512_ps256(m),
+            _mm512_castps512_ps256(e),
+            _mm512_castsi512_si256(k),
+            _mm512_castps512_ps256(y),
+        );
+        let high = exponent(
+            _mm512_extractf32x8_ps::<1>(m),
+            _mm512_extractf32x8_ps::<1>(e),
+            _mm512_extracti32x8_epi32::<1>(k),
+            _mm512_extractf32x8_ps::<1>(y),
+        );
+        let [n, r] = [0, 1].map(|i| _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low[i]), high[i]));
+        let at = _mm512_castps_si512(_mm512_add_ps(n, all(ROUNDER / 16.0)));
+        // SAFETY: tables of 16.
+        let [power, lost] = unsafe { [&ROOTS, &LOST].map(|t| _mm512_permutexvar_ps(at, _mm512_loadu_ps(t.as_ptr()))) };
+        let q = _mm512_fmadd_ps(_mm512_fmadd_ps(all(EXP2[2]), r, all(EXP2[1])), r, all(EXP2[0]));
+        let q = _mm512_mul_ps(r, q);
+        _mm512_scalef_ps(_mm512_add_ps(power, _mm512_fmadd_ps(power, q, lost)), n)
+    }
+
+    /// The exponents of two that eight powers are, in sixteenths and what is left of them: of mantissas and exponents, the
+    /// mantissas' sixteenths (of which the low four bits count), and the powers' exponents.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn exponent(m: __m256, e: __m256, k: __m256i, y: __m256) -> [__m256; 2] {
+        let all = |x: f64| _mm512_set1_pd(x);
+        let k = _mm512_cvtepu32_epi64(k);
+        let of = |table: &[f64; 16]| {
+            // SAFETY: both halves of the table.
+            let [low, high] = unsafe { [0, 8].map(|at| _mm512_loadu_pd(table.as_ptr().add(at))) };
+            _mm512_permutex2var_pd(low, k, high)
+        };
+        let r = _mm512_fmadd_pd(_mm512_cvtps_pd(m), of(&INVERSES), all(-1.0));
+        let mut q = all(LOG2[5]);
+        for c in [LOG2[4], LOG2[3], LOG2[2], LOG2[1], LOG2[0]] {
+            q = _mm512_fmadd_pd(q, r, all(c));
+        }
+        let log = _mm512_add_pd(_mm512_cvtps_pd(e), _mm512_fmadd_pd(r, q, of(&LOGARITHMS)));
+        // (Of NaN and a number, the second operand.)
+        let t = _mm512_min_pd(_mm512_mul_pd(log, _mm512_cvtps_pd(y)), all(MOST));
+        let t = _mm512_max_pd(t, all(-MOST));
+        let n = _mm512_roundscale_pd::<SIXTEENTH>(t);
+        [_mm512_cvtpd_ps(n), _mm512_cvtpd_ps(_mm512_sub_pd(t, n))]
+    }
+
+    /// For `roundscale`: to the nearest sixteenth, ties to even.
+    const SIXTEENTH: i32 = 0x40;
+
     /// The exponential.
     ///
     /// # Safety
@@ -301,6 +459,72 @@ mod tests {
         assert!(y[3].is_nan());
     }
 
+    /// Powers by tables against those of `f64`, over numbers and exponents of all sizes, near one, and C's special cases.
+    #[test]
+    fn powers_by_tables() {
+        if level() < Level::Avx512 {
+            return;
+        }
+        let check = |x: f32, y: f32| {
+            let (result, wide) = (pow::<Avx512>(x, y), f64::from(x).powf(f64::from(y)));
+            let wanted = wide as f32;
+            if !wanted.is_finite() || wanted == 0.0 || !result.is_finite() {
+                // (The largest numbers may round to infinity.)
+                let same = result.to_bits() == wanted.to_bits() || result.is_nan() && wanted.is_nan();
+                assert!(same || wide.abs() > 3.4028e38 || wide.abs() < 2e-45, "{x} {y}: {result} {wanted}");
+                return;
+            }
+            let unit = f64::from_bits(wide.to_bits() & 0x7ff << 52).max(f64::from(f32::MIN_POSITIVE)) * 2f64.powi(-23);
+            let error = (f64::from(result) - wide).abs() / unit;
+            // What is subnormal rounds twice.
+            let most = if wide.abs() < f64::from(f32::MIN_POSITIVE) { 0.8 } else { 0.6 };
+            assert!(error <= most, "{x} {y}: {result} {wide}, {error}");
+        };
+        let any = |k: u32| f32::from_bits(k.wrapping_mul(0x9e37_79b9));
+        for i in 0..2_000_000u32 {
+            let x = any(i);
+            // Exponents whose power is a number, mostly.
+            let log = f64::from(x.abs()).log2();
+            let y = (f64::from(any(7 * i + 1) % 150.0) / log) as f32;
+            check(x.abs(), y);
+            check(x, y.round());
+            // Near one, and the ends of sixteenths.
+            let near = f32::from_bits(1f32.to_bits().wrapping_add_signed(i as i32 % 2000 - 1000));
+            check(near, (any(5 * i) % 150.0) / (f64::from(near).log2() as f32));
+            let end =
+                f32::from_bits((12.5f32 + (i % 12) as f32).to_bits().wrapping_add_signed(i as i32 / 12 % 9 - 4)) / 16.0;
+            check(end, any(3 * i) % 100.0);
+        }
+        let numbers = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            2.0,
+            -2.0,
+            0.5,
+            3.0,
+            -3.0,
+            2.5,
+            1e-45,
+            -1e-45,
+            f32::MAX,
+            f32::MIN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+            16777216.0,
+            16777217.0,
+            1e10,
+        ];
+        for x in numbers {
+            for y in numbers {
+                let (result, wanted) = (pow::<Avx512>(x, y), x.powf(y));
+                assert!(result.to_bits() == wanted.to_bits() || result.is_nan() && wanted.is_nan(), "{x} {y} {result}");
+            }
+        }
+    }
+
     /// Whole vectors give the bits of one by one.
     #[test]
     #[cfg(target_arch = "x86_64")]
@@ -319,6 +543,16 @@ mod tests {
             let y = unsafe { x86::gelu(x) };
             let one = x.map(gelu::<Avx512>);
             assert!((0..32).all(|i| y[i].to_bits() == one[i].to_bits() || y[i].is_nan() && one[i].is_nan()), "{x:?}");
+            let e: [f32; 32] = std::array::from_fn(|i| match start % 4 {
+                0 => any(3 * (32 * start + i as u32)),
+                1 => (any(3 * (32 * start + i as u32)) % 64.0).trunc(),
+                _ => any(3 * (32 * start + i as u32)) % 40.0,
+            });
+            let y = f32::pow_vectors::<Avx512, 32>(x, e).unwrap();
+            for i in 0..32 {
+                let one = pow::<Avx512>(x[i], e[i]);
+                assert!(y[i].to_bits() == one.to_bits() || y[i].is_nan() && one.is_nan(), "{} {}", x[i], e[i]);
+            }
             let x: [f64; 32] = std::array::from_fn(|i| match start % 2 {
                 0 => f64::from_bits(u64::from(any(32 * start + i as u32).to_bits()) * 0x9e37_79b9_7f4a_7c15),
                 _ => f64::from(any(32 * start + i as u32) % 800.0),

@@ -101,3 +101,29 @@ fn two_forms() {
     check::<i64>();
     check::<flambeau_base::f16>();
 }
+
+/// A broadcast operand of another dtype, in any order of its dims and backwards, is converted to what it was.
+#[test]
+fn broadcast_operands_are_converted_once() {
+    let elements: Vec<i16> = (0..6 * 7 * 5).map(|i| i * 31 % 97 - 40).collect();
+    let sizes = [6, 7, 200, 5];
+    for [a, b, c] in [[35, 5, 1], [1, 6, 42], [5, 30, 1], [-35, 5, -1], [0, 5, 1], [35, 0, 0], [0, 0, 1], [0, 0, 0]] {
+        let strides = [a * 2, b * 2, 0, c * 2];
+        let first = [(a, 6), (b, 7), (c, 5)].iter().map(|&(s, n)| if s < 0 { -s * (n - 1) } else { 0 }).sum::<isize>();
+        let data = elements.as_ptr().wrapping_offset(first).cast_mut().cast();
+        let operand = Operand { data, strides: &strides, dtype: DType::I16 };
+        // SAFETY: the strides stay inside the elements.
+        let converted = unsafe { broadcast::Converted::of(&operand, DType::F32, &sizes) };
+        let mut list = [const { None }; MAX_OPERANDS];
+        list[0] = converted;
+        let replaced = broadcast::replaced(&[operand], &mut list);
+        assert_eq!(replaced[0].dtype, DType::F32);
+        for (i, j, k, l) in (0..6).flat_map(|i| (0..7).flat_map(move |j| (0..5).map(move |l| (i, j, 3, l)))) {
+            let at = |o: &Operand<'_>| -> isize { [i, j, k, l].iter().zip(o.strides).map(|(i, s)| i * s).sum() };
+            let wanted = elements[(first + at(&operand) / 2) as usize] as f32;
+            // SAFETY: an element of the copy.
+            let found = unsafe { replaced[0].data.offset(at(&replaced[0])).cast::<f32>().read() };
+            assert_eq!(found, wanted, "{strides:?} at {:?}", [i, j, k, l]);
+        }
+    }
+}

@@ -73,7 +73,8 @@ op! {
         Out SCALAR_OUT: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(pow_dtype), scalar_params, "pow";
         ints |x, y| x.pow(y);
-        floats |x, y| x.pow::<I>(y);
+        floats |x, y| => x.pow_one::<I>(y), if true, halves x.pow::<I>(y), vectors T::pow_vectors::<I, C>(x, y), else
+            x.pow::<I>(y);
         complexes |x, y| complex::pow::<I, R>(x, y);
     );
     derivative: backward! {
