@@ -184,8 +184,9 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
 impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// Whether the strip gets loops of its own for a number among its operands. In all of them, they would be a third of
     /// their code.
-    const COMMON: bool =
-        (N == 2 || N == 3) && !M::CHOICE && !M::COSTLY && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    const COMMON: bool = (N == 2 || N == 3) && Self::CHEAP && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    /// Whether a chunk stays in registers.
+    const CHEAP: bool = !M::CHOICE && !M::COSTLY;
     /// Whether it loops over rows: short ones come from broadcasting, so from two operands. Other strips are called row
     /// by row.
     const ROWS: bool = Self::COMMON && N == 2;
@@ -415,6 +416,23 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
                 if let Some(results) = M::map_vectors::<I, C>(x, p) {
                     return results;
                 }
+            }
+            if const { Self::CHEAP } {
+                // Read first: the compiler need not ask then whether operands lie in the results.
+                let mut x = [[T::default(); C]; N];
+                for k in 0..N {
+                    if numbers[k].is_none() {
+                        x[k] = from[k].cast::<[T; C]>().read_unaligned();
+                    }
+                }
+                for (i, r) in results.iter_mut().enumerate() {
+                    let mut element = [T::default(); N];
+                    for k in 0..N {
+                        element[k] = numbers[k].unwrap_or(x[k][i]);
+                    }
+                    *r = M::map::<I>(element, p);
+                }
+                return *results;
             }
             // Counted in an integer, and without stopping early, so that the check vectorises.
             let mut rare = 0u32;
