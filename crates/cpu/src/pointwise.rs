@@ -171,8 +171,12 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
         // SAFETY: the caller's.
         unsafe {
             let done = Self::dense_rows::<I>(&a, &p);
-            if done < a.n {
-                Self::each_row(&a, |at| Self::rest::<I>(&a, at, &p, done));
+            let (mut at, mut row) = (a.data, 0);
+            while done < a.n {
+                Self::rest::<I>(&a, at, &p, done);
+                if !Self::next_row(&a, &mut at, &mut row) {
+                    break;
+                }
             }
         }
         if a.streams {
@@ -205,22 +209,19 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         if M::CHOICE && M::chosen(x, p) { M::map_chosen::<I>(x, p) } else { M::map::<I>(x, p) }
     }
 
-    /// Calls with where the operands of each row start.
+    /// Moves on to where the operands of the next row start, if there is one. (Rows are loops around it: of a function that
+    /// takes what to do with each, nobody knows that the compiler puts it in line, among code for the machine's level.)
     #[inline(always)]
-    fn each_row(a: &StripArgs, mut run: impl FnMut([*mut u8; MAX_OPERANDS])) {
-        let mut at = a.data;
-        let mut row = 1;
-        loop {
-            run(at);
-            // (What a constant rules out is not compiled.)
-            if const { !Self::ROWS } || row >= a.rows {
-                break;
-            }
-            for (at, stride) in at.iter_mut().zip(a.row_strides).take(N + 1) {
-                *at = at.wrapping_offset(stride);
-            }
-            row += 1;
+    fn next_row(a: &StripArgs, at: &mut [*mut u8; MAX_OPERANDS], row: &mut usize) -> bool {
+        // (What a constant rules out is not compiled.)
+        if const { !Self::ROWS } || *row + 1 >= a.rows {
+            return false;
         }
+        for (at, stride) in at.iter_mut().zip(a.row_strides).take(N + 1) {
+            *at = at.wrapping_offset(stride);
+        }
+        *row += 1;
+        true
     }
 
     /// The chunks of all rows, where they are dense; gives how many elements of each row these are.
@@ -237,18 +238,32 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         if const { I::COMPACT } || !dense || a.n < Self::CHUNK {
             return 0;
         }
-        let mut done = 0;
         // SAFETY: the strides are as the arm says, and the caller vouches for the addresses.
         unsafe {
             if const { Self::COMMON } && a.strides[N] == 0 {
-                Self::each_row(a, |at| done = Self::dense::<I>(a, at, p, Self::only(N - 1)));
+                Self::dense_rows_of::<I>(a, p, Self::only(N - 1))
             } else if const { Self::COMMON && N == 2 } && a.strides[1] == 0 {
-                Self::each_row(a, |at| done = Self::dense::<I>(a, at, p, Self::only(0)));
+                Self::dense_rows_of::<I>(a, p, Self::only(0))
             } else {
-                Self::each_row(a, |at| done = Self::dense::<I>(a, at, p, [false; N]));
+                Self::dense_rows_of::<I>(a, p, [false; N])
             }
         }
-        done
+    }
+
+    /// The same of rows of which some operands are a number each.
+    ///
+    /// # Safety
+    /// As [`MapStrip::dense`].
+    #[inline(always)]
+    unsafe fn dense_rows_of<I: Isa>(a: &StripArgs, p: &[T; MAX_PARAMS], fixed: [bool; N]) -> usize {
+        let (mut at, mut row) = (a.data, 0);
+        loop {
+            // SAFETY: the caller's.
+            let done = unsafe { Self::dense::<I>(a, at, p, fixed) };
+            if !Self::next_row(a, &mut at, &mut row) {
+                return done;
+            }
+        }
     }
 
     /// What is left of a row from element `done` on.
