@@ -1,8 +1,8 @@
 //! Strips of two forms, by chunks and by what chunks leave, into an output of their own and in place.
 
-use super::{MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, strip};
+use super::{MAX_OPERANDS, MAX_PARAMS, Map, Operand, StripArgs, broadcast, strip};
 use crate::math::{Isa, Level};
-use flambeau_base::{Bool, Element, Scalar};
+use flambeau_base::{Bool, DType, Element, Scalar};
 
 /// Of elements below 16 the double, of others what they are. The form for chosen elements is right for those only.
 struct Doubled;
