@@ -171,12 +171,10 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
         // SAFETY: the caller's.
         unsafe {
             let done = Self::dense_rows::<I>(&a, &p);
-            let (mut at, mut row) = (a.data, 0);
-            while done < a.n {
+            let (mut at, mut row, mut more) = (a.data, 0, done < a.n);
+            while more {
                 Self::rest::<I>(&a, at, &p, done);
-                if !Self::next_row(&a, &mut at, &mut row) {
-                    break;
-                }
+                more = Self::next_row(&a, &mut at, &mut row);
             }
         }
         if a.streams {
