@@ -490,7 +490,7 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
     let mut once = [const { None }; MAX_OPERANDS];
     let replaced: smallvec::SmallVec<[Operand<'_>; MAX_OPERANDS]>;
     let mut operands = operands;
-    if operands[1..].iter().any(|o| o.dtype != compute) {
+    if FastPath::PointwiseBroadcast.is_on() && operands[1..].iter().any(|o| o.dtype != compute) {
         for (once, operand) in once.iter_mut().zip(operands).skip(1) {
             // SAFETY: the caller's operand.
             *once = unsafe { broadcast::Converted::of(operand, compute, sizes) };

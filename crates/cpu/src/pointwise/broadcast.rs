@@ -4,7 +4,6 @@ use super::{MAX_OPERANDS, Operand};
 use crate::buffer::Buffer;
 use crate::copy::copy_strided;
 use flambeau_base::DType;
-use flambeau_base::fast_paths::FastPath;
 use smallvec::SmallVec;
 
 /// How often an element is used, at least, for a copy to pay.
@@ -28,10 +27,7 @@ impl Converted {
     /// # Safety
     /// The operand is valid over its strides.
     pub(super) unsafe fn of(operand: &Operand<'_>, dtype: DType, sizes: &[i64]) -> Option<Converted> {
-        if operand.dtype == dtype
-            || matches!(operand.dtype, DType::BF16 | DType::F16)
-            || !FastPath::PointwiseBroadcast.is_on()
-        {
+        if operand.dtype == dtype || matches!(operand.dtype, DType::BF16 | DType::F16) {
             return None;
         }
         let all = sizes.iter().try_fold(1, |all: usize, &n| all.checked_mul(n as usize)).filter(|&all| all >= LEAST)?;
