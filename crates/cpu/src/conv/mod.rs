@@ -22,7 +22,7 @@
 //! take fewer products ([`winograd`]), and those whose stride is the kernel's size are of patches, one tap each
 //! ([`patches`]). Halves are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`,
 //! `tiles`), and the gradients of their weights as products of matrices (`weight_products`); integers in `i64`, which
-//! wraps to the same bits; complex numbers as twice as many real channels.
+//! wraps to the same bits, by the general ways only; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;

@@ -73,6 +73,7 @@ op! {
         Out SCALAR_OUT: "pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(pow_dtype), scalar_params, "pow";
         ints |x, y| x.pow(y);
+        // Always chosen: what chooses may have forms for vectors and for halves.
         floats |x, y| => x.pow_one::<I>(y), if true, halves x.pow::<I>(y), vectors T::pow_vectors::<I, C>(x, y), else
             x.pow::<I>(y);
         complexes |x, y| complex::pow::<I, R>(x, y);
