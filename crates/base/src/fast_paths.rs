@@ -70,7 +70,7 @@ macro_rules! fast_paths {
 fast_paths! {
     GemmInPlace "gemm.in_place": "small products read both operands where they are", else "both are packed";
     GemmUnpacked "gemm.unpacked": "products of few columns, and pairs of bfloat16 of a small A, read A where it is", else "A is packed";
-    GemmRows "gemm.rows": "products of few rows read B once, as sums of rows or dot products", else "blocks are packed";
+    GemmRows "gemm.rows": "products of few rows read B once, as sums of rows, dot products or blocks in place", else "blocks are packed";
     GemmTall "gemm.tall": "a batch with one B is one tall product", else "product by product";
     GemmGroups "gemm.groups": "pairs of bfloat16 or four bytes are multiplied at once where the processor is quick at it",
         else "they are widened";

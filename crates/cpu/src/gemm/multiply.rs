@@ -15,6 +15,7 @@ use super::simd::Lane;
 use super::tiles::Tiles;
 use crate::buffer::aligned;
 use crate::math::{Level, level};
+use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::{in_parallel_region, num_threads, parallel_for};
 use std::mem::MaybeUninit;
@@ -24,11 +25,16 @@ use std::ops::Range;
 /// is more than some first-level caches; but C is read and written once for each slab, and where the third level is slow (on
 /// Sapphire Rapids a core reads 28 GB/s of it) half as many of those save more than the second level costs.
 const SLAB: usize = 512;
-/// With no more rows than these, B is hardly used again once it is packed: little is packed at a time, in longer runs of its
-/// rows, which a processor asks memory ahead for.
+/// With no more rows than these, a small B is hardly used again once it is packed: it is read where it is.
 const FEW_ROWS: usize = 16;
-/// See [`SLAB`], for few rows.
-const FEW_ROWS_SLAB: usize = 128;
+/// Steps of [`Product::streamed`] at a time: of a B that a second-level cache holds (this many bytes), and of a larger one, each
+/// of whose rows is a stream of its own; it is asked for some panels ahead.
+const STREAMED_STEPS: usize = 128;
+const STREAMED_CACHED: usize = 256 << 10;
+const STREAMS: usize = 32;
+const STREAMED_AHEAD: usize = 2;
+/// Bytes of the part of C that all steps are added to before the next part.
+const STREAMED_RESULTS: usize = 32 << 10;
 /// The most steps of short sums, and the panels of columns that are multiplied with one after another there.
 const SHORT: usize = 32;
 const SHORT_PANELS: usize = 16;
@@ -157,6 +163,11 @@ impl<T: Entry> Product<T> {
                 if dots && FastPath::GemmRows.is_on() && rows::run(&p, level) {
                     return;
                 }
+                let cached = p.n * p.k * size_of::<T>() <= STREAMED_CACHED;
+                let most = if cached { FEW_ROWS } else { kernels.direct.len() };
+                if p.m <= most && p.b_column == 1 && FastPath::GemmRows.is_on() {
+                    return p.streamed(kernels, cached);
+                }
             }
             let groups = FastPath::GemmGroups.is_on();
             if groups && T::few_rows(&p, level) {
@@ -201,26 +212,10 @@ impl<T: Entry> Product<T> {
             let mut j = 0;
             while j < self.n {
                 let columns = kernels.width().min(self.n - j);
-                let vectors = columns.div_ceil(kernels.lanes);
                 for i in range.clone() {
-                    let (first, last) = (i * self.m / blocks, (i + 1) * self.m / blocks);
-                    // SAFETY: the block is inside the product; plain elements are lanes.
-                    unsafe {
-                        kernels.direct[last - first - 1][vectors - 1](&Block {
-                            k: self.k,
-                            a: self.a.offset(first as isize * self.a_row).cast(),
-                            a_row: self.a_row,
-                            a_step: self.a_column,
-                            b: self.b.add(j).cast(),
-                            b_step: self.b_row,
-                            c: self.c.offset(first as isize * self.c_row).add(j).cast(),
-                            c_row: self.c_row,
-                            rows: last - first,
-                            columns,
-                            alpha: T::factor_lane(self.alpha),
-                            beta: self.beta.map(T::factor_lane),
-                        });
-                    }
+                    let rows = i * self.m / blocks..(i + 1) * self.m / blocks;
+                    // SAFETY: the block is inside the product.
+                    unsafe { self.block_in_place(kernels, rows, 0..self.k, j..j + columns) };
                 }
                 j += columns;
             }
@@ -233,8 +228,71 @@ impl<T: Entry> Product<T> {
         }
     }
 
-    fn has_few_rows(&self) -> bool {
-        T::PLAIN && self.m <= FEW_ROWS
+    /// Few rows: as [`Product::in_place`], of a B of any size. Some of its rows at a time are added to a part of C that stays in
+    /// the first-level cache, so that each is read once and in order.
+    unsafe fn streamed(&self, kernels: &Kernels<T::Lane>, cached: bool) {
+        let blocks = self.m.div_ceil(kernels.direct.len());
+        let width = kernels.width();
+        let steps = if cached { STREAMED_STEPS } else { STREAMS };
+        let most_pieces = if in_parallel_region() { 1 } else { 2 * num_threads() };
+        let pieces = (self.m * self.n * self.k).div_ceil(PIECE / 4).clamp(1, most_pieces);
+        let results = STREAMED_RESULTS / (self.m * size_of::<T>());
+        let part = results.min(self.n.div_ceil(pieces)).max(1).next_multiple_of(width);
+        let piece = |range: Range<usize>| {
+            for first in range.map(|i| i * part) {
+                let end = self.n.min(first + part);
+                for step in (0..self.k).step_by(steps) {
+                    let steps = step..self.k.min(step + steps);
+                    for j in (first..end).step_by(width) {
+                        let columns = j..end.min(j + width);
+                        if !cached {
+                            for i in steps.clone() {
+                                let row = self.b.wrapping_offset(i as isize * self.b_row);
+                                let ahead = row.wrapping_add(j + STREAMED_AHEAD * width);
+                                prefetch_run(ahead.cast(), width * size_of::<T>());
+                            }
+                        }
+                        for i in 0..blocks {
+                            let rows = i * self.m / blocks..(i + 1) * self.m / blocks;
+                            // SAFETY: the block is inside the product, and in this piece's columns.
+                            unsafe { self.block_in_place(kernels, rows, steps.clone(), columns.clone()) };
+                        }
+                    }
+                }
+            }
+        };
+        let parts = self.n.div_ceil(part);
+        if parts == 1 { piece(0..1) } else { parallel_for(parts, parts.div_ceil(pieces), &piece) }
+    }
+
+    /// Some rows and steps of A times some steps and columns of B, where they are. The first steps set C, others add to it.
+    #[inline(always)]
+    unsafe fn block_in_place(
+        &self,
+        kernels: &Kernels<T::Lane>,
+        rows: Range<usize>,
+        steps: Range<usize>,
+        columns: Range<usize>,
+    ) {
+        let (row, step, column) = (rows.start as isize, steps.start as isize, columns.start as isize);
+        let vectors = columns.len().div_ceil(kernels.lanes);
+        // SAFETY: the caller's block is inside the product; plain elements are lanes.
+        unsafe {
+            kernels.direct[rows.len() - 1][vectors - 1](&Block {
+                k: steps.len(),
+                a: self.a.offset(row * self.a_row + step * self.a_column).cast(),
+                a_row: self.a_row,
+                a_step: self.a_column,
+                b: self.b.offset(step * self.b_row + column).cast(),
+                b_step: self.b_row,
+                c: self.c.offset(row * self.c_row + column).cast(),
+                c_row: self.c_row,
+                rows: rows.len(),
+                columns: columns.len(),
+                alpha: T::factor_lane(self.alpha),
+                beta: if step == 0 { self.beta.map(T::factor_lane) } else { Some(T::Lane::ONE) },
+            });
+        }
     }
 
     /// Everything else.
@@ -242,7 +300,6 @@ impl<T: Entry> Product<T> {
         let steps = groups.map_or(1, |g| g.steps);
         let slab = match groups {
             Some(groups) if groups.tiles => TILES_SLAB,
-            _ if self.has_few_rows() => FEW_ROWS_SLAB,
             _ => SLAB,
         };
         let slabs = self.k.div_ceil(steps * slab);
@@ -358,8 +415,9 @@ impl<T: Entry> Product<T> {
         let panels = self.n.div_ceil(width);
 
         // Short sums go along rows of C, many panels of them: else more time goes into asking for lines of it, two at a place,
-        // than into the products.
-        let across = k <= SHORT && !a_in_place;
+        // than into the products. So do rows of an A that is larger than a cache and read in place: else it comes once for
+        // each panel.
+        let across = if direct { self.m * k * size_of::<T>() > CACHED_A } else { k <= SHORT && !a_in_place };
         // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too, and B is packed for
         // each: not in more parts than threads need, where sums are so long that this takes time. (No sum is cut: the number
         // of threads changes no bits.)
@@ -372,7 +430,7 @@ impl<T: Entry> Product<T> {
         let wanted = (work / PIECE).clamp(1, most_pieces);
         let group = match across {
             true => panels.min(SHORT_PANELS),
-            false => (panels / wanted).clamp(1, if self.has_few_rows() { 8 } else { 4 }),
+            false => (panels / wanted).clamp(1, 4),
         };
         let columns_groups = panels.div_ceil(group);
         let row_groups = (wanted / columns_groups).clamp(1, row_panels.div_ceil(8));

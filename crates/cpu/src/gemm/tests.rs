@@ -332,7 +332,7 @@ fn halves_in_place() {
     }
 }
 
-/// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products.
+/// Sizes that are cut in every way: several slabs, several parts, wide sums in parts, long dot products, streams.
 #[test]
 fn large() {
     for (m, n, k) in [
@@ -343,6 +343,8 @@ fn large() {
         (1, 2000, 700),
         (2, 3, 70000),
         (2, 2100, 520),
+        (3, 1100, 300),
+        (6, 2100, 70),
         (1, 3, 300000),
     ] {
         for kinds in [(0, 0, 0), (0, 1, 0), (1, 0, 1)] {
