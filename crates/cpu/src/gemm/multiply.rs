@@ -35,16 +35,22 @@ const STREAMS: usize = 32;
 const STREAMED_AHEAD: usize = 2;
 /// Bytes of the part of C that all steps are added to before the next part.
 const STREAMED_RESULTS: usize = 32 << 10;
-/// The most steps of short sums, and the panels of columns that are multiplied with one after another there.
+/// The most steps of short sums.
 const SHORT: usize = 32;
-const SHORT_PANELS: usize = 16;
 /// The most steps for which B is read in place: two vectors of every row then take 32 KiB.
 const IN_PLACE: usize = 256;
+/// Panels of B that a panel of A is multiplied with before the next: a large A comes from the third-level cache once for all of
+/// them. They stay in the second-level cache meanwhile.
+const PANELS: usize = 4;
+/// [`PANELS`] for tiles, whose steps take an eighth of the time.
+const TILES_PANELS: usize = 8;
+/// [`PANELS`] of short sums.
+const SHORT_PANELS: usize = 16;
 /// [`SLAB`] for tiles, in which a product takes an eighth of the time: sums that go through memory, being wide, cost as much.
 const TILES_SLAB: usize = 1024;
 /// Bytes of A packed at a time: B is packed again for each.
-const PACKED_A: usize = 2 << 20;
-/// Bytes of A that are read in place as often as there are panels of B: half of a second-level cache of 1 MiB.
+const PACKED_A: usize = 8 << 20;
+/// Bytes of A that are read in place however many panels of B there are: half of a second-level cache of 1 MiB.
 const CACHED_A: usize = 512 << 10;
 /// Pieces for each thread, so that all are done at about the same time.
 const PIECES_OF_THREAD: usize = 8;
@@ -414,13 +420,10 @@ impl<T: Entry> Product<T> {
         let width = panel_lanes / T::PARTS;
         let panels = self.n.div_ceil(width);
 
-        // Short sums go along rows of C, many panels of them: else more time goes into asking for lines of it, two at a place,
-        // than into the products. So do rows of an A that is larger than a cache and read in place: else it comes once for
-        // each panel.
-        let across = if direct { self.m * k * size_of::<T>() > CACHED_A } else { k <= SHORT && !a_in_place };
-        // The cut: up to four panels of columns a piece; if that leaves few pieces, the rows are cut too, and B is packed for
-        // each: not in more parts than threads need, where sums are so long that this takes time. (No sum is cut: the number
-        // of threads changes no bits.)
+        // The cut: a few panels of columns a piece, or, of short sums, many, so that C is written in long runs (else more time goes
+        // into asking for lines of it, two at a place, than into the products); if that leaves few pieces, the rows are cut
+        // too, and B is packed for each: not in more parts than threads need, where sums are so long that this takes time.
+        // (No sum is cut: the number of threads changes no bits.)
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
         let most_pieces = match if in_parallel_region() { 1 } else { num_threads() } {
             _ if k <= SHORT => 64,
@@ -428,9 +431,10 @@ impl<T: Entry> Product<T> {
             threads => (PIECES_OF_THREAD * threads).min(64),
         };
         let wanted = (work / PIECE).clamp(1, most_pieces);
-        let group = match across {
-            true => panels.min(SHORT_PANELS),
-            false => (panels / wanted).clamp(1, 4),
+        let group = match tiles {
+            _ if k <= SHORT => panels.min(SHORT_PANELS),
+            false => (panels / wanted).clamp(1, PANELS),
+            true => (panels / wanted).clamp(1, TILES_PANELS),
         };
         let columns_groups = panels.div_ceil(group);
         let row_groups = (wanted / columns_groups).clamp(1, row_panels.div_ceil(8));
@@ -523,14 +527,12 @@ impl<T: Entry> Product<T> {
                     let row_panel_range = rg * row_panels / row_groups..(rg + 1) * row_panels / row_groups;
                     // SAFETY: every panel is inside the product and its buffer.
                     unsafe { self.pack_b(kernels, panel_lanes, groups, b.get(), steps_len, &group_panels, packed_b) };
-                    let block = |i: usize, panel: usize| {
-                        let panel_b = packed_b.wrapping_add((panel - group_panels.start) * panel_rows * panel_lanes);
-                        multiply(packed_a, i, panel, panel_b)
-                    };
-                    if across {
-                        row_panel_range.for_each(|i| group_panels.clone().for_each(|panel| block(i, panel)));
-                    } else {
-                        group_panels.clone().for_each(|panel| row_panel_range.clone().for_each(|i| block(i, panel)));
+                    // A, which may come from far, is gone through once for all of the panels.
+                    for i in row_panel_range {
+                        for panel in group_panels.clone() {
+                            let start = (panel - group_panels.start) * panel_rows * panel_lanes;
+                            multiply(packed_a, i, panel, packed_b.wrapping_add(start));
+                        }
                     }
                 }
             })
