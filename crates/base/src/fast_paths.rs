@@ -77,6 +77,7 @@ fast_paths! {
 
     ConvWinograd "conv.winograd": "3 x 3 neighbours over many channels take 16 products for each 36 (Winograd)",
         else "the definition's products";
+    ConvProducts "conv.products": "convolutions of one tap at every position are products of matrices", else "gathers";
     ConvDepthwise "conv.depthwise": "few channels to a group go without packing", else "products of packed matrices";
     ConvPixels "conv.pixels": "weights of deep sums are packed and pixels of planes are not", else "pixels are packed";
     ConvInPlace "conv.in_place": "images are read where they are, if no padding is read",

@@ -2,6 +2,7 @@
 
 use super::geometry::{Axis, TileRange};
 use super::simd::{Number, Simd};
+use crate::buffer::aligned;
 use crate::copy::cast_strip;
 use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
@@ -274,7 +275,10 @@ impl PlaneStage {
                                         let row = row.add(j * st.axis[1]);
                                         let run = run.add(j * stride * access.size);
                                         S::clear(row, begin);
-                                        load_run::<S>(access, run, steps[2], end - begin, row.add(begin));
+                                        match steps[2] {
+                                            2 => load_every_other::<S>(access, run, end - begin, row.add(begin)),
+                                            step => load_run::<S>(access, run, step, end - begin, row.add(begin)),
+                                        }
                                         S::clear(row.add(end), places[2] - end);
                                     }
                                 }
@@ -509,6 +513,31 @@ pub(crate) unsafe fn load_run<S: Simd>(
             S::copy(source.cast(), target, len);
         } else {
             (access.load)(source, stride, len, target);
+        }
+    }
+}
+
+/// Reads a run of every other element, of another type: neighbours are converted together.
+///
+/// # Safety
+/// As for `Access::load`.
+#[inline(always)]
+unsafe fn load_every_other<S: Simd>(
+    access: &Access<S::Element>,
+    source: *const u8,
+    len: usize,
+    target: *mut S::Element,
+) {
+    /// Elements that are kept at a time.
+    const KEPT: usize = 128;
+    let mut neighbours = aligned([S::Element::default(); 2 * KEPT]);
+    let buffer = neighbours.as_mut_ptr();
+    for first in (0..len).step_by(KEPT) {
+        let count = KEPT.min(len - first);
+        // SAFETY: the caller's run, whose last element is kept.
+        unsafe {
+            (access.load)(source.add(2 * first * access.size), 1, 2 * count - 1, buffer);
+            S::copy_between::<2>((buffer, 0), (0, count), (target.add(first), 0), count, 1);
         }
     }
 }

@@ -20,7 +20,7 @@
 //! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise), or few of them
 //! with channels last, go without packing ([`depthwise`], [`grouped`]), those of 3 x 3 neighbours over many channels
 //! take fewer products ([`winograd`]), and those whose stride is the kernel's size are of patches, one tap each
-//! ([`patches`]). Halves are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`,
+//! ([`patches`]). Those of one tap at every position mostly are products of matrices ([`products`]). Halves are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`,
 //! `tiles`), and the gradients of their weights as products of matrices (`weight_products`); integers in `i64`, which
 //! wraps to the same bits, by the general ways only; complex numbers as twice as many real channels.
 
@@ -34,6 +34,7 @@ mod pairs;
 mod patches;
 mod pixels;
 mod planes;
+mod products;
 pub(crate) mod simd;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
@@ -415,6 +416,9 @@ unsafe fn linear(
 ) {
     // SAFETY: the caller's.
     unsafe {
+        if products::linear(dtype, shape, (transpose, conjugate), source, weight, bias, result) {
+            return;
+        }
         match dtype {
             DType::Complex64 => complex_linear::<f32>(shape, transpose, conjugate, source, weight, bias, result),
             DType::Complex128 => complex_linear::<f64>(shape, transpose, conjugate, source, weight, bias, result),
