@@ -11,6 +11,8 @@ use flambeau_base::parallel::parallel_for;
 pub(crate) const MOST_TERMS: usize = 512;
 /// Staged numbers of a tile: half of a 48 KiB first-level cache with its sums.
 const TILE_NUMBERS: usize = 4096;
+/// Numbers of a plane that is converted whole, since every other place of a row is read apart: they stay in a second-level cache.
+const CONVERTED_NUMBERS: usize = 4 * TILE_NUMBERS;
 /// Sums held in registers at once.
 const BATCH: usize = 8;
 /// Vectors of sums at the end of a tile.
@@ -350,7 +352,7 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, operands: Operands<E>) {
     let whole = tiling.counts[1..] == [1; 3];
     let len = g.source_channels * g.source_positions();
     let together = if whole { (TILE_NUMBERS / len.max(g.positions())).max(1) } else { 1 };
-    let convert = !same && whole && g.axes[2].step <= 2 && len <= TILE_NUMBERS;
+    let convert = !same && whole && g.axes[2].step <= 2 && len <= CONVERTED_NUMBERS;
     let dense = g.positions() == g.result_positions();
     let round = !operands.stored.same && whole && dense && len <= TILE_NUMBERS;
     let plan =

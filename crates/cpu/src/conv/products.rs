@@ -3,15 +3,22 @@
 
 use super::ConvShape;
 use super::simd::{Shared, level};
-use crate::gemm::{Entry, Matrix, MatrixMut, Sizes, Summand, batched_gemm};
+use crate::gemm::{Entry, Matrix, MatrixMut, Sizes, Summand, gemm};
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{DType, Scalar, dispatch};
+use std::ops::Range;
 
 /// The most channels of a result of `f32` or `f64` that are computed another way: it packs less.
 const FEW_CHANNELS: usize = 16;
-/// Bytes of results that get their bias before products are added to them: half of a second-level cache of 1 MiB.
-const WITH_BIAS: usize = 512 << 10;
+/// The fewest terms of sums that are added to a bias: it is written first.
+const DEEP_SUMS: usize = 256;
+/// The fewest positions of several images: each is a product, for which the weight is read again.
+const MANY_POSITIONS: usize = 128;
+/// Products for each thread from which on each is one thread's.
+const PRODUCTS_OF_THREAD: usize = 4;
+/// Multiply-adds worth a task: some 10 microseconds.
+const PIECE: usize = 1 << 20;
 /// Numbers of a bias that a task writes at least.
 const TASK_NUMBERS: usize = 1 << 15;
 
@@ -37,96 +44,69 @@ pub(super) unsafe fn linear(
     let (depth, channels) = if transpose { (s.out_channels, s.in_channels) } else { (s.in_channels, s.out_channels) };
     let positions: usize = s.input.iter().product();
     let faster = match dtype {
-        DType::F32 | DType::F64 => !s.channels_last && channels > FEW_CHANNELS,
         // (Where pairs are not quick, pixels of halves are widened once for many channels.)
-        DType::BF16 => !s.channels_last || Summand::group_kernels(level(), [false; 2]).is_some(),
-        _ => !s.channels_last,
+        _ if s.channels_last => {
+            dtype == DType::BF16 && bias.is_none() && Summand::group_kernels(level(), [false; 2]).is_some()
+        }
+        _ if s.batch > 1 && positions < MANY_POSITIONS || bias.is_some() && depth < DEEP_SUMS => false,
+        DType::F32 | DType::F64 => channels > FEW_CHANNELS,
+        _ => true,
     };
     if !FastPath::ConvProducts.is_on() || !is_product(s) || !faster || s.batch * positions * channels * depth == 0 {
         return false;
     }
     let (row_stride, column_stride) = if transpose { (1, s.in_channels as isize) } else { (s.in_channels as isize, 1) };
-    let weight = Matrix { start: weight, row_stride, column_stride, conj: conjugate };
+    let matrix =
+        |start: *const u8, width: usize| Matrix { start, row_stride: width as isize, column_stride: 1, conj: false };
+    let one = Scalar::Int(1);
     if s.channels_last {
         let sizes = Sizes { m: s.batch * positions, n: channels, k: depth };
-        let rows = |start: *const u8, width: usize| Matrix {
-            start,
-            row_stride: width as isize,
-            column_stride: 1,
-            conj: false,
-        };
-        let weight = Matrix { row_stride: column_stride, column_stride: row_stride, ..weight };
+        let weight = Matrix { start: weight, row_stride: column_stride, column_stride: row_stride, conj: conjugate };
+        let c = MatrixMut { start: result, row_stride: channels as isize, column_stride: 1 };
         // SAFETY: the caller's.
-        unsafe { product(dtype, (1, sizes), (rows(source, depth), 0), (weight, 0), bias.map(|b| (b, [0, 1])), result) };
+        unsafe { gemm(dtype, sizes, one, matrix(source, depth), weight, Scalar::Int(0), c) };
+        return true;
+    }
+    let sizes = Sizes { m: channels, n: positions, k: depth };
+    let (source, weight, result) = (Shared(source.cast_mut()), Shared(weight.cast_mut()), Shared(result));
+    let bias = bias.map(|bias| Shared(bias.cast_mut()));
+    let size = dtype.size();
+    let images = |range: Range<usize>| {
+        for image in range {
+            // SAFETY: the caller's; each image of the result is written by one task.
+            unsafe {
+                let start = result.get().add(image * channels * positions * size);
+                if let Some(bias) = &bias {
+                    dispatch!(dtype, T in [ints, floats, complexes] => {
+                        fill::<T>(bias.get().cast(), [channels, positions], start.cast())
+                    }; else ());
+                }
+                let weight = Matrix { start: weight.get().cast_const(), row_stride, column_stride, conj: conjugate };
+                let pixels = matrix(source.get().add(image * depth * positions * size), positions);
+                let c = MatrixMut { start, row_stride: positions as isize, column_stride: 1 };
+                gemm(dtype, sizes, one, weight, pixels, Scalar::Int(bias.is_some() as i64), c);
+            }
+        }
+    };
+    let threads = num_threads();
+    let apart = s.batch.is_multiple_of(threads) || s.batch >= PRODUCTS_OF_THREAD * threads;
+    if apart {
+        parallel_for(s.batch, PIECE.div_ceil(channels * positions * depth), &images)
     } else {
-        let sizes = Sizes { m: channels, n: positions, k: depth };
-        let image = Matrix { start: source, row_stride: positions as isize, column_stride: 1, conj: false };
-        let apart = (depth * positions) as isize;
-        // SAFETY: the caller's.
-        unsafe { product(dtype, (s.batch, sizes), (weight, 0), (image, apart), bias.map(|b| (b, [1, 0])), result) };
+        images(0..s.batch)
     }
     true
 }
 
-/// Several products, with a bias that has these distances between rows and columns of every result. Results follow one another.
-unsafe fn product(
-    dtype: DType,
-    (batch, sizes): (usize, Sizes),
-    (a, a_apart): (Matrix<u8>, isize),
-    (b, b_apart): (Matrix<u8>, isize),
-    bias: Option<(*const u8, [usize; 2])>,
-    result: *mut u8,
-) {
-    let Sizes { m, n, .. } = sizes;
-    let size = dtype.size();
-    let beta = Scalar::Int(bias.is_some() as i64);
-    // Few results at a time have their bias: they are in a cache when products are added.
-    let at_once = if bias.is_some() { (WITH_BIAS / (m * n * size)).clamp(1, batch) } else { batch };
-    for first in (0..batch).step_by(at_once) {
-        let count = at_once.min(batch - first);
-        // SAFETY: matrices of the caller's batch.
-        unsafe {
-            let start = result.add(first * m * n * size);
-            if let Some((bias, strides)) = bias {
-                dispatch!(dtype, T in [ints, floats, complexes] => {
-                    fill::<T>(bias.cast(), strides, [count * m, m, n], start.cast())
-                }; else ());
-            }
-            let at = |x: Matrix<u8>, apart: isize| Matrix {
-                start: x.start.offset(first as isize * apart * size as isize),
-                ..x
-            };
-            let c = MatrixMut { start, row_stride: n as isize, column_stride: 1 };
-            let apart = (m * n) as isize;
-            batched_gemm(
-                dtype,
-                count,
-                sizes,
-                Scalar::Int(1),
-                (at(a, a_apart), a_apart),
-                (at(b, b_apart), b_apart),
-                beta,
-                (c, apart),
-            );
-        }
-    }
-}
-
-/// `result[r, j] = bias[r % m * strides[0] + j * strides[1]]` for so many rows, `m` of each matrix, of `n`.
-unsafe fn fill<T: Copy>(bias: *const T, strides: [usize; 2], [rows, m, n]: [usize; 3], result: *mut T) {
+/// Writes a number of the bias to every element of a row, for all `rows` of them.
+unsafe fn fill<T: Copy>(bias: *const T, [rows, width]: [usize; 2], result: *mut T) {
     let (from, to) = (Shared(bias.cast_mut()), Shared(result));
-    parallel_for(rows, TASK_NUMBERS.div_ceil(n), &|range| {
+    parallel_for(rows, TASK_NUMBERS.div_ceil(width), &|range| {
         for row in range {
             // SAFETY: the caller's bias and rows; each is written once.
             unsafe {
-                let from = from.get().cast_const().add(row % m * strides[0]);
-                let to = to.get().add(row * n);
-                if strides[1] == 0 {
-                    let number = *from;
-                    (0..n).for_each(|j| to.add(j).write(number));
-                } else {
-                    from.copy_to_nonoverlapping(to, n);
-                }
+                let (number, to) = (*from.get().add(row), to.get().add(row * width));
+                (0..width).for_each(|j| to.add(j).write(number));
             }
         }
     });
