@@ -115,8 +115,8 @@ pub fn case(path: FastPath) -> Case {
         FastPath::ConvUnpacked => {
             of("4 images of 32 x 64 x 64 by 3 of 3 x 3", SINGLE, || conv([4, 32, 64], [3, 3, 1, 1, 1], F32, Contiguous))
         }
-        FastPath::ConvPairs => of("bfloat16, 1 image of 64 x 56 x 56 by 64 of 3 x 3", HALF, || {
-            conv([1, 64, 56], [64, 3, 1, 1, 1], BF16, Contiguous)
+        FastPath::ConvPairs => of("bfloat16, 1 image of 128 x 56 x 56 by 128 of 3 x 3, stride 2", HALF, || {
+            conv([1, 128, 56], [128, 3, 2, 1, 1], BF16, Contiguous)
         }),
         FastPath::ConvWeightLast => of("1 image of 512 x 7 x 7 by 512 of 3 x 3, channels last", SINGLE, || {
             conv([1, 512, 7], [512, 3, 1, 1, 1], F32, ChannelsLast)

@@ -239,6 +239,31 @@ fn large_shapes_equal_the_definition() {
     }
 }
 
+/// One tap at every position: deep and flat sums, few and many channels, images for every thread, one and several dims.
+#[test]
+fn one_tap_equals_the_definition() {
+    let _alone = alone();
+    let shape =
+        |batch, from, to, input| ConvShape::new(batch, from, to, 1, input, [1; 3], [1; 3], [0; 3], [1; 3]).unwrap();
+    let shapes = [
+        shape(1, 5, 20, [1, 1, 9]),
+        shape(2, 300, 33, [1, 12, 11]),
+        shape(1, 270, 17, [3, 2, 5]),
+        shape(9, 17, 18, [1, 13, 10]),
+        shape(3, 2, 40, [1, 1, 3]),
+    ];
+    for (i, shape) in shapes.iter().enumerate() {
+        for shape in [*shape, shape.channels_last()] {
+            check_all::<f32>(&shape, i as u64);
+            check_all::<f64>(&shape, i as u64);
+            check_all::<f16>(&shape, i as u64);
+            check_all::<bf16>(&shape, i as u64);
+            check_all::<i32>(&shape, i as u64);
+            check_all::<Complex<f32>>(&shape, i as u64);
+        }
+    }
+}
+
 /// Panels that are read where they are staged: rows that are not whole vectors, results that are spaced, one tap, several
 /// images in a tile; with more taps than a block has terms they are packed.
 #[test]
