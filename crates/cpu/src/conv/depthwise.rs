@@ -11,7 +11,8 @@ use flambeau_base::parallel::parallel_for;
 pub(crate) const MOST_TERMS: usize = 512;
 /// Staged numbers of a tile: half of a 48 KiB first-level cache with its sums.
 const TILE_NUMBERS: usize = 4096;
-/// Numbers of a plane that is converted whole, since every other place of a row is read apart: they stay in a second-level cache.
+/// Numbers of a plane that is converted whole, since every other place of a row is read apart: they stay in a
+/// second-level cache.
 const CONVERTED_NUMBERS: usize = 4 * TILE_NUMBERS;
 /// Sums held in registers at once.
 const BATCH: usize = 8;

@@ -1,5 +1,5 @@
-//! Convolutions of one tap at every position, which are products of matrices as they lie in memory: the weight, channels by
-//! channels, times an image, channels by positions. Channels last, positions of all images by channels times the weight.
+//! Convolutions of one tap at every position, which are products of matrices as they lie in memory: the weight, channels
+//! by channels, times an image, channels by positions. Channels last, positions of all images by channels times the weight.
 
 use super::ConvShape;
 use super::simd::{Shared, level};
@@ -27,8 +27,8 @@ fn is_product(s: &ConvShape) -> bool {
     s.groups == 1 && s.kernel == [1; 3] && s.stride == [1; 3] && s.padding == [0; 3] && s.input == s.output
 }
 
-/// Computes the convolution or its transpose, with the weight or its conjugate. `false` if it is no product, or if another way
-/// is faster.
+/// Computes the convolution or its transpose, with the weight or its conjugate. `false` if it is no product, or if
+/// another way is faster.
 ///
 /// # Safety
 /// As for [`super::forward`].

@@ -27,8 +27,8 @@ use std::ops::Range;
 const SLAB: usize = 512;
 /// With no more rows than these, a small B is hardly used again once it is packed: it is read where it is.
 const FEW_ROWS: usize = 16;
-/// Steps of [`Product::streamed`] at a time: of a B that a second-level cache holds (this many bytes), and of a larger one, each
-/// of whose rows is a stream of its own; it is asked for some panels ahead.
+/// Steps of [`Product::streamed`] at a time: of a B that a second-level cache holds (this many bytes), and of a larger
+/// one, each of whose rows is a stream of its own; it is asked for some panels ahead.
 const STREAMED_STEPS: usize = 128;
 const STREAMED_CACHED: usize = 256 << 10;
 const STREAMS: usize = 32;
@@ -39,8 +39,8 @@ const STREAMED_RESULTS: usize = 32 << 10;
 const SHORT: usize = 32;
 /// The most steps for which B is read in place: two vectors of every row then take 32 KiB.
 const IN_PLACE: usize = 256;
-/// Panels of B that a panel of A is multiplied with before the next: a large A comes from the third-level cache once for all of
-/// them. They stay in the second-level cache meanwhile.
+/// Panels of B that a panel of A is multiplied with before the next: a large A comes from the third-level cache once for
+/// all of them. They stay in the second-level cache meanwhile.
 const PANELS: usize = 4;
 /// [`PANELS`] for tiles, whose steps take an eighth of the time.
 const TILES_PANELS: usize = 8;
@@ -49,7 +49,9 @@ const SHORT_PANELS: usize = 16;
 /// [`SLAB`] for tiles, in which a product takes an eighth of the time: sums that go through memory, being wide, cost as much.
 const TILES_SLAB: usize = 1024;
 /// Bytes of A packed at a time: B is packed again for each.
-const PACKED_A: usize = 8 << 20;
+const PACKED_A: usize = 2 << 20;
+/// [`PACKED_A`] for tiles, whose B takes longer to pack than to be multiplied with (`f64` of 2048 took a tenth longer so).
+const TILES_PACKED_A: usize = 8 << 20;
 /// Bytes of A that are read in place however many panels of B there are: half of a second-level cache of 1 MiB.
 const CACHED_A: usize = 512 << 10;
 /// Pieces for each thread, so that all are done at about the same time.
@@ -234,8 +236,8 @@ impl<T: Entry> Product<T> {
         }
     }
 
-    /// Few rows: as [`Product::in_place`], of a B of any size. Some of its rows at a time are added to a part of C that stays in
-    /// the first-level cache, so that each is read once and in order.
+    /// Few rows: as [`Product::in_place`], of a B of any size. Some of its rows at a time are added to a part of C that stays
+    /// in the first-level cache, so that each is read once and in order.
     unsafe fn streamed(&self, kernels: &Kernels<T::Lane>, cached: bool) {
         let blocks = self.m.div_ceil(kernels.direct.len());
         let width = kernels.width();
@@ -304,10 +306,8 @@ impl<T: Entry> Product<T> {
     /// Everything else.
     unsafe fn blocked(&self, kernels: &Kernels<T::Lane>, groups: Option<GroupKernels<T>>) {
         let steps = groups.map_or(1, |g| g.steps);
-        let slab = match groups {
-            Some(groups) if groups.tiles => TILES_SLAB,
-            _ => SLAB,
-        };
+        let tiles = groups.is_some_and(|g| g.tiles);
+        let (slab, packed_a) = if tiles { (TILES_SLAB, TILES_PACKED_A) } else { (SLAB, PACKED_A) };
         let slabs = self.k.div_ceil(steps * slab);
         // Groups of steps stay whole.
         let unit = steps * groups.map_or(1, |g| g.unit);
@@ -315,7 +315,7 @@ impl<T: Entry> Product<T> {
         let wide = T::WIDE_SUMS && slabs > 1;
         // Rows at a time: what fits the cache, in equal parts.
         let row = self.k.div_ceil(slabs * steps) * T::PARTS * size_of::<T::Lane>();
-        let most = (PACKED_A / row).max(64);
+        let most = (packed_a / row).max(64);
         let most = if wide { most.min(WIDE_ROWS) } else { most };
         let row_parts = self.m.div_ceil(most);
         let column_parts = if wide { self.n.div_ceil(WIDE_COLUMNS) } else { 1 };
@@ -420,10 +420,10 @@ impl<T: Entry> Product<T> {
         let width = panel_lanes / T::PARTS;
         let panels = self.n.div_ceil(width);
 
-        // The cut: a few panels of columns a piece, or, of short sums, many, so that C is written in long runs (else more time goes
-        // into asking for lines of it, two at a place, than into the products); if that leaves few pieces, the rows are cut
-        // too, and B is packed for each: not in more parts than threads need, where sums are so long that this takes time.
-        // (No sum is cut: the number of threads changes no bits.)
+        // The cut: a few panels of columns a piece, or, of short sums, many, so that C is written in long runs (else more time
+        // goes into asking for lines of it, two at a place, than into the products); if that leaves few pieces, the rows are
+        // cut too, and B is packed for each: not in more parts than threads need, where sums are so long that this takes
+        // time. (No sum is cut: the number of threads changes no bits.)
         let work = self.m * self.n * k * T::PARTS * T::PARTS;
         let most_pieces = match if in_parallel_region() { 1 } else { num_threads() } {
             _ if k <= SHORT => 64,
