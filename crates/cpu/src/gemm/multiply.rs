@@ -50,7 +50,7 @@ const SHORT_PANELS: usize = 16;
 const TILES_SLAB: usize = 1024;
 /// Bytes of A packed at a time: B is packed again for each.
 const PACKED_A: usize = 2 << 20;
-/// [`PACKED_A`] for tiles, whose B takes longer to pack than to be multiplied with (`f64` of 2048 took a tenth longer so).
+/// [`PACKED_A`] for tiles: `bf16` of 2048 takes 0.87 of the time so, but `f64`, which has none, a tenth longer.
 const TILES_PACKED_A: usize = 8 << 20;
 /// Bytes of A that are read in place however many panels of B there are: half of a second-level cache of 1 MiB.
 const CACHED_A: usize = 512 << 10;
