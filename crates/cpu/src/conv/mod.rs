@@ -20,9 +20,10 @@
 //! short sums, with packed pixels ([`planes`]); gathers with one result channel per group (depthwise), or few of them
 //! with channels last, go without packing ([`depthwise`], [`grouped`]), those of 3 x 3 neighbours over many channels
 //! take fewer products ([`winograd`]), and those whose stride is the kernel's size are of patches, one tap each
-//! ([`patches`]). Those of one tap at every position mostly are products of matrices ([`products`]). Halves are computed in `f32`, those of `bf16` two channels at a time where the machine does so (`pairs`,
-//! `tiles`), and the gradients of their weights as products of matrices (`weight_products`); integers in `i64`, which
-//! wraps to the same bits, by the general ways only; complex numbers as twice as many real channels.
+//! ([`patches`]). Most of those of one tap at every position are products of matrices as they lie in memory ([`products`],
+//! of any dtype). Otherwise halves are computed in `f32`, those of `bf16` two channels at a time where the machine does so
+//! (`pairs`, `tiles`), and the gradients of their weights as products of matrices (`weight_products`); integers in `i64`,
+//! which wraps to the same bits, by the general ways only; complex numbers as twice as many real channels.
 
 mod access;
 mod depthwise;

@@ -3,10 +3,11 @@
 
 use super::ConvShape;
 use super::simd::{Shared, level};
+use crate::copy::copy_strided;
 use crate::gemm::{Entry, Matrix, MatrixMut, Sizes, Summand, gemm};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::{num_threads, parallel_for};
-use flambeau_base::{DType, Scalar, dispatch};
+use flambeau_base::{DType, Scalar};
 use std::ops::Range;
 
 /// The most channels of a result of `f32` or `f64` that are computed another way: it packs less.
@@ -19,8 +20,6 @@ const MANY_POSITIONS: usize = 128;
 const PRODUCTS_OF_THREAD: usize = 4;
 /// Multiply-adds worth a task: some 10 microseconds.
 const PIECE: usize = 1 << 20;
-/// Numbers of a bias that a task writes at least.
-const TASK_NUMBERS: usize = 1 << 15;
 
 /// Whether every result position is under one tap, at the same position.
 fn is_product(s: &ConvShape) -> bool {
@@ -77,9 +76,9 @@ pub(super) unsafe fn linear(
             unsafe {
                 let start = result.get().add(image * channels * positions * size);
                 if let Some(bias) = &bias {
-                    dispatch!(dtype, T in [ints, floats, complexes] => {
-                        fill::<T>(bias.get().cast(), [channels, positions], start.cast())
-                    }; else ());
+                    let strides = [(positions * size) as isize, size as isize];
+                    let rows = (bias.get().cast_const(), &[size as isize, 0][..], dtype);
+                    copy_strided(&[channels as i64, positions as i64], (start, &strides, dtype), rows);
                 }
                 let weight = Matrix { start: weight.get().cast_const(), row_stride, column_stride, conj: conjugate };
                 let pixels = matrix(source.get().add(image * depth * positions * size), positions);
@@ -96,18 +95,4 @@ pub(super) unsafe fn linear(
         images(0..s.batch)
     }
     true
-}
-
-/// Writes a number of the bias to every element of a row, for all `rows` of them.
-unsafe fn fill<T: Copy>(bias: *const T, [rows, width]: [usize; 2], result: *mut T) {
-    let (from, to) = (Shared(bias.cast_mut()), Shared(result));
-    parallel_for(rows, TASK_NUMBERS.div_ceil(width), &|range| {
-        for row in range {
-            // SAFETY: the caller's bias and rows; each is written once.
-            unsafe {
-                let (number, to) = (*from.get().add(row), to.get().add(row * width));
-                (0..width).for_each(|j| to.add(j).write(number));
-            }
-        }
-    });
 }

@@ -1,7 +1,7 @@
 //! One matrix product: which way to go, and how it is cut into pieces.
 //!
 //! The vector dimension is the columns of C, so a C with contiguous columns is computed as its transpose. Three ways:
-//! few rows go through the row kernels (see `rows.rs`); small or short products read their operands in place; the rest
+//! few rows go through the row kernels (see `rows.rs`) or read B in place, once; so do small or short products; the rest
 //! packs all of A's rows (a slab of the inner dimension at a time), then each piece packs a few panels of B, uses them
 //! for every row while they are in the cache, and moves on. Pieces depend on sizes and the number of threads, slabs on
 //! sizes alone: no piece cuts a sum.
