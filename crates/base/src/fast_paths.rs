@@ -139,6 +139,8 @@ fast_paths! {
         else "the way that PyTorch searches any boundaries";
 
     IndexRows "index.rows": "rows of 16 to 256 bytes are taken in registers", else "by a copy of bytes for each";
+    IndexThreads "index.threads": "threads share the rows that values are combined into, where columns are few",
+        else "one thread does all";
     FftHalved "fft.halved": "real numbers of even length are complex ones of half the length, several rows at once",
         else "by the library's real transform, row by row";
     SamplePixels "sample.pixels": "images are sampled with several planes' pixels side by side", else "plane by plane";

@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::copy::copy_strided;
 use crate::math::{Baseline, Isa, Kernel, Level, entry, level, select};
 use crate::prefetch::prefetch;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::Iter;
 use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Bool, Complex, DType, Element, bf16, dispatch, f16};
@@ -18,6 +19,9 @@ use std::marker::PhantomData;
 const OWN_PIECE: usize = 1 << 15;
 const SHARED_PIECE: usize = 1 << 17;
 const NARROW: usize = 256;
+
+/// Columns of a row for which it pays that each thread looks through all indices for its own rows.
+const FEWEST_COLUMNS: usize = 64;
 
 /// How values that hit one element are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,17 +228,24 @@ pub unsafe fn put_flat(
 /// added to the destination's address), their stride, step, count, and how often. A stride of 0 reads the index once.
 type PutStrip = unsafe fn(*mut u8, isize, *const u8, isize, *const i64, isize, isize, usize, Times);
 
-/// How often a strip runs, and how far destination, source and index move each time, in bytes.
+/// How often a strip runs, and how far destination, source and index move each time, in bytes: by as many steps as the number
+/// of the time, or as there are in a list.
 #[derive(Clone, Copy)]
-struct Times {
+struct Times<'a> {
     count: usize,
     dst: isize,
     src: isize,
     index: isize,
+    steps: Option<&'a [u32]>,
 }
 
-impl Times {
-    const ONCE: Times = Times { count: 1, dst: 0, src: 0, index: 0 };
+impl Times<'_> {
+    const ONCE: Times<'static> = Times::each(1, 0, 0, 0);
+
+    /// One step each time.
+    const fn each(count: usize, dst: isize, src: isize, index: isize) -> Times<'static> {
+        Times { count, dst, src, index, steps: None }
+    }
 }
 
 /// One dimension that runs in order: its size and the strides of [dst, src, indices...].
@@ -345,7 +356,7 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
             match &last {
                 // Each column's values in turn: in one call, since they may be few.
                 Some(last) if steps.len() == 1 && outer_dims.is_empty() && (n == 1 || nearer(last)) => {
-                    let times = Times { count: n, dst: s[0], src: s[1], index: s[2] };
+                    let times = Times::each(n, s[0], s[1], s[2]);
                     run(p, &last.strides, last.size, times);
                 }
                 Some(last) if n == 1 || nearer(last) => {
@@ -358,14 +369,54 @@ unsafe fn put(sizes: &[i64], dst: (*mut u8, &[isize]), src: (*const u8, &[isize]
                     }
                 }
                 Some(last) if steps.len() == 1 => {
-                    let times = Times { count: last.size, dst: 0, src: last.strides[1], index: last.strides[2] };
+                    let times = Times::each(last.size, 0, last.strides[1], last.strides[2]);
                     walk(&outer_dims, p, &mut |p| run(p, s, n, times));
                 }
                 _ => walk(&all_dims, p, &mut |p| run(p, s, n, Times::ONCE)),
             }
         });
     };
-    parallel_for(columns, grain, &|r| piece(r.start, r.end));
+    // Where columns are too few for all threads, these share the rows of the destination.
+    let by_rows = last.as_ref().filter(|_| {
+        let worth = columns >= FEWEST_COLUMNS && in_order.saturating_mul(columns) >= 2 * OWN_PIECE;
+        worth && columns.div_ceil(grain) < num_threads() && outer_dims.is_empty() && it.shape().len() == 1
+    });
+    match (by_rows, &steps[..]) {
+        (Some(last), &[step]) if it.strides(0)[2] == 0 && FastPath::IndexThreads.is_on() => {
+            let parts = num_threads();
+            parallel_for(parts, 1, &|range| {
+                // SAFETY: all positions of the caller's operands; no two parts have rows in common.
+                range.for_each(|part| unsafe { put_part(&it, last, step, strip, (part, parts)) });
+            });
+        }
+        _ => parallel_for(columns, grain, &|r| piece(r.start, r.end)),
+    }
+}
+
+/// Runs a strip for each position in order whose row is the part's, `(part, parts)`: neighbours mostly are of the same one.
+///
+/// # Safety
+/// As for [`put`], whose free positions are `it`'s one dim, and none of whose columns have an index of their own.
+unsafe fn put_part(it: &Iter, last: &Ordered, step: isize, strip: PutStrip, (part, parts): (usize, usize)) {
+    /// Positions that are looked through before their values are combined.
+    const BLOCK: usize = 512;
+    let (n, s, data) = (it.numel(), it.strides(0), it.data());
+    let (strides, mut found) = (&last.strides, [0u32; BLOCK]);
+    for start in (0..last.size).step_by(BLOCK) {
+        let at = |p: usize| data[p].wrapping_offset(start as isize * strides[p]);
+        let mut count = 0;
+        for i in 0..BLOCK.min(last.size - start) {
+            // SAFETY: a position's index.
+            let row = unsafe { at(2).offset(i as isize * strides[2]).cast::<i64>().read_unaligned() };
+            // (Fibonacci hashing: any rows are spread well.)
+            let hash = ((row >> 4) as u32).wrapping_mul(0x9e37_79b1);
+            found[count] = i as u32;
+            count += usize::from((u64::from(hash) * parts as u64) >> 32 == part as u64);
+        }
+        let times = Times { count, dst: 0, src: strides[1], index: strides[2], steps: Some(&found[..count]) };
+        // SAFETY: the caller's values of these positions.
+        unsafe { strip(at(0), s[0], at(1), s[1], at(2).cast(), 0, step, n, times) };
+    }
 }
 
 fn strip_of(dtype: DType, accumulate: bool) -> PutStrip {
@@ -520,7 +571,10 @@ impl<T: PartialOrd + Copy> Combine<T> for Amin {
 }
 
 /// Rows between the one that is written and the one that is asked for.
-const AHEAD: isize = 4;
+const AHEAD: usize = 4;
+
+/// The same where the values that are read are not neighbours either.
+const FAR_AHEAD: usize = 8;
 
 unsafe fn put_strip<T: Copy, C: Combine<T>>(
     dst: *mut u8,
@@ -555,18 +609,18 @@ unsafe fn half_sum_strip<T: Copy>(
 {
     // SAFETY: the caller's contract, unchanged; the machine has its level.
     unsafe {
-        entry::<HalfSum<T>>(level())((dst, dst_stride, src, src_stride, index, index_stride, (step, n, times)));
+        entry::<HalfSum<'_, T>>(level())((dst, dst_stride, src, src_stride, index, index_stride, (step, n, times)));
     }
 }
 
-struct HalfSum<T>(PhantomData<T>);
+struct HalfSum<'a, T>(PhantomData<&'a T>);
 
-impl<T: Copy> Kernel for HalfSum<T>
+impl<'a, T: Copy> Kernel for HalfSum<'a, T>
 where
     Sum: Combine<T>,
 {
     /// Those of a [`PutStrip`].
-    type Args = (*mut u8, isize, *const u8, isize, *const i64, isize, (isize, usize, Times));
+    type Args = (*mut u8, isize, *const u8, isize, *const i64, isize, (isize, usize, Times<'a>));
     type Output = ();
 
     #[inline(always)]
@@ -590,14 +644,29 @@ unsafe fn put_times<I: Isa, T: Copy, C: Combine<T>>(
 ) {
     let size = size_of::<T>() as isize;
     let lines = if index_stride == 0 && dst_stride == size { (n * size_of::<T>()).min(1024) } else { 0 };
-    for time in 0..times.count as isize {
-        // Rows lie anywhere: ask for them some time before they are written.
-        if lines > 0 && time + AHEAD < times.count as isize {
-            // SAFETY: the index of a later time.
-            let next = unsafe { index.byte_offset(AHEAD * times.index).read_unaligned() };
-            for line in (0..lines).step_by(64) {
-                prefetch(dst.wrapping_offset(AHEAD * times.dst + next as isize * step).wrapping_add(line));
+    let ask = |row: *const u8| (0..lines).step_by(64).for_each(|line| prefetch(row.wrapping_add(line)));
+    if let Some(steps) = times.steps {
+        for (time, &now) in steps.iter().enumerate() {
+            // SAFETY: the caller's contract, of this time; a later time's index is as valid.
+            unsafe {
+                if let Some(&next) = steps.get(time + FAR_AHEAD) {
+                    let row = index.byte_offset(next as isize * times.index).read_unaligned();
+                    ask(dst.wrapping_offset(row as isize * step));
+                    ask(src.wrapping_offset(next as isize * times.src));
+                }
+                let row = index.byte_offset(now as isize * times.index).read_unaligned();
+                let src = src.offset(now as isize * times.src);
+                put_row::<I, T, C>(dst.offset(row as isize * step), dst_stride, src, src_stride, n);
             }
+        }
+        return;
+    }
+    for time in 0..times.count {
+        // Rows lie anywhere: ask for them some time before they are written.
+        if lines > 0 && time + AHEAD < times.count {
+            // SAFETY: the index of a later time.
+            let row = unsafe { index.byte_offset(AHEAD as isize * times.index).read_unaligned() };
+            ask(dst.wrapping_offset(AHEAD as isize * times.dst + row as isize * step));
         }
         // SAFETY: the caller's contract, of this time.
         unsafe { put_once::<I, T, C>(dst, dst_stride, src, src_stride, index, index_stride, step, n) };
@@ -636,6 +705,49 @@ unsafe fn combine_blocks<T: Copy, C: Combine<T>, const N: usize>(
     at
 }
 
+/// Combines a value with what is at an address.
+///
+/// # Safety
+/// Both are valid for an element.
+#[inline(always)]
+unsafe fn put_one<I: Isa, T: Copy, C: Combine<T>>(dst: *mut u8, src: *const u8) {
+    let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
+    // SAFETY: the caller's.
+    unsafe { dst.write_unaligned(C::one::<I>(dst.read_unaligned(), src.read_unaligned())) };
+}
+
+/// [`put_strip`], once, where all values have one index: to `n` elements.
+///
+/// # Safety
+/// As for [`put`].
+#[inline(always)]
+unsafe fn put_row<I: Isa, T: Copy, C: Combine<T>>(
+    dst: *mut u8,
+    dst_stride: isize,
+    src: *const u8,
+    src_stride: isize,
+    n: usize,
+) {
+    let size = size_of::<T>() as isize;
+    // SAFETY: the caller's `n` elements.
+    unsafe {
+        if dst_stride == size && src_stride == size {
+            let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
+            let whole = combine_blocks::<T, C, 16>(dst, src, 0, n);
+            // (Few halves are summed sooner one by one.)
+            let few = I::LEVEL == Level::Baseline;
+            let whole = if few { combine_blocks::<T, C, 4>(dst, src, whole, n) } else { whole };
+            for i in whole..n {
+                put_one::<I, T, C>(dst.add(i).cast(), src.add(i).cast());
+            }
+        } else {
+            for i in 0..n as isize {
+                put_one::<I, T, C>(dst.offset(i * dst_stride), src.offset(i * src_stride));
+            }
+        }
+    }
+}
+
 /// [`put_strip`], once.
 #[inline(always)]
 unsafe fn put_once<I: Isa, T: Copy, C: Combine<T>>(
@@ -651,39 +763,20 @@ unsafe fn put_once<I: Isa, T: Copy, C: Combine<T>>(
     let size = size_of::<T>() as isize;
     // SAFETY: the caller's `n` elements; indices are in range.
     unsafe {
-        let one = |dst: *mut u8, i: isize| {
-            let dst = dst.cast::<T>();
-            let value = src.offset(i * src_stride).cast::<T>().read_unaligned();
-            dst.write_unaligned(C::one::<I>(dst.read_unaligned(), value));
-        };
         if index_stride == 0 {
             let dst = dst.offset(index.read_unaligned() as isize * step);
-            if dst_stride == size && src_stride == size {
-                let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
-                let whole = combine_blocks::<T, C, 16>(dst, src, 0, n);
-                // (Few halves are summed sooner one by one.)
-                let few = I::LEVEL == Level::Baseline;
-                let whole = if few { combine_blocks::<T, C, 4>(dst, src, whole, n) } else { whole };
-                for i in whole..n {
-                    let value = C::one::<I>(dst.add(i).read_unaligned(), src.add(i).read_unaligned());
-                    dst.add(i).write_unaligned(value);
-                }
-            } else {
-                for i in 0..n as isize {
-                    one(dst.offset(i * dst_stride), i);
-                }
-            }
+            put_row::<I, T, C>(dst, dst_stride, src, src_stride, n);
         } else if dst_stride == 0 && src_stride == size && index_stride == 8 && step == size {
             // The common case: one row written by contiguous indices.
             let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
             for i in 0..n {
                 let dst = dst.offset(index.add(i).read_unaligned() as isize);
-                dst.write_unaligned(C::one::<I>(dst.read_unaligned(), src.add(i).read_unaligned()));
+                put_one::<I, T, C>(dst.cast(), src.add(i).cast());
             }
         } else {
             for i in 0..n as isize {
                 let at = index.cast::<u8>().offset(i * index_stride).cast::<i64>().read_unaligned() as isize;
-                one(dst.offset(at * step + i * dst_stride), i);
+                put_one::<I, T, C>(dst.offset(at * step + i * dst_stride), src.offset(i * src_stride));
             }
         }
     }

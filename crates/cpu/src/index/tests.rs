@@ -422,46 +422,51 @@ fn scatters_to_rows_that_fall_together() {
     }
 }
 
-/// Sums to rows, to columns, with one index for all rows and with their own: pieces depend on the number of threads.
+/// Sums to rows, to columns, with one index for all rows and with their own: pieces depend on the number of threads. So they do
+/// for few columns, side by side or apart.
 #[test]
 fn sums_on_any_number_of_threads() {
     const N: usize = 700;
     let index = numbers(N * N, N as i64, 5);
     let src: Vec<f32> = numbers(N * N, 1000, 6).iter().map(|&x| x as f32 * 0.1).collect();
     let before = flambeau_base::parallel::num_threads();
-    let (sizes, dense) = ([N as i64; 2], [4 * N as isize, 4]);
-    for dim in [0, 1] {
-        for index_strides in [[8 * N as isize, 8], [8, 0], [0, 8]] {
-            let results = [1, 2, 7].map(|threads| {
-                flambeau_base::parallel::set_num_threads(threads);
-                let mut out = vec![0f32; N * N];
-                // SAFETY: the arrays hold the sizes at these strides, and indices are in range.
-                unsafe {
-                    scatter(
-                        &sizes,
-                        dim,
-                        (bytes_mut(&mut out), &dense),
-                        N as i64,
-                        (bytes(&src), &dense),
-                        (bytes(&index), &index_strides, DType::I64),
-                        DType::F32,
-                        Some((ReduceOp::Sum, true)),
-                        false,
-                    )
-                    .unwrap();
+    for (columns, apart) in [(N, 1), (150, 1), (150, 3)] {
+        let dst_strides = [4 * (N * apart) as isize, 4 * apart as isize];
+        let src_strides = [4 * columns as isize, 4];
+        for dim in [0, 1] {
+            for index_strides in [[8 * N as isize, 8], [8, 0], [0, 8]] {
+                let results = [1, 2, 7].map(|threads| {
+                    flambeau_base::parallel::set_num_threads(threads);
+                    let mut out = vec![0f32; N * N * apart];
+                    // SAFETY: the arrays hold the sizes at these strides, and indices are in range.
+                    unsafe {
+                        scatter(
+                            &[N as i64, columns as i64],
+                            dim,
+                            (bytes_mut(&mut out), &dst_strides),
+                            N as i64,
+                            (bytes(&src), &src_strides),
+                            (bytes(&index), &index_strides, DType::I64),
+                            DType::F32,
+                            Some((ReduceOp::Sum, true)),
+                            false,
+                        )
+                        .unwrap();
+                    }
+                    out
+                });
+                assert!(results[1] == results[0] && results[2] == results[0], "{columns} {dim} {index_strides:?}");
+                let mut wanted = vec![0f32; N * N * apart];
+                for i in 0..N {
+                    for j in 0..columns {
+                        let at = i as isize * index_strides[0] + j as isize * index_strides[1];
+                        let at = index[at as usize / 8] as usize;
+                        let (row, column) = if dim == 0 { (at, j) } else { (i, at) };
+                        wanted[(row * N + column) * apart] += src[i * columns + j];
+                    }
                 }
-                out
-            });
-            assert!(results[1] == results[0] && results[2] == results[0], "{dim} {index_strides:?}");
-            let mut wanted = vec![0f32; N * N];
-            for i in 0..N {
-                for j in 0..N {
-                    let at =
-                        index[(i as isize * index_strides[0] + j as isize * index_strides[1]) as usize / 8] as usize;
-                    wanted[if dim == 0 { at * N + j } else { i * N + at }] += src[i * N + j];
-                }
+                assert!(results[0] == wanted, "{columns} {dim} {index_strides:?}");
             }
-            assert!(results[0] == wanted, "{dim} {index_strides:?}");
         }
     }
     flambeau_base::parallel::set_num_threads(before);

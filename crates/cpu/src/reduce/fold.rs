@@ -49,6 +49,9 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     const QUICK_COLUMNS: bool = Self::QUICK;
     /// Whether few rows of many columns have a loop of their own, with accumulators in registers.
     const FEW_ROWS: bool = Self::QUICK;
+    /// Whether a lane of a run takes neighbours in pairs: two elements of two bytes then are one of four, the bits of which are
+    /// shifted or masked to make a vector of either.
+    const NEIGHBOURS: bool = false;
     /// Whether the quick ways do not serve this element.
     #[inline(always)]
     fn is_rare(_: Self::In) -> bool {
@@ -435,6 +438,7 @@ impl Fold for SumBf16 {
     type Param = ();
     const IDENTITY: f64 = 0.0;
     const QUICK: bool = true;
+    const NEIGHBOURS: bool = true;
     #[inline(always)]
     fn neutral() -> Option<bf16> {
         Some(bf16::ZERO)
@@ -458,11 +462,17 @@ impl Fold for SumBf16 {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut f64) -> usize {
-        if const { I::COMPACT } || level() != Level::Avx2 || !FastPath::ReduceShort.is_on() {
+        if const { I::COMPACT } || !FastPath::ReduceShort.is_on() {
             return 0;
         }
         // SAFETY: the caller's; the machine has that level.
-        unsafe { runs::fold_runs::<short::Sum<bf16>>(block, first, states) }
+        unsafe {
+            match level() {
+                Level::Avx512 => short::fold_runs::<short::Sum<bf16>>(block, first, states),
+                Level::Avx2 => runs::fold_runs::<short::Sum<bf16>>(block, first, states),
+                Level::Baseline => 0,
+            }
+        }
     }
 }
 
@@ -618,8 +628,16 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
         }
         // SAFETY: elements of the run, or before it where it is short.
         let element = |i: usize| unsafe { *x.add(i) };
+        // Where a lane's four are.
+        let places = |l: usize| match const { F::NEIGHBOURS } {
+            true => [2 * l, 2 * l + 1, 2 * N + 2 * l, 2 * N + 2 * l + 1],
+            false => [l, N + l, 2 * N + l, 3 * N + l],
+        };
         if folded == 0 {
-            let four = |l: usize| [element(l), element(N + l), element(2 * N + l), element(3 * N + l)];
+            let four = |l: usize| {
+                let [a, b, c, d] = places(l);
+                [element(a), element(b), element(c), element(d)]
+            };
             for l in 0..N {
                 let four = if QUICK { f.quick_four::<I>(four(l), param) } else { f.four::<I>(four(l), param) };
                 next[l] = merge(lanes[l], four);
@@ -632,7 +650,10 @@ unsafe fn fold_sets<I: Isa, F: Fold, const QUICK: bool>(
         } else {
             // The last `SET` elements, of which those count that were not folded yet.
             let one = |i: usize| select(i as u32 >= folded, element(i), neutral);
-            let four = |l: usize| [one(l), one(N + l), one(2 * N + l), one(3 * N + l)];
+            let four = |l: usize| {
+                let [a, b, c, d] = places(l);
+                [one(a), one(b), one(c), one(d)]
+            };
             for l in 0..N {
                 let four = if QUICK { f.quick_four::<I>(four(l), param) } else { f.four::<I>(four(l), param) };
                 next[l] = merge(lanes[l], four);

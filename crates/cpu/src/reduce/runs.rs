@@ -28,23 +28,23 @@ pub(super) trait Operation {
     unsafe fn nothing() -> __m256d;
     /// The accumulators of both.
     unsafe fn join(a: __m256d, b: __m256d) -> __m256d;
-    /// The accumulators of the elements of a set that lie `RUN` apart, for eight lanes from the `at`th on. If this is a `PART`,
-    /// those without a bit in the [`masks`] count as nothing. What is read must be valid.
+    /// The accumulators of the elements of a set that lie `RUN` apart (of two bytes: of neighbours, and those `2 * RUN` on), for
+    /// eight lanes from the `at`th on. If this is a `PART`, those without a bit in the [`masks`] count as nothing. What is read must be valid.
     unsafe fn eight<const PART: bool>(x: *const Self::In, at: usize, masks: *const __m256i) -> [__m256d; 2];
 }
 
-/// Zeros and then ones: the mask of the lanes of 32 bits from `i` on begins at place `8 - i`.
-static MASKS: [i32; 16] = [0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1];
+/// Zeros and then ones, of a vector's bytes each: the mask of all but the first `i` bytes begins at place `32 - i`.
+static MASKS: [[u8; 32]; 2] = [[0; 32], [0xff; 32]];
 
 /// The masks of a set's vectors for all but its first `skip` elements.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn masks<T>(skip: usize) -> [__m256i; SET / 4] {
-    let lanes = if size_of::<T>() == 8 { 4 } else { 8 };
+    let lanes = 32 / size_of::<T>();
     std::array::from_fn(|i| {
-        let first = skip.saturating_sub(i * lanes).min(lanes) * (8 / lanes);
-        // SAFETY: eight of sixteen places.
-        unsafe { std::ptr::read_unaligned(MASKS.as_ptr().add(8 - first).cast()) }
+        let first = skip.saturating_sub(i * lanes).min(lanes) * size_of::<T>();
+        // SAFETY: 32 of 64 bytes.
+        unsafe { std::ptr::read_unaligned(MASKS.as_ptr().cast::<u8>().add(32 - first).cast()) }
     })
 }
 
@@ -78,14 +78,18 @@ unsafe fn load_pd<const PART: bool>(x: *const f64, mask: *const __m256i, neutral
     }
 }
 
-/// A vector of `bf16` as `f32`, all of which must be valid; if this is a `PART`, with zeros in place of those without the mask.
+/// The sums of eight pairs of neighbours as `f32`, all of which must be valid; if this is a `PART`, with zeros in place of those
+/// without the mask.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load_bf16<const PART: bool>(x: *const bf16, mask: *const __m256i) -> __m256 {
+unsafe fn neighbours<const PART: bool>(x: *const bf16, mask: *const __m256i) -> __m256 {
     // SAFETY: as above.
     unsafe {
-        let bits = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(x.cast())));
-        _mm256_castsi256_ps(if PART { _mm256_and_si256(bits, _mm256_loadu_si256(mask)) } else { bits })
+        let read = _mm256_loadu_si256(x.cast());
+        let both = if PART { _mm256_and_si256(read, _mm256_loadu_si256(mask)) } else { read };
+        let second = _mm256_and_si256(both, _mm256_set1_epi32(!0xffff));
+        let first = _mm256_slli_epi32::<16>(both);
+        _mm256_add_ps(_mm256_castsi256_ps(first), _mm256_castsi256_ps(second))
     }
 }
 
@@ -171,14 +175,10 @@ impl Operation for Sum<bf16> {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn eight<const PART: bool>(x: *const bf16, at: usize, masks: *const __m256i) -> [__m256d; 2] {
-        let load = |at: usize| (x.wrapping_add(at), masks.wrapping_add(at / 8));
         // SAFETY: the caller's elements.
         unsafe {
-            let ((a, p), (b, q)) = (load(at), load(at + RUN));
-            let ((c, r), (d, s)) = (load(at + 2 * RUN), load(at + 3 * RUN));
-            let first = _mm256_add_ps(load_bf16::<PART>(a, p), load_bf16::<PART>(b, q));
-            let second = _mm256_add_ps(load_bf16::<PART>(c, r), load_bf16::<PART>(d, s));
-            widened(_mm256_add_ps(first, second))
+            let sums = |at: usize| neighbours::<PART>(x.wrapping_add(at), masks.wrapping_add(at / 16));
+            widened(_mm256_add_ps(sums(2 * at), sums(2 * (at + RUN))))
         }
     }
 }

@@ -2,18 +2,19 @@
 //! accumulators is shared by four. The bits are those of `fold_run`.
 
 use super::Block;
-use super::fold::{LEAST_SQUARES, RUN, SET, Value};
+use super::fold::{LEAST_SQUARES, RUN, SET};
 use flambeau_base::fast_paths::FastPath;
+use flambeau_base::{Element, bf16};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 /// An operation on accumulators of eight bytes, whose vectors are written `__m512d` whatever they hold.
 ///
 /// # Safety
-/// For all functions: the machine has AVX-512 (F, DQ, VL).
+/// For all functions: the machine has AVX-512 (F, BW, DQ, VL).
 pub(super) trait Operation {
     /// The elements.
-    type In: Value;
+    type In: Element;
     /// Whether accumulators of finite elements may be infinite, and have to be made another way then.
     const OVERFLOWS: bool = false;
     /// What accumulators are above, or have to be made another way as well.
@@ -26,8 +27,8 @@ pub(super) trait Operation {
     unsafe fn join(a: __m512d, b: __m512d) -> __m512d;
     /// The same of half as many: vectors of 64 bytes are two to some processors.
     unsafe fn join_half(a: __m256d, b: __m256d) -> __m256d;
-    /// The accumulators of the elements that lie `RUN` apart, of `SET` elements; those without a bit in `mask` are not read,
-    /// and count as nothing. What is read must be valid.
+    /// The accumulators of lanes' elements (the fold's: `RUN` apart, or neighbours), of `SET` elements; those without a bit in
+    /// `mask` are not read, and count as nothing. What is read must be valid.
     unsafe fn four(x: *const Self::In, mask: u64) -> [__m512d; 2];
 }
 
@@ -78,7 +79,7 @@ macro_rules! of_eight_bytes {
                 $join
             }
             #[inline]
-            #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn join_half($a: __m256d, $b: __m256d) -> __m256d {
                 $half
             }
@@ -169,6 +170,40 @@ narrow_sums! {
     NanSum<f32>: |x| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x);
 }
 
+impl Operation for Sum<bf16> {
+    type In = bf16;
+    const OVERFLOWS: bool = true;
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn nothing() -> __m512d {
+        _mm512_setzero_pd()
+    }
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn join(a: __m512d, b: __m512d) -> __m512d {
+        _mm512_add_pd(a, b)
+    }
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn join_half(a: __m256d, b: __m256d) -> __m256d {
+        _mm256_add_pd(a, b)
+    }
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    unsafe fn four(x: *const bf16, mask: u64) -> [__m512d; 2] {
+        // SAFETY: only elements of the mask are read.
+        unsafe {
+            let neighbours = |at: usize| {
+                let both = _mm512_maskz_loadu_epi16((mask >> at) as u32, x.wrapping_add(at).cast());
+                let second = _mm512_and_si512(both, _mm512_set1_epi32(!0xffff));
+                let first = _mm512_slli_epi32::<16>(both);
+                _mm512_add_ps(_mm512_castsi512_ps(first), _mm512_castsi512_ps(second))
+            };
+            widened(_mm512_add_ps(neighbours(0), neighbours(2 * RUN)))
+        }
+    }
+}
+
 impl Operation for Product<f32> {
     type In = f32;
     /// Beyond, what vectors of 64 bytes take longer for counts (see the fold).
@@ -229,7 +264,7 @@ type Lanes = [__m512d; 2];
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, [mut low, mut high]: Lanes) -> Lanes {
     for at in (0..n).step_by(SET) {
         // SAFETY: elements of the run.
@@ -246,7 +281,7 @@ unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, [mut low, mut high]:
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn join_lanes<O: Operation>(x: *const O::In, n: usize, last: u64, [mut low, mut high]: Lanes) -> __m256d {
     // SAFETY: elements of the run.
     unsafe {
@@ -259,20 +294,38 @@ unsafe fn join_lanes<O: Operation>(x: *const O::In, n: usize, last: u64, [mut lo
     }
 }
 
-/// The accumulators of four runs of `n` elements each, of which four are left; `last` is the mask of their last `SET` elements
-/// for those that are in no whole set. Long runs take turns: Note [Streams] in [`super::plan`].
+/// The accumulators of a run of `n` elements, of which four are left; `last` is the mask of its last `SET` elements for those
+/// that are in no whole set.
 ///
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: u64) -> __m256d {
+    // SAFETY: the caller's.
+    unsafe {
+        let whole = add_sets::<O>(x, n / SET * SET, [O::nothing(); 2]);
+        join_lanes::<O>(x, n, last, whole)
+    }
+}
+
+/// [`lanes`] of four runs. Long ones take turns: Note [Streams] in [`super::plan`].
+///
+/// # Safety
+/// As [`fold_runs`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: u64) -> [__m256d; 4] {
     // SAFETY: the caller's.
     unsafe {
         let whole = n / SET * SET;
-        let lanes = |x: *const O::In| join_lanes::<O>(x, n, last, add_sets::<O>(x, whole, [O::nothing(); 2]));
         if n * size_of::<O::In>() < LONG || !FastPath::ReduceStreams.is_on() {
-            return [lanes(x[0]), lanes(x[1]), lanes(x[2]), lanes(x[3])];
+            return [
+                lanes::<O>(x[0], n, last),
+                lanes::<O>(x[1], n, last),
+                lanes::<O>(x[2], n, last),
+                lanes::<O>(x[3], n, last),
+            ];
         }
         let mut all = [[O::nothing(); 2]; 4];
         for at in (0..whole).step_by(TURN) {
@@ -290,12 +343,12 @@ unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: u64)
     }
 }
 
-/// Folds a block's runs from `first` on into their states, of eight bytes, four at a time, until less than four are left or
-/// some have to be folded another way. Gives how many it did.
+/// Folds a block's runs from `first` on into their states, of eight bytes, four at a time where so many are left, until some
+/// have to be folded another way. Gives how many it did.
 ///
 /// # Safety
-/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX-512 (F, DQ, VL).
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX-512 (F, BW, DQ, VL).
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *mut f64) -> usize {
     let n = b.rows;
     if n > O::LONGEST {
@@ -303,12 +356,17 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
     }
     let last = u64::MAX << ((SET - n % SET) % SET);
     let mut j = first;
-    while j + 4 <= b.cols {
+    while j < b.cols {
+        let count = if j + 4 <= b.cols { 4 } else { 1 };
         let x = b.data.cast::<O::In>().wrapping_offset(j as isize * b.col_stride);
-        let (y, z) = (x.wrapping_offset(b.col_stride), x.wrapping_offset(2 * b.col_stride));
-        // SAFETY: four runs of the block, and their states.
+        // SAFETY: up to four runs of the block, and their states.
         unsafe {
-            let [p, q, r, s] = lanes_of_four::<O>([x, y, z, x.wrapping_offset(3 * b.col_stride)], n, last);
+            let [p, q, r, s] = if count == 4 {
+                let (y, z) = (x.wrapping_offset(b.col_stride), x.wrapping_offset(2 * b.col_stride));
+                lanes_of_four::<O>([x, y, z, x.wrapping_offset(3 * b.col_stride)], n, last)
+            } else {
+                [lanes::<O>(x, n, last); 4]
+            };
             let folded = join_four!(O::join_half, p, q, r, s);
             if O::OVERFLOWS && _mm256_cmp_pd_mask::<_CMP_UNORD_Q>(_mm256_sub_pd(folded, folded), folded) != 0 {
                 break;
@@ -319,9 +377,13 @@ pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *m
                 break;
             }
             let to = states.add(j);
-            _mm256_storeu_pd(to, O::join_half(_mm256_loadu_pd(to), folded));
+            if count == 4 {
+                _mm256_storeu_pd(to, O::join_half(_mm256_loadu_pd(to), folded));
+            } else {
+                *to = _mm256_cvtsd_f64(O::join_half(_mm256_set1_pd(*to), folded));
+            }
         }
-        j += 4;
+        j += count;
     }
     j - first
 }

@@ -32,7 +32,7 @@ impl<F: Fold<Param = ()>> Kernel for FoldBlock<F> {
                     if j == b.cols {
                         return;
                     }
-                    // It does none, or the last are too few for it; or what it stops at has an infinity, and what follows may.
+                    // It does none; or what it stops at has an infinity, and what follows may.
                     for _ in 0..4.min(b.cols - j) {
                         let x = b.data.cast::<F::In>().wrapping_offset(j as isize * b.col_stride);
                         let run = fold_run::<I, F>(f, x, b.rows, b.before(j), ());
