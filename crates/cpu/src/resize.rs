@@ -2,7 +2,7 @@
 
 use crate::buffer::Scratch;
 use crate::copy::Shared;
-use crate::math::{Isa, Kernel, Number, run};
+use crate::math::{Isa, Kernel, Level, Number, run};
 use crate::padding::move_run;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
@@ -192,6 +192,7 @@ impl<'a, T: Pixel> Kernel for Rows<'a, T> {
     /// With the rows of the output.
     type Args = (Job<'a, T>, Range<usize>);
     type Output = ();
+    const HIGHEST: Level = Level::Avx2;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((job, rows): Self::Args) {

@@ -1,7 +1,7 @@
 //! Segments: runs of places along one dim, each folded into one element, or an element spread over each.
 
 use crate::copy::{Shared, cast_strip_of_size, move_bytes};
-use crate::math::{Float, Isa, Kernel, run};
+use crate::math::{Float, Isa, Kernel, Level, run};
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -170,6 +170,7 @@ impl<'a, T: Float, S: Step> Kernel for Segments<'a, T, S> {
     /// All segments, how many a row has, which ones, the input's sizes, what each starts with, the input, their results.
     type Args = (&'a [Range<usize>], usize, Range<usize>, (usize, usize), T, &'a [T], &'a mut [T]);
     type Output = ();
+    const HIGHEST: Level = Level::Avx2;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((segments, per_row, range, (size, inner), start, x, out): Self::Args) {

@@ -221,7 +221,7 @@ impl Parts {
             }
             // SAFETY: the caller's.
             unsafe {
-                let (best, index) = some.compute::<C, I, INDEX>(x, 1, max, zero);
+                let (best, index) = some.compute::<C, I, INDEX>(x, some.extent.step, max, zero);
                 for i in 0..some.len {
                     *result.add(place[i]) = best[i];
                     if INDEX {
@@ -421,7 +421,7 @@ impl Gathered {
         self.len += 1;
     }
 
-    /// Their maxima or sums, and with `INDEX` where the maxima are. Neighbouring elements are `scale` apart in memory.
+    /// Their maxima or sums, and with `INDEX` where the maxima are. Elements are so far `apart` in memory along each axis.
     ///
     /// # Safety
     /// The windows are inside the array at `x`.
@@ -429,7 +429,7 @@ impl Gathered {
     pub(super) unsafe fn compute<C: Number + PartialOrd, I: Index, const INDEX: bool>(
         &mut self,
         x: *const C,
-        scale: usize,
+        apart: [usize; 3],
         max: bool,
         zero: C,
     ) -> ([C; LANES], [I; LANES]) {
@@ -449,10 +449,11 @@ impl Gathered {
             for j in 0..count[1] {
                 for k in 0..count[2] {
                     let element = i * step[0] + j * step[1] + k * step[2];
+                    let at = i * apart[0] + j * apart[1] + k * apart[2];
                     let mut values = [zero; LANES];
                     for (value, start) in values.iter_mut().zip(self.start) {
                         // SAFETY: the caller's.
-                        *value = unsafe { *x.add(start + element * scale) };
+                        *value = unsafe { *x.add(start + at) };
                     }
                     for i in 0..LANES {
                         if max {

@@ -49,43 +49,108 @@ pub(super) unsafe fn pool<L: Isa, C: Number + PartialOrd>(plan: &Plan<'_>, units
     }
 }
 
+/// Elements of the rows that a line's windows read, up to which they are converted before: they stay in the second-level cache.
+const STAGED: usize = if cfg!(test) { 200 } else { 1 << 16 };
+
 /// Maxima (with indices if `INDEX`) and averages.
 #[inline(always)]
 unsafe fn forward<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, rows: Range<usize>) {
     let shape = plan.shape;
     let [depth, height, width] = shape.output;
-    let input: usize = shape.input.iter().product();
-    let few = plan.is_of::<C>() && shape.channels < LANES;
+    let (channels, input) = (shape.channels, shape.input);
+    let (same, row) = (plan.is_of::<C>(), input[2] * channels);
+    let (mut staged, mut results) = (Vec::new(), vec![C::default(); if same { 0 } else { width * channels }]);
     for line in rows {
         let (image, d, h) = (line / (depth * height), line / height % depth, line % height);
         let (wd, wh) = (&plan.windows.axes[0][d], &plan.windows.axes[1][h]);
-        if few {
-            // SAFETY: as below.
-            unsafe { few_channels::<C, I, INDEX>(plan, wd, wh, image * input, line * width) };
-            continue;
-        }
-        for (w, ww) in plan.windows.axes[2].iter().enumerate() {
-            let window = Place {
-                first: (wd.start * shape.input[1] + wh.start) * shape.input[2] + ww.start,
-                count: [wd.count, wh.count, ww.count],
-                step: [wd.step * shape.input[1] * shape.input[2], wh.step * shape.input[2], ww.step],
-                divisor: wd.divisor * wh.divisor * ww.divisor,
-            };
-            // SAFETY: windows are inside the image; this output pixel is this unit's.
-            unsafe {
-                if plan.is_of::<C>() {
-                    pixel::<L, C, I, INDEX>(plan, &window, image * input, line * width + w);
-                } else {
-                    converted::<C, I, INDEX>(plan, &window, image * input, line * width + w);
+        let step = [wd.step * input[1] * input[2], wh.step * input[2]];
+        let first = (wd.start * input[1] + wh.start) * input[2];
+        let (image, to) = (image * input.iter().product::<usize>(), line * width);
+        let mut read = Line {
+            source: plan.source((image + first) * channels).cast::<C>(),
+            result: plan.result(to * channels).cast::<C>(),
+            count: [wd.count, wh.count],
+            apart: step,
+            first,
+            step,
+            divisor: wd.divisor * wh.divisor,
+            to,
+        };
+        // SAFETY: windows are inside the image; this row of output pixels is this unit's.
+        unsafe {
+            if same {
+                read.pool::<L, I, INDEX>(plan);
+            } else if wd.count * wh.count * row <= STAGED {
+                staged.resize(wd.count * wh.count * row, C::default());
+                for (i, to) in staged.chunks_exact_mut(row.max(1)).enumerate() {
+                    let from = image + first + i / wh.count * step[0] + i % wh.count * step[1];
+                    plan.widen(plan.source(from * channels), to.as_mut_ptr(), row);
+                }
+                (read.source, read.result) = (staged.as_ptr(), results.as_mut_ptr());
+                read.apart = [wh.count * input[2], input[2]];
+                read.pool::<L, I, INDEX>(plan);
+                plan.narrow(results.as_ptr(), plan.result(to * channels), results.len());
+            } else {
+                for w in 0..width {
+                    converted::<C, I, INDEX>(plan, &read.window(&plan.windows.axes[2][w]), image, to + w);
                 }
             }
         }
     }
 }
 
+/// A row of output pixels, in the type that it is computed in.
+struct Line<C> {
+    /// The first input row that its windows read.
+    source: *const C,
+    /// The first of its pixels.
+    result: *mut C,
+    /// How many planes and rows its windows have.
+    count: [usize; 2],
+    /// The distances between these there, in pixels.
+    apart: [usize; 2],
+    /// The first row's place in its image, and the distances there.
+    first: usize,
+    step: [usize; 2],
+    /// What an average divides by, but for the width's part.
+    divisor: usize,
+    /// The number of its first pixel.
+    to: usize,
+}
+
+impl<C: Number + PartialOrd> Line<C> {
+    /// # Safety
+    /// The windows are inside what is read, and the line is a row of the output.
+    #[inline(always)]
+    unsafe fn pool<L: Isa, I: Index, const INDEX: bool>(&self, plan: &Plan<'_>) {
+        // SAFETY: the caller's.
+        unsafe {
+            if plan.shape.channels < LANES {
+                return few_channels::<C, I, INDEX>(plan, self);
+            }
+            for (w, ww) in plan.windows.axes[2].iter().enumerate() {
+                pixel::<L, C, I, INDEX>(plan, self, &self.window(ww), w);
+            }
+        }
+    }
+
+    /// The window of a pixel.
+    #[inline(always)]
+    fn window(&self, width: &Window) -> Place {
+        Place {
+            column: width.start,
+            first: self.first + width.start,
+            count: [self.count[0], self.count[1], width.count],
+            step: [self.step[0], self.step[1], width.step],
+            divisor: self.divisor * width.divisor,
+        }
+    }
+}
+
 /// Where the pixels of a window are.
 struct Place {
-    /// The first, of its image's.
+    /// The column of the first, and its place in its image.
+    column: usize,
     first: usize,
     /// How many there are, by axis.
     count: [usize; 3],
@@ -103,17 +168,17 @@ impl Place {
     }
 }
 
-/// An output pixel in the type that it is computed in, as many channels at a time as make a few vectors. The last ones
-/// overlap those before them: they give the same again. There are [`LANES`] at least.
+/// An output pixel in the type it is computed in, as many channels at a time as make a few vectors. The last ones overlap those
+/// before them: they give the same again. There are [`LANES`] at least.
 ///
 /// # Safety
-/// The image and the window are inside the input, and `to` is a pixel of the output.
+/// The window is inside what the line reads, and it has a pixel `w`.
 #[inline(always)]
 unsafe fn pixel<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
     plan: &Plan<'_>,
+    line: &Line<C>,
     window: &Place,
-    image: usize,
-    to: usize,
+    w: usize,
 ) {
     let channels = plan.shape.channels;
     let most = if const { size_of::<C>() > 4 } { 16 } else { 32 };
@@ -127,9 +192,9 @@ unsafe fn pixel<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
         // SAFETY: the caller's.
         unsafe {
             match n {
-                LANES => block::<C, I, INDEX, LANES>(plan, window, image, to, c),
-                _ if const { size_of::<C>() > 4 } => block::<C, I, INDEX, 16>(plan, window, image, to, c),
-                _ => block::<C, I, INDEX, 32>(plan, window, image, to, c),
+                LANES => block::<C, I, INDEX, LANES>(plan, line, window, w, c),
+                _ if const { size_of::<C>() > 4 } => block::<C, I, INDEX, 16>(plan, line, window, w, c),
+                _ => block::<C, I, INDEX, 32>(plan, line, window, w, c),
             }
         }
         done = c + n;
@@ -139,48 +204,37 @@ unsafe fn pixel<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
 /// A row of output pixels of fewer channels than make a vector: channels of several pixels together.
 ///
 /// # Safety
-/// As [`pixel`]; `to` is the first pixel of the row.
+/// The windows are inside what the line reads, and the line is a row of the output.
 #[inline(always)]
-unsafe fn few_channels<C: Number + PartialOrd, I: Index, const INDEX: bool>(
-    plan: &Plan<'_>,
-    depth: &Window,
-    height: &Window,
-    image: usize,
-    to: usize,
-) {
-    let (channels, input, widths) = (plan.shape.channels, plan.shape.input, &plan.windows.axes[2]);
+unsafe fn few_channels<C: Number + PartialOrd, I: Index, const INDEX: bool>(plan: &Plan<'_>, line: &Line<C>) {
+    let (channels, widths) = (plan.shape.channels, &plan.windows.axes[2]);
     let max = INDEX || plan.operation == Operation::Max;
     let zero = if max { lowest(plan.dtype) } else { C::default() };
-    let line = (depth.start * input[1] + height.start) * input[2];
-    let step = [depth.step * input[1] * input[2], height.step * input[2]];
     let (mut w, mut c) = (0, 0);
     while w < widths.len() {
         let first = w * channels + c;
-        let (count, divisor) = (widths[w].count, widths[w].divisor);
-        let count = [depth.count, height.count, count];
-        let extent = Extent { count, step: [step[0], step[1], widths[w].step] };
-        let mut some = Gathered::of(extent);
-        while w < widths.len() && some.len < LANES && (widths[w].count, widths[w].divisor) == (count[2], divisor) {
-            let pixel = line + widths[w].start;
-            some.push((image + pixel) * channels + c, pixel);
+        let (window, count, divisor) = (line.window(&widths[w]), widths[w].count, widths[w].divisor);
+        let mut some = Gathered::of(Extent { count: window.count, step: window.step });
+        while w < widths.len() && some.len < LANES && (widths[w].count, widths[w].divisor) == (count, divisor) {
+            some.push(widths[w].start * channels + c, line.first + widths[w].start);
             c += 1;
             if c == channels {
                 (c, w) = (0, w + 1);
             }
         }
+        let apart = [line.apart[0], line.apart[1], window.step[2]].map(|pixels| pixels * channels);
         // SAFETY: the caller's.
         unsafe {
-            let (mut best, at) = some.compute::<C, I, INDEX>(plan.source.cast(), channels, max, zero);
-            if !max && let Some(by) = average_by(plan, depth.divisor * height.divisor * divisor) {
+            let (mut best, at) = some.compute::<C, I, INDEX>(line.source, apart, max, zero);
+            if !max && let Some(by) = average_by(plan, window.divisor) {
                 for sum in &mut best {
                     *sum = sum.div(by);
                 }
             }
             for i in 0..some.len {
-                let place = to * channels + first + i;
-                *plan.result(place).cast::<C>() = best[i];
+                *line.result.add(first + i) = best[i];
                 if INDEX {
-                    *plan.indices.add(place) = at[i].to_i64();
+                    *plan.indices.add(line.to * channels + first + i) = at[i].to_i64();
                 }
             }
         }
@@ -191,22 +245,22 @@ unsafe fn few_channels<C: Number + PartialOrd, I: Index, const INDEX: bool>(
 #[inline(always)]
 unsafe fn block<C: Number + PartialOrd, I: Index, const INDEX: bool, const N: usize>(
     plan: &Plan<'_>,
+    line: &Line<C>,
     window: &Place,
-    image: usize,
-    to: usize,
+    w: usize,
     c: usize,
 ) {
     let channels = plan.shape.channels;
     let max = INDEX || plan.operation == Operation::Max;
     let mut best = [if max { lowest(plan.dtype) } else { C::default() }; N];
     let mut at = [I::of(window.first); N];
-    let source = plan.source(image * channels + c).cast::<C>();
     for i in 0..window.count[0] {
         for j in 0..window.count[1] {
             for k in 0..window.count[2] {
+                let pixel = window.column + i * line.apart[0] + j * line.apart[1] + k * window.step[2];
                 let position = window.pixel(i, j, k);
                 // SAFETY: the caller's.
-                let x = unsafe { source.add(position * channels).cast::<[C; N]>().read_unaligned() };
+                let x = unsafe { line.source.add(pixel * channels + c).cast::<[C; N]>().read_unaligned() };
                 if max {
                     for c in 0..N {
                         let wins = replaces(x[c], best[c]);
@@ -230,11 +284,10 @@ unsafe fn block<C: Number + PartialOrd, I: Index, const INDEX: bool, const N: us
     }
     // SAFETY: the caller's.
     unsafe {
-        let place = to * channels + c;
-        plan.result(place).cast::<[C; N]>().write_unaligned(best);
+        line.result.add(w * channels + c).cast::<[C; N]>().write_unaligned(best);
         if INDEX {
             for (i, at) in at.iter().enumerate() {
-                *plan.indices.add(place + i) = at.to_i64();
+                *plan.indices.add((line.to + w) * channels + c + i) = at.to_i64();
             }
         }
     }
@@ -248,10 +301,10 @@ fn average_by<C: Number>(plan: &Plan<'_>, own: usize) -> Option<C> {
     (by != 0).then(|| C::from_i64(by))
 }
 
-/// An output pixel of another dtype: every pixel of the window is converted first.
+/// An output pixel of another dtype whose window is large: pixels are converted one by one.
 ///
 /// # Safety
-/// As [`pixel`].
+/// The image and the window are inside the input, and `to` is a pixel of the output.
 #[inline(always)]
 unsafe fn converted<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     plan: &Plan<'_>,
