@@ -127,3 +127,26 @@ def test_topk_and_kthvalue_of_rows_and_columns_with_equal_elements(dtype):
 
 def test_topk_without_an_order_has_pytorchs():
     assert (torch.arange(20) * 7 % 20).topk(6, sorted=False).values.tolist() == [15, 17, 16, 19, 18, 14]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [40, 64, 128])
+def test_rows_that_no_cache_holds_are_as_those_of_halves(dtype, n):
+    rows = (13 << 20) // n // dtype.itemsize
+    x = torch.randn(rows, n, dtype=dtype)
+    weight = torch.randn(n, dtype=dtype)
+    half = rows // 2 + 3
+
+    def same(function):
+        whole, parts = function(x), torch.cat([function(x[:half]), function(x[half:])])
+        assert torch.equal(whole, parts)
+
+    same(lambda x: x.softmax(-1))
+    same(lambda x: x.cumsum(-1))
+    same(lambda x: x.cumprod(-1))
+    same(lambda x: F.rms_norm(x, (n,), weight))
+    # (Whole vectors of a row are summed otherwise.)
+    if (dtype, n) == (torch.float32, 64):
+        assert torch.allclose(F.layer_norm(x, (n,), weight)[:half], F.layer_norm(x[:half], (n,), weight), atol=1e-5)
+    else:
+        same(lambda x: F.layer_norm(x, (n,), weight, weight))

@@ -263,12 +263,15 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let streams = !in_place && out.is_direct() && stream::streams(2 * rows * n * size_of::<T>());
     let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
-    if turned::is_short::<CENTRE>(rows, n) {
+    // (Whole vectors of a row past the caches are faster than to turn them.)
+    let whole = streams && size_of::<T>() == 4 && n == LANES;
+    if turned::is_short::<CENTRE>(rows, n) && !whole {
         // To add negative zero leaves every number as it is.
         // SAFETY: the caller's contract.
         return unsafe {
             let parameters = (&*values::<T>(weight, n, T::ONE), &*values::<T>(bias, n, T::from_f64(-0.0)));
-            turned::forward::<T, CENTRE>((rows, n), eps, (x, out), parameters, statistics)
+            let in_order = streams && n * size_of::<T>() > 64;
+            turned::forward::<T, CENTRE>((rows, n), eps, in_order, (x, out), parameters, statistics)
         };
     }
     let normalise = entry::<ForwardRows<T, CENTRE>>(level());

@@ -1,7 +1,7 @@
 //! Rows of elements of any float dtype, seen as rows of the type arithmetic is done in.
 
 use crate::buffer::aligned;
-use crate::copy::{CastStrip, Shared, cast_strip, stream};
+use crate::copy::{CastStrip, Shared, cast_strip, move_bytes, stream};
 use crate::math::{Float, Isa, Level, Number, select};
 use crate::reduce::Operand;
 use flambeau_base::DType;
@@ -59,6 +59,35 @@ impl<T: Float> Rows<T> {
     /// none that inputs were read to: compilers vectorise loops for memory that does not overlap.)
     pub(crate) fn target(&self, at: usize, scratch: *mut T) -> *mut T {
         if self.direct { self.address(at).cast() } else { scratch }
+    }
+
+    /// [`Rows::read`] into `scratch` in any case: memory is then read in order, however the elements are used.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn read_in_order(&self, at: usize, n: usize, scratch: *mut T) -> *const T {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.direct {
+                move_bytes(self.address(at), scratch.cast(), n * size_of::<T>());
+                return scratch;
+            }
+            self.read(at, n, scratch)
+        }
+    }
+
+    /// Stores the `n` elements from `at` on past the caches, in order, if they are stored as they are.
+    ///
+    /// # Safety
+    /// They must be valid for writes; `scratch` for `n` elements.
+    pub(crate) unsafe fn write_past(&self, at: usize, n: usize, scratch: *const T) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self.direct {
+                true => stream::move_past(scratch.cast(), self.address(at), n * size_of::<T>()),
+                false => self.written(at, n, scratch),
+            }
+        }
     }
 
     /// Stores what was computed at [`Rows::target`].

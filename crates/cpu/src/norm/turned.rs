@@ -111,13 +111,15 @@ unsafe fn turn_in<T: Float>(rows: *const T, lines: *mut Line<T>, n: usize, count
     }
 }
 
-/// Normalises rows, as [`super::layer_norm`] has it.
+/// Normalises rows, as [`super::layer_norm`] has it. What no cache holds is read and written in order, by way of one: rows
+/// that are turned are not.
 ///
 /// # Safety
-/// The rows must be valid for all elements, `statistics` for one of each row.
+/// The rows must be valid for all elements, `statistics` for one of each row. No input may be the output if `in_order`.
 pub(super) unsafe fn forward<T: Float, const CENTRE: bool>(
     (rows, n): (usize, usize),
     eps: f64,
+    in_order: bool,
     (x, out): (Rows<T>, Rows<T>),
     (weight, bias): (&[T], &[T]),
     statistics: [Option<Rows<f64>>; 2],
@@ -129,11 +131,13 @@ pub(super) unsafe fn forward<T: Float, const CENTRE: bool>(
             let count = LANES.min(rows - first);
             // SAFETY: `count` rows of `n` elements; the scratch memory holds as many.
             unsafe {
-                turn_in(x.read(first * n, count * n, scratch.get()), lines.get(), n, count);
+                let read = if in_order { Rows::read_in_order } else { Rows::read };
+                turn_in(read(&x, first * n, count * n, scratch.get()), lines.get(), n, count);
                 let found = normalise((lines.get(), n, weight.as_ptr(), bias.as_ptr(), eps));
-                let to = out.target(first * n, scratch.get());
+                let to = if in_order { scratch.get() } else { out.target(first * n, scratch.get()) };
                 turn(lines.get().cast(), LANES, to, n, (n, count));
-                out.written(first * n, count * n, to);
+                let write = if in_order { Rows::write_past } else { Rows::written };
+                write(&out, first * n, count * n, to);
                 for (operand, of) in statistics.iter().zip(&found) {
                     operand.inspect(|o| o.write_strided(first, 1, count, of.as_ptr()));
                 }

@@ -14,7 +14,7 @@ mod extreme;
 pub use extreme::cumulative_extreme;
 
 use crate::buffer::{Aligned, aligned};
-use crate::copy::{CastStrip, Shared, cast_strip, copy_rows};
+use crate::copy::{CastStrip, Shared, cast_strip, copy_rows, move_bytes, stream};
 use crate::math::{Isa, Kernel, Level, run};
 use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
@@ -34,6 +34,9 @@ pub enum ScanOp {
     /// The logarithm of running sums of exponentials; for floating-point and complex dtypes.
     LogSumExp,
 }
+
+/// Bytes between short lines that are read in turns from which on no processor sees them coming.
+const FAR: usize = 512;
 
 /// Lines scanned side by side, in rows that are long enough for memory: their accumulators, of at most 16 bytes, take
 /// 16 KiB.
@@ -107,6 +110,10 @@ pub unsafe fn scan(
         store: cast_strip(work, dst.2),
         size: dst.2.size(),
         work: work.size(),
+        past: src.0 != dst.0 && src.2 == work && sizes[dim] as usize * work.size() >= FAR && {
+            let elements: i64 = sizes.iter().product();
+            stream::streams(2 * elements as usize * work.size())
+        },
     };
     let lines = Lines::new(sizes, dim, &[(dst.0, dst.1), (src.0.cast_mut(), src.1)]);
     let n = lines.length;
@@ -212,6 +219,8 @@ struct Job {
     /// Bytes of a destination element, and of one that is scanned.
     size: usize,
     work: usize,
+    /// Whether elements are scanned as they are, no cache holds them, and lines are [`FAR`] apart.
+    past: bool,
 }
 
 impl Job {
@@ -263,6 +272,14 @@ impl Job {
             // SAFETY: lines of the caller's; the block holds as many elements.
             unsafe {
                 let (dst, src) = (p[0].offset(at * along[0]), p[1].offset(at * along[1]));
+                if self.past && in_place && along[1] == along[0] {
+                    // Several lines are read in turns, which no processor sees coming: memory is gone through in order.
+                    let (work, bytes) = (block.address(), lines * n * self.size);
+                    move_bytes(src, work, bytes);
+                    scan(work, work, n, lines);
+                    stream::move_past(work, dst, bytes);
+                    continue;
+                }
                 let work = if in_place { dst } else { block.address() };
                 let from = self.contiguous(src, along[1], work, lines * n);
                 scan(from, work, n, lines);

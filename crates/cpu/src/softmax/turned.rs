@@ -3,6 +3,7 @@
 
 use super::{Columns, NARROW, RowFunction, SoftmaxShape, TASK, TILE};
 use crate::buffer::Scratch;
+use crate::copy::stream;
 use crate::copy::transpose::turn;
 use crate::math::{Float, entry, level};
 use crate::norm::rows::{LANES, Rows};
@@ -39,17 +40,22 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
     let n = dim * inner;
     let columns = entry::<Columns<T, F>>(level());
     let direct = a.is_direct() && b.is_none_or(|b| b.is_direct()) && out.is_direct();
+    // What no cache holds is read and written in order, by way of one, unless rows are hardly apart.
+    let in_order = direct
+        && n * size_of::<T>() > 64
+        && stream::streams((if b.is_some() { 3 } else { 2 }) * outer * n * size_of::<T>());
+    let read = if in_order { Rows::read_in_order } else { Rows::read };
     parallel_for(outer.div_ceil(TOGETHER), (TASK / (TOGETHER * n)).max(1), &|range| {
         let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
         let tiles = Scratch::<T>::new(TOGETHER * n * if b.is_some() { 3 } else { 1 });
-        let scratch = Scratch::<T>::new(if direct { 0 } else { TOGETHER * n });
+        let scratch = Scratch::<T>::new(if direct && !in_order { 0 } else { TOGETHER * n });
         let first_tile = tiles.get();
         for first in range.map(|i| i * TOGETHER) {
             let count = TOGETHER.min(outer - first);
             // SAFETY: `count` blocks of `n` elements of the caller's; the scratch memory and each tile hold as many.
             unsafe {
                 let turn_in = |rows: &Rows<T>, tile: *mut T| {
-                    turn(rows.read(first * n, count * n, scratch.get()), n, tile, count, (count, n));
+                    turn(read(rows, first * n, count * n, scratch.get()), n, tile, count, (count, n));
                     tile
                 };
                 turn_in(&a, first_tile);
@@ -60,9 +66,10 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
                     let (a, b) = (first_tile.add(start), second_tile.add(start));
                     columns(([a, b], result.add(start), dim, [line, line], TILE.min(line - start), room.get()));
                 }
-                let to = out.target(first * n, scratch.get());
+                let to = if in_order { scratch.get() } else { out.target(first * n, scratch.get()) };
                 turn(result, count, to, n, (n, count));
-                out.written(first * n, count * n, to);
+                let write = if in_order { Rows::write_past } else { Rows::written };
+                write(&out, first * n, count * n, to);
             }
         }
     });
