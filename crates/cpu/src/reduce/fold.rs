@@ -148,8 +148,8 @@ runs! {
         with AVX2 F32 short::Product<f32>, F64 short::Product<f64>;
 }
 
-/// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`, for extremes `u8` and
-/// `i32` too.
+/// The element types of the blocks that real and integer reductions run on: `f32`, `f64` and `i64`, for extremes those of
+/// fewer bytes too.
 pub(super) trait Value: Element + PartialOrd {
     /// Sums and products: `f64` for floats, and wrapping `i64` for integers.
     type Sum: Value<Sum = Self::Sum>;
@@ -234,7 +234,7 @@ macro_rules! integer_value {
         }
     )* };
 }
-integer_value!(u8: i32, i32: i32, i64: i64);
+integer_value!(u8: i32, i8: i32, i16: i32, i32: i32, i64: i64);
 
 /// Declares a fold over a [`Value`] type without fields: its accumulator, the empty accumulator, an element that adds
 /// nothing, the accumulator of an element and the merge; perhaps the highest level that it is compiled for; for elements

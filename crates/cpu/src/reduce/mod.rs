@@ -346,10 +346,11 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
             (domain!(truth, T => Box::new(Simple::new(Count::<T>::NEW, $finish))), truth_load)
         };
     }
-    // Whether extremes are found in 32 bits.
+    // Whether extremes are found in as many bits as elements have, or in 32.
     let narrow = FastPath::ReduceNarrow.is_on();
-    let in_words = narrow && matches!(source, DType::I8 | DType::I16 | DType::U16 | DType::I32);
-    let in_bytes = narrow && source == DType::U8;
+    let in_words = narrow && matches!(source, DType::U16 | DType::I32);
+    let is = |dtype: DType| narrow && source == dtype;
+    let in_bytes = is(DType::U8);
     let n = count as f64;
     match op {
         Reduction::Sum | Reduction::NanSum if out == DType::Bool => reducer(Reduction::Any, source, out, count),
@@ -376,6 +377,10 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         }
         Reduction::Max if in_bytes => (Box::new(Simple::new(Max::<u8>::NEW, identity::<u8>)), Load::Cast),
         Reduction::Min if in_bytes => (Box::new(Simple::new(Min::<u8>::NEW, identity::<u8>)), Load::Cast),
+        Reduction::Max if is(DType::I8) => (Box::new(Simple::new(Max::<i8>::NEW, identity::<i8>)), Load::Cast),
+        Reduction::Min if is(DType::I8) => (Box::new(Simple::new(Min::<i8>::NEW, identity::<i8>)), Load::Cast),
+        Reduction::Max if is(DType::I16) => (Box::new(Simple::new(Max::<i16>::NEW, identity::<i16>)), Load::Cast),
+        Reduction::Min if is(DType::I16) => (Box::new(Simple::new(Min::<i16>::NEW, identity::<i16>)), Load::Cast),
         Reduction::Max if in_words => (Box::new(Simple::new(Max::<i32>::NEW, identity::<i32>)), Load::Cast),
         Reduction::Min if in_words => (Box::new(Simple::new(Min::<i32>::NEW, identity::<i32>)), Load::Cast),
         Reduction::Max if natural == DType::I64 => (Box::new(Simple::new(Max::<i64>::NEW, restore)), order_load),
