@@ -205,7 +205,7 @@ pub fn case(path: FastPath) -> Case {
         }),
         FastPath::IndexThreads => of("10000 rows of 64, 20000 added", SAME, || {
             let args = (normal(&[10_000, 64]), integers(10_000, &[20_000], I64), normal(&[20_000, 64]));
-            step(args, |(x, i, y)| x.index_add(0, i, y, 1.0))
+            step(args, |(x, i, y)| x.index_add(0, i, y))
         }),
         FastPath::FftHalved => of("1024 real rows of 256", SINGLE, || {
             step(normal(&[1024, 256]), |x| x.fft_rfft(None, -1, None)?.view_as_real())
