@@ -13,6 +13,7 @@ mod embedding;
 mod mask;
 mod put;
 mod select;
+mod strip;
 mod take;
 
 pub use embedding::{embedding_backward, largest_of_bags, sum_bags};

@@ -1,7 +1,7 @@
 //! Choosing between two operands.
 
 use crate::copy::stream;
-use crate::math::{Isa, Kernel, Level, entry, level};
+use crate::math::{Isa, Kernel, entry, level};
 use flambeau_base::iter::Iter;
 use std::marker::PhantomData;
 
@@ -14,7 +14,6 @@ struct Select<T>(PhantomData<T>);
 impl<T: Copy + Default> Kernel for Select<T> {
     type Args = Args;
     type Output = ();
-    const HIGHEST: Level = Level::Avx2;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((data, [strides, outer], [n, rows], streams): Args) {

@@ -128,11 +128,36 @@ fn widened(x: __m512) -> [__m512d; 2] {
     [_mm512_cvtps_pd(_mm512_castps512_ps256(x)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(x))]
 }
 
-/// Sums of `f32`, four of which are added as such.
+/// Elements of a mask, of which those that are masked off are zero.
+///
+/// # Safety
+/// What is read must be valid, and the machine must have AVX-512 (F).
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load(x: *const f32, mask: u64, at: usize) -> __m512 {
+    // SAFETY: the caller's.
+    unsafe { _mm512_maskz_loadu_ps((mask >> at) as u16, x.wrapping_add(at)) }
+}
+
+/// The sums of pairs of neighbours.
+///
+/// # Safety
+/// What is read must be valid, and the machine must have AVX-512 (F, BW).
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn neighbours(x: *const bf16, mask: u64, at: usize) -> __m512 {
+    // SAFETY: the caller's.
+    let both = unsafe { _mm512_maskz_loadu_epi16((mask >> at) as u32, x.wrapping_add(at).cast()) };
+    let second = _mm512_and_si512(both, _mm512_set1_epi32(!0xffff));
+    let first = _mm512_slli_epi32::<16>(both);
+    _mm512_add_ps(_mm512_castsi512_ps(first), _mm512_castsi512_ps(second))
+}
+
+/// Sums of `f32`, or of `bf16` as such, four of which are added before they are widened.
 macro_rules! narrow_sums {
-    ($($op:ty: |$x:ident| $part:expr $(, above $least:expr)?;)*) => { $(
+    ($($op:ty: $T:ty, |$x:ident, $mask:ident| $four:expr $(, above $least:expr)?;)*) => { $(
         impl Operation for $op {
-            type In = f32;
+            type In = $T;
             const OVERFLOWS: bool = true;
             $( const ABOVE: Option<f64> = Some($least); )?
             #[inline]
@@ -151,57 +176,25 @@ macro_rules! narrow_sums {
                 _mm256_add_pd(a, b)
             }
             #[inline]
-            #[target_feature(enable = "avx512f,avx512dq")]
-            unsafe fn four(x: *const f32, mask: u64) -> [__m512d; 2] {
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+            unsafe fn four($x: *const $T, $mask: u64) -> [__m512d; 2] {
                 // SAFETY: only elements of the mask are read.
-                widened(unsafe {
-                    in_pairs!(_mm512_add_ps, |at| {
-                        let $x = _mm512_maskz_loadu_ps((mask >> at) as u16, x.wrapping_add(at));
-                        $part
-                    })
-                })
+                widened(unsafe { $four })
             }
         }
     )* };
 }
 narrow_sums! {
-    Sum<f32>: |x| x;
-    SumSquares<f32>: |x| _mm512_mul_ps(x, x), above LEAST_SQUARES;
-    NanSum<f32>: |x| _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x);
-}
-
-impl Operation for Sum<bf16> {
-    type In = bf16;
-    const OVERFLOWS: bool = true;
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn nothing() -> __m512d {
-        _mm512_setzero_pd()
-    }
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn join(a: __m512d, b: __m512d) -> __m512d {
-        _mm512_add_pd(a, b)
-    }
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn join_half(a: __m256d, b: __m256d) -> __m256d {
-        _mm256_add_pd(a, b)
-    }
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-    unsafe fn four(x: *const bf16, mask: u64) -> [__m512d; 2] {
-        // SAFETY: only elements of the mask are read.
-        unsafe {
-            let neighbours = |at: usize| {
-                let both = _mm512_maskz_loadu_epi16((mask >> at) as u32, x.wrapping_add(at).cast());
-                let second = _mm512_and_si512(both, _mm512_set1_epi32(!0xffff));
-                let first = _mm512_slli_epi32::<16>(both);
-                _mm512_add_ps(_mm512_castsi512_ps(first), _mm512_castsi512_ps(second))
-            };
-            widened(_mm512_add_ps(neighbours(0), neighbours(2 * RUN)))
-        }
-    }
+    Sum<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| load(x, mask, at));
+    Sum<bf16>: bf16, |x, mask| _mm512_add_ps(neighbours(x, mask, 0), neighbours(x, mask, 2 * RUN));
+    SumSquares<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| {
+        let x = load(x, mask, at);
+        _mm512_mul_ps(x, x)
+    }), above LEAST_SQUARES;
+    NanSum<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| {
+        let x = load(x, mask, at);
+        _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x), x)
+    });
 }
 
 impl Operation for Product<f32> {

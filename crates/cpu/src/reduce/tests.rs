@@ -649,8 +649,8 @@ fn dtypes_wrap_and_convert() {
     assert_eq!(all(Reduction::ArgMin, Array::of(&[u64::MAX, 1, 2]), 3, DType::I64).at::<i64>(0), 1);
     assert_eq!(all(Reduction::Max, Array::of(&[i8::MIN, -5]), 2, DType::I8).at::<i8>(0), -5);
     assert_eq!(all(Reduction::Min, Array::of(&[i16::MAX, 300]), 2, DType::I16).at::<i16>(0), 300);
-    let fives: Vec<i8> = (0..5000).map(|i| (i % 200 - 100) as i8).collect();
-    assert_eq!(all(Reduction::Min, Array::of(&fives), 5000, DType::I64).at::<i64>(0), -100);
+    let bytes: Vec<i8> = (0..5000).map(|i| (i % 200 - 100) as i8).collect();
+    assert_eq!(all(Reduction::Min, Array::of(&bytes), 5000, DType::I64).at::<i64>(0), -100);
     assert!(all(Reduction::Sum, Array::of(&[Bool(1), Bool(1)]), 2, DType::Bool).at::<Bool>(0).get());
     assert_eq!(all(Reduction::Sum, Array::of(&[Bool(1), Bool(7)]), 2, DType::I64).at::<i64>(0), 2);
     assert!(!all(Reduction::Product, Array::of(&[Bool(1), Bool(0)]), 2, DType::Bool).at::<Bool>(0).get());
