@@ -94,7 +94,7 @@ fast_paths! {
         else "the iterator";
     PointwisePairs "pointwise.pairs": "contiguous bfloat16 is converted in registers, two elements a word",
         else "in blocks, through float32 in the first-level cache";
-    PointwiseFloat16 "pointwise.float16": "contiguous float16 is converted in registers, with AVX-512",
+    PointwiseFloat16 "pointwise.float16": "contiguous float16 is converted in registers, with AVX2 or AVX-512",
         else "in blocks, through float32 in the first-level cache";
     PointwiseSign "pointwise.sign": "signs of halves are changed in their bits", else "through float32";
     PointwiseExpand "pointwise.expand": "short rows of broadcast operands are laid out for a block of them",
@@ -122,7 +122,7 @@ fast_paths! {
         else "from its beginning to its end";
     ReduceNarrow "reduce.narrow": "extremes and truth of small integers are found in their own bytes",
         else "in 64-bit integers";
-    ReducePairs "reduce.pairs": "sums of bfloat16 widen in registers", else "blocks are converted to float32";
+    ReducePairs "reduce.pairs": "sums of halves widen in registers", else "blocks are converted to float32";
 
     SoftmaxShort "softmax.short": "short rows stay in registers, several to a call", else "row by row, in three passes";
     SoftmaxColumns "softmax.columns": "along an outer dim, columns are computed side by side",

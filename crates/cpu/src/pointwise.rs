@@ -7,6 +7,7 @@
 mod broadcast;
 mod expand;
 mod float16;
+mod halves;
 mod pairs;
 #[cfg(test)]
 mod tests;
@@ -579,36 +580,34 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
         _ => (strip.bf16, FastPath::PointwisePairs),
     };
     let (pairs, out) = (loops.filter(|_| paired && path.is_on()), operands[0].dtype);
-    let one_row = |data: &[*mut u8], strides: &[isize], count: usize| {
+    let rows_of = |data: &[*mut u8], [inner, outer]: [&[isize]; 2], [count, rows]: [usize; 2]| {
         if let Some(strip) = pairs
-            && pairs::fit(strides, &converts[..n], out)
+            && halves::fit(inner, &converts[..n], out)
         {
-            let mut args = strip_args(data, strides, count, params, streams);
-            let mut numbers = [0f32; MAX_OPERANDS];
-            for k in (1..n).filter(|&k| strides[k] == 0) {
-                let Some(widen) = converts[k] else { continue };
-                args.data[k] = (&raw mut numbers[k]).cast();
-                // SAFETY: one element of each side.
-                unsafe { widen(data[k], 0, args.data[k], 0, 1) };
-            }
-            // SAFETY: the operands are as such a strip takes them.
-            return unsafe { pairs::run(strip, args, n - 1, out.size()) };
-        }
-        // SAFETY: as above; the buffers hold a block of the widest dtype.
-        unsafe { converted(strip, params, &converts[..n], &sizes_of, data, strides, count) }
-    };
-    walk(&|data, [inner, outer], [count, rows]| {
-        if expands(data, [inner, outer], [count, rows], true) {
-            // SAFETY: the iterator hands out elements within the operands.
-            return unsafe { expand::run(data, [inner, outer], [count, rows], &elements, &one_row) };
+            let mut args = strip_args(data, inner, count, params, streams);
+            args.rows = rows;
+            args.row_strides[..outer.len()].copy_from_slice(outer);
+            // SAFETY: the iterator hands out elements within the operands, which are as such a strip takes them.
+            return unsafe { halves::run(strip, args, &converts[..n], out.size()) };
         }
         let mut at: smallvec::SmallVec<[*mut u8; MAX_OPERANDS]> = data.into();
         for row in 0..rows {
             if row > 0 {
                 at.iter_mut().zip(outer).for_each(|(p, s)| *p = p.wrapping_offset(*s));
             }
-            one_row(&at, inner, count);
+            // SAFETY: as above; the buffers hold a block of the widest dtype.
+            unsafe { converted(strip, params, &converts[..n], &sizes_of, &at, inner, count) };
         }
+    };
+    walk(&|data, strides, counts| {
+        // (Halves whose rows are a chunk at least are no slower row by row.)
+        let whole = pairs.is_some() && counts[0] >= CHUNK && halves::fit(strides[0], &converts[..n], out);
+        if !whole && expands(data, strides, counts, true) {
+            let one_row = |data: &[*mut u8], inner: &[isize], count| rows_of(data, [inner, &[]], [count, 1]);
+            // SAFETY: the iterator hands out elements within the operands.
+            return unsafe { expand::run(data, strides, counts, &elements, &one_row) };
+        }
+        rows_of(data, strides, counts);
     });
 }
 

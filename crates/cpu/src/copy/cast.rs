@@ -407,32 +407,22 @@ unsafe fn at_level<C: Conversion, S: Element, D: Element>(
     }
 }
 
-/// A conversion between a half and `f32`: whole vectors of contiguous elements by instructions, because what compilers
-/// make of the same arithmetic takes twice as long; the rest one by one.
+/// A conversion between a half and `f32`: by vectors and their instructions, because what compilers make of the same
+/// arithmetic takes twice as long; without such, and very few, one by one.
 macro_rules! half_strip {
     ($name:ident, $S:ty, $D:ty, $otherwise:expr) => {
         #[doc = concat!("`", stringify!($S), "` to `", stringify!($D), "`: a [`CastStrip`].")]
         pub(crate) unsafe fn $name(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
-            let mut done = 0;
             #[cfg(target_arch = "x86_64")]
-            if src_stride == size_of::<$S>() as isize && dst_stride == size_of::<$D>() as isize {
-                done = n / x86::STEP * x86::STEP;
-                // SAFETY: the machine has its level; both are valid for `done` contiguous elements by the contract.
-                unsafe {
-                    match level() {
-                        Level::Avx512 => x86::avx512::$name(src, dst, done),
-                        Level::Avx2 => x86::avx2::$name(src, dst, done),
-                        Level::Baseline => done = 0,
-                    }
-                }
+            if n >= x86::FEWEST && level() != Level::Baseline {
+                let vectors = if level() == Level::Avx512 { x86::avx512::$name } else { x86::avx2::$name };
+                let (sizes, strides) = ([size_of::<$S>(), size_of::<$D>()], [src_stride, dst_stride]);
+                // SAFETY: the machine has its level; the rest is the caller's contract.
+                return unsafe { x86::strip(vectors, sizes, (src, dst), strides, n) };
             }
-            if done < n {
-                let otherwise: CastStrip = $otherwise;
-                let (src, dst) =
-                    (src.wrapping_offset(done as isize * src_stride), dst.wrapping_offset(done as isize * dst_stride));
-                // SAFETY: the rest of the caller's strip.
-                unsafe { otherwise(src, src_stride, dst, dst_stride, n - done) }
-            }
+            let otherwise: CastStrip = $otherwise;
+            // SAFETY: the caller's contract.
+            unsafe { otherwise(src, src_stride, dst, dst_stride, n) }
         }
     };
 }
@@ -448,7 +438,86 @@ mod x86 {
     use std::arch::x86_64::*;
 
     /// Elements that every loop takes at a time, or a part of which it does.
-    pub const STEP: usize = 16;
+    const STEP: usize = 16;
+    /// Elements of strides that are laid out side by side at a time.
+    const BLOCK: usize = 8 * STEP;
+    /// Elements, at least, that vectors are worth it for.
+    pub const FEWEST: usize = 4;
+
+    /// Converts contiguous elements, a multiple of [`STEP`].
+    type Vectors = unsafe fn(*const u8, *mut u8, usize);
+
+    /// A conversion of `n` elements by that of contiguous ones. What lies otherwise is laid out side by side first.
+    ///
+    /// # Safety
+    /// As [`CastStrip`](super::CastStrip), of elements of these sizes, two and four bytes or four and two; the processor has what
+    /// `vectors` needs.
+    pub unsafe fn strip(
+        vectors: Vectors,
+        sizes: [usize; 2],
+        (src, dst): (*const u8, *mut u8),
+        strides: [isize; 2],
+        n: usize,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            if strides != sizes.map(|size| size as isize) {
+                return blocks::<BLOCK>(vectors, sizes, (src, dst), strides, n);
+            }
+            let whole = n / STEP * STEP;
+            vectors(src, dst, whole);
+            if whole < n {
+                let rest = (src.add(whole * sizes[0]), dst.add(whole * sizes[1]));
+                blocks::<STEP>(vectors, sizes, rest, strides, n - whole);
+            }
+        }
+    }
+
+    /// [`strip`] by way of blocks of `N` elements.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn blocks<const N: usize>(
+        vectors: Vectors,
+        [from, to]: [usize; 2],
+        (mut src, mut dst): (*const u8, *mut u8),
+        [src_stride, dst_stride]: [isize; 2],
+        mut n: usize,
+    ) {
+        let (mut source, mut result) = ([0u32; N], [0u32; N]);
+        let (source, result) = (source.as_mut_ptr().cast::<u8>(), result.as_mut_ptr().cast::<u8>());
+        let [gather, scatter] = [from, to].map(|size| if size == 2 { move_each::<u16> } else { move_each::<u32> });
+        while n > 0 {
+            let count = n.min(N);
+            // SAFETY: the caller's elements; the blocks have room for as many as are moved there.
+            unsafe {
+                gather(src, src_stride, source, from as isize, count);
+                vectors(source, result, count.next_multiple_of(STEP));
+                scatter(result, to as isize, dst, dst_stride, count);
+            }
+            src = src.wrapping_offset(src_stride * count as isize);
+            dst = dst.wrapping_offset(dst_stride * count as isize);
+            n -= count;
+        }
+    }
+
+    /// Moves elements, and reads nothing between them: somebody may be writing there.
+    ///
+    /// # Safety
+    /// As [`CastStrip`](super::CastStrip), of elements that do not overlap.
+    unsafe fn move_each<T: Copy>(src: *const u8, src_stride: isize, dst: *mut u8, dst_stride: isize, n: usize) {
+        let size = size_of::<T>() as isize;
+        // SAFETY: the caller's elements.
+        unsafe {
+            if [src_stride, dst_stride] == [size; 2] {
+                return std::ptr::copy_nonoverlapping(src, dst, n * size_of::<T>());
+            }
+            for i in 0..n as isize {
+                let element = src.offset(i * src_stride).cast::<T>().read_unaligned();
+                dst.offset(i * dst_stride).cast::<T>().write_unaligned(element);
+            }
+        }
+    }
 
     macro_rules! loops {
         ($features:literal, $lanes:literal: $($name:ident $from:literal $to:literal |$src:ident, $dst:ident| $body:block)*) => { $(

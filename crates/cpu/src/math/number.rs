@@ -1,6 +1,6 @@
 //! Arithmetic of every element kind.
 
-use super::{Float, Isa};
+use super::{Float, Isa, select};
 use flambeau_base::{Bool, Element};
 use num_complex::Complex;
 
@@ -203,34 +203,35 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn div_trunc(self, other: Self) -> Self {
-                match other {
-                    0 => 0,
-                    // (As C divides them: a longer quotient is no slower, and none overflows.)
-                    _ if Self::BITS < 32 => (self as i32 / other as i32) as Self,
-                    _ => self.wrapping_div(other),
+                if Self::BITS < 32 {
+                    // As C divides them, by vectors of `f32`: rounded, a quotient of so few bits is whole only if the exact one
+                    // is. (No branch: what is divided by zero is divided by one.)
+                    let quotient = self as f32 / select(other == 0, 1, other) as f32;
+                    // SAFETY: no quotient has more than 16 bits.
+                    let whole = unsafe { quotient.to_int_unchecked::<i32>() };
+                    return select(other == 0, 0, whole as Self);
                 }
+                if other == 0 { 0 } else { self.wrapping_div(other) }
             }
             #[inline(always)]
             fn floor_divide(self, other: Self) -> Self {
-                if other == 0 {
-                    return 0;
-                }
                 let quotient = self.div_trunc(other);
                 let rest = self.wrapping_sub(quotient.wrapping_mul(other));
-                quotient.wrapping_sub((rest != 0 && (rest < 0) != (other < 0)) as Self)
+                let below = (other != 0) & (rest != 0) & ((rest < 0) != (other < 0));
+                quotient.wrapping_sub(below as Self)
             }
             #[inline(always)]
             fn remainder(self, other: Self) -> Self {
                 let rest = self.fmod(other);
-                if rest != 0 && (rest < 0) != (other < 0) { rest.wrapping_add(other) } else { rest }
+                select((rest != 0) & ((rest < 0) != (other < 0)), rest.wrapping_add(other), rest)
             }
             #[inline(always)]
             fn fmod(self, other: Self) -> Self {
-                match other {
-                    0 => 0,
-                    _ if Self::BITS < 32 => (self as i32 % other as i32) as Self,
-                    _ => self.wrapping_rem(other),
+                if Self::BITS < 32 {
+                    let rest = self.wrapping_sub(self.div_trunc(other).wrapping_mul(other));
+                    return select(other == 0, 0, rest);
                 }
+                if other == 0 { 0 } else { self.wrapping_rem(other) }
             }
             #[inline(always)]
             fn is_small(self) -> bool {
@@ -429,6 +430,31 @@ mod tests {
         assert_eq!(i64::MIN.floor_divide(-1), i64::MIN);
         assert_eq!(i64::MIN.remainder(-1), 0);
         assert_eq!(Number::div(9u16, 0), 0);
+    }
+
+    /// Quotients of few bits are made by floats.
+    #[test]
+    fn narrow_quotients() {
+        fn check<T: Integer + TryFrom<i32>>(numbers: impl Iterator<Item = i32> + Clone, wrapped: impl Fn(i32) -> T) {
+            for (x, y) in numbers.clone().flat_map(|x| numbers.clone().map(move |y| (x, y))) {
+                let (a, b) = (wrapped(x), wrapped(y));
+                let got = [a.div_trunc(b), a.floor_divide(b), a.remainder(b), a.fmod(b)];
+                let want = match y {
+                    0 => [0; 4],
+                    _ => {
+                        let rest = (x % y + y) % y;
+                        [x / y, (x - rest) / y, rest, x % y]
+                    }
+                };
+                assert!(got == want.map(&wrapped), "{x} {y}: {got:?} {want:?}");
+            }
+        }
+        check(-128..128, |x| x as i8);
+        check(0..256, |x| x as u8);
+        let near = |of: i32| (1..24).chain(of / 3 - 9..of / 3 + 9).chain(of - 9..of);
+        check(near(1 << 16), |x| x as u16);
+        let negative = near(1 << 15).map(|x| -x - 1);
+        check(near(1 << 15).chain(negative), |x| x as i16);
     }
 
     /// The small forms against the plain ones, where quotients are whole or next to it and at the ends of the range.

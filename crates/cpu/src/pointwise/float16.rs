@@ -1,10 +1,10 @@
 //! Strips over `float16` that convert in registers. Those without one convert blocks into `f32` and back.
 
-use super::pairs::store;
-use super::{MAX_PARAMS, Map, StripArgs, StripFn, converted_params, stream};
+use super::halves::{self, Chunk};
+use super::{MAX_PARAMS, Map, StripArgs, StripFn};
 use crate::buffer::aligned;
 use crate::math::{Isa, Kernel, Level, entry};
-use flambeau_base::{DType, Element};
+use flambeau_base::{DType, Element, f16};
 use std::marker::PhantomData;
 
 /// Elements of a chunk: two vectors of `f32` with AVX-512, four with AVX2.
@@ -12,8 +12,8 @@ const CHUNK: usize = 32;
 
 /// The strip of `M` over `float16`, if it has one: for functions that take less time than conversions through memory
 /// do, with AVX2 or AVX-512 (of those with two forms, such as have a strip over [`pairs`](super::pairs)). Its inputs are
-/// contiguous `float16` or one `f32`, at a stride of zero (not all of them); its output is contiguous `float16`. It takes
-/// whole chunks, as those of [`pairs`](super::pairs) do.
+/// contiguous `float16` or one `f32`, at a stride of zero (not all of them); its output is contiguous `float16`. It is called
+/// by [`halves::run`].
 pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
     let exists = const {
         cfg!(target_arch = "x86_64")
@@ -41,106 +41,119 @@ impl<M: Map<T, N>, T: Element, const N: usize> HalfStrip<M, T, N> {
     }
 }
 
+impl<M: Map<T, N>, T: Element, const N: usize> Chunk<T, N, CHUNK> for HalfStrip<M, T, N> {
+    type Results = [u16; CHUNK];
+    const SIZE: usize = 2;
+    const PARAMS: bool = M::PARAMS;
+
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(from: [*const u16; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u16; CHUNK] {
+        let mut x = [[0f32; CHUNK]; N];
+        for k in 0..N {
+            // SAFETY: the caller's.
+            x[k] = unsafe { widened::<I>(from[k]) };
+        }
+        // (In memory where the loops below are long.)
+        let mut results = aligned([0f32; CHUNK]);
+        let mut vectors = None;
+        if const { M::VECTORS && matches!(I::LEVEL, Level::Avx512) } {
+            let mut elements = [[T::default(); CHUNK]; N];
+            for (k, operand) in elements.iter_mut().enumerate() {
+                for (i, element) in operand.iter_mut().enumerate() {
+                    *element = Self::element(&x, &numbers, i)[k];
+                }
+            }
+            vectors = M::map_vectors::<I, CHUNK>(elements, p);
+        }
+        let mut rare = u32::from(!M::CHOICE);
+        if M::CHOICE {
+            for i in 0..CHUNK {
+                rare |= u32::from(!M::chosen(Self::element(&x, &numbers, i), p));
+            }
+        }
+        if let Some(vectors) = vectors {
+            for i in 0..CHUNK {
+                results[i] = vectors[i].to_f32();
+            }
+        } else if M::CHOICE && rare == 0 {
+            for (i, result) in results.iter_mut().enumerate() {
+                *result = M::map_chosen::<I>(Self::element(&x, &numbers, i), p).to_f32();
+            }
+        } else {
+            for (i, result) in results.iter_mut().enumerate() {
+                *result = M::map::<I>(Self::element(&x, &numbers, i), p).to_f32();
+            }
+        }
+        // SAFETY: the caller's.
+        unsafe { rounded::<I>(*results) }
+    }
+
+    #[inline(always)]
+    unsafe fn store<I: Isa>(to: *mut u8, results: [u16; CHUNK], streams: bool) {
+        // SAFETY: the caller's.
+        unsafe { halves::store::<I, _, CHUNK>(to, results, streams) }
+    }
+}
+
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
     type Args = StripArgs;
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
-        #[cfg(target_arch = "x86_64")]
         if I::LEVEL != Level::Baseline {
-            let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
-            let streams = a.streams && a.data[0].addr().is_multiple_of(64);
-            // A number is read from memory as nothing, always in the same place, and added as bits.
-            let zeros = [0u16; CHUNK];
-            let (mut inputs, mut numbers) = ([(zeros.as_ptr(), 0); N], [0u32; N]);
-            for k in 0..N {
-                let at = a.data[k + 1];
-                match a.strides[k + 1] {
-                    // SAFETY: the caller's number.
-                    0 => numbers[k] = unsafe { at.cast::<u32>().read_unaligned() },
-                    _ => inputs[k] = (at.cast_const().cast::<u16>(), usize::MAX),
-                }
-            }
-            for start in (0..a.n).step_by(CHUNK) {
-                // SAFETY: a chunk of the caller's elements, and of the zeros; the machine has the level.
-                unsafe {
-                    let mut x = [[0f32; CHUNK]; N];
-                    for k in 0..N {
-                        x[k] = x86::widened::<I>(inputs[k].0.wrapping_add(start & inputs[k].1));
-                    }
-                    // (In memory where the loops below are long.)
-                    let mut results = aligned([0f32; CHUNK]);
-                    let mut vectors = None;
-                    if const { M::VECTORS && matches!(I::LEVEL, Level::Avx512) } {
-                        let mut elements = [[T::default(); CHUNK]; N];
-                        for (k, operand) in elements.iter_mut().enumerate() {
-                            for (i, element) in operand.iter_mut().enumerate() {
-                                *element = Self::element(&x, &numbers, i)[k];
-                            }
-                        }
-                        vectors = M::map_vectors::<I, CHUNK>(elements, &p);
-                    }
-                    let mut rare = u32::from(!M::CHOICE);
-                    if M::CHOICE {
-                        for i in 0..CHUNK {
-                            rare |= u32::from(!M::chosen(Self::element(&x, &numbers, i), &p));
-                        }
-                    }
-                    if let Some(vectors) = vectors {
-                        for i in 0..CHUNK {
-                            results[i] = vectors[i].to_f32();
-                        }
-                    } else if M::CHOICE && rare == 0 {
-                        for (i, result) in results.iter_mut().enumerate() {
-                            *result = M::map_chosen::<I>(Self::element(&x, &numbers, i), &p).to_f32();
-                        }
-                    } else {
-                        for (i, result) in results.iter_mut().enumerate() {
-                            *result = M::map::<I>(Self::element(&x, &numbers, i), &p).to_f32();
-                        }
-                    }
-                    store::<I, _, CHUNK>(a.data[0].cast::<u16>().add(start), x86::rounded::<I>(*results), streams);
-                }
-            }
-            if a.streams {
-                stream::finish();
-            }
+            // SAFETY: the caller's.
+            unsafe { halves::rows::<I, Self, T, N, CHUNK>(a) }
         }
-        let _ = a;
     }
+}
+
+/// The numbers of a chunk.
+///
+/// # Safety
+/// The chunk is readable, and the machine has `I`.
+#[inline(always)]
+unsafe fn widened<I: Isa>(x: *const u16) -> [f32; CHUNK] {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's.
+    unsafe {
+        match I::LEVEL {
+            Level::Avx512 => return x86::widened_avx512(x),
+            Level::Avx2 => return x86::widened_avx2(x),
+            Level::Baseline => {}
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { x.cast::<[f16; CHUNK]>().read_unaligned() }.map(f16::to_f32)
+}
+
+/// Numbers rounded to nearest.
+///
+/// # Safety
+/// The machine has `I`.
+#[inline(always)]
+unsafe fn rounded<I: Isa>(x: [f32; CHUNK]) -> [u16; CHUNK] {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's.
+    unsafe {
+        match I::LEVEL {
+            Level::Avx512 => return x86::rounded_avx512(x),
+            Level::Avx2 => return x86::rounded_avx2(x),
+            Level::Baseline => {}
+        }
+    }
+    x.map(|x| f16::from_f32(x).to_bits())
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::CHUNK;
-    use crate::math::{Isa, Level};
     use std::arch::x86_64::*;
     use std::mem::transmute;
 
-    /// The numbers of a chunk.
-    ///
-    /// # Safety
-    /// The chunk is readable, and the machine has `I`, which is not the baseline.
-    #[inline(always)]
-    pub(super) unsafe fn widened<I: Isa>(x: *const u16) -> [f32; CHUNK] {
-        // SAFETY: forwarded contract.
-        unsafe { if I::LEVEL == Level::Avx512 { widened_avx512(x) } else { widened_avx2(x) } }
-    }
-
-    /// Numbers rounded to nearest.
-    ///
-    /// # Safety
-    /// The machine has `I`, which is not the baseline.
-    #[inline(always)]
-    pub(super) unsafe fn rounded<I: Isa>(x: [f32; CHUNK]) -> [u16; CHUNK] {
-        // SAFETY: forwarded contract.
-        unsafe { if I::LEVEL == Level::Avx512 { rounded_avx512(x) } else { rounded_avx2(x) } }
-    }
-
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn widened_avx512(x: *const u16) -> [f32; CHUNK] {
+    pub(super) unsafe fn widened_avx512(x: *const u16) -> [f32; CHUNK] {
         // SAFETY: 16 elements each, and vectors are arrays of their lanes.
         unsafe {
             let half = |at: usize| _mm512_cvtph_ps(_mm256_loadu_si256(x.add(at).cast()));
@@ -150,7 +163,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn widened_avx2(x: *const u16) -> [f32; CHUNK] {
+    pub(super) unsafe fn widened_avx2(x: *const u16) -> [f32; CHUNK] {
         // SAFETY: 8 elements each, and vectors are arrays of their lanes.
         unsafe {
             let quarter = |at: usize| _mm256_cvtph_ps(_mm_loadu_si128(x.add(at).cast()));
@@ -160,7 +173,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn rounded_avx512(x: [f32; CHUNK]) -> [u16; CHUNK] {
+    pub(super) fn rounded_avx512(x: [f32; CHUNK]) -> [u16; CHUNK] {
         // SAFETY: vectors are arrays of their lanes.
         unsafe {
             let [a, b] = transmute::<[f32; CHUNK], [__m512; 2]>(x);
@@ -171,7 +184,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    fn rounded_avx2(x: [f32; CHUNK]) -> [u16; CHUNK] {
+    pub(super) fn rounded_avx2(x: [f32; CHUNK]) -> [u16; CHUNK] {
         // SAFETY: vectors are arrays of their lanes.
         unsafe {
             let [a, b, c, d] = transmute::<[f32; CHUNK], [__m256; 4]>(x);
@@ -185,7 +198,7 @@ mod x86 {
 mod tests {
     use super::super::{Operand, run};
     use super::*;
-    use flambeau_base::{Scalar, f16};
+    use flambeau_base::Scalar;
 
     struct Quotient;
     impl Map<f32, 2> for Quotient {

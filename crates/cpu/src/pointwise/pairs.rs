@@ -4,9 +4,9 @@
 //! first one's: both are computed with, rounded, and put together again, in lanes of 32 bits all the way. Strips without
 //! such a loop convert blocks into `f32` and back.
 
-use super::{CHUNK, MAX_OPERANDS, MAX_PARAMS, Map, StripArgs, StripFn, converted_params, stream};
+use super::halves::{self, Chunk};
+use super::{CHUNK, MAX_PARAMS, Map, StripArgs, StripFn};
 use crate::buffer::aligned;
-use crate::copy::CastStrip;
 use crate::math::{Isa, Kernel, Level, entry};
 use flambeau_base::halves::bf16_in_upper_half;
 use flambeau_base::{DType, Element};
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 const WORDS: usize = CHUNK / 2;
 
 /// The strip of `M` over pairs, if it has one: its inputs are contiguous `bfloat16` or one `f32`, at a stride of zero (not
-/// all of them); its output is contiguous, of `bfloat16` for `f32`. It takes whole chunks: call it by [`run`].
+/// all of them); its output is contiguous, of `bfloat16` for `f32`. It is called by [`halves::run`].
 pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> Option<StripFn> {
     if PairStrip::<M, T, N>::EXISTS && level.has_fast_paths() { Some(entry::<PairStrip<M, T, N>>(level)) } else { None }
 }
@@ -32,12 +32,46 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
         && (Self::ROUNDS || matches!(M::Out::DTYPE, DType::Bool))
         && (!M::CHOICE || M::HALVES);
 
-    /// The results of a chunk, a pair in each word.
+    /// The elements of word `i`.
     ///
     /// # Safety
-    /// The words are readable.
+    /// It is readable.
     #[inline(always)]
-    unsafe fn chunk<I: Isa>(words: [*const u32; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u32; WORDS] {
+    unsafe fn load(words: [*const u16; N], numbers: [u32; N], i: usize) -> [[T; N]; 2] {
+        let mut both = [[T::default(); N]; 2];
+        for k in 0..N {
+            // SAFETY: the caller's.
+            let pair = unsafe { words[k].cast::<u32>().add(i).read_unaligned() };
+            // (An only operand is no number.)
+            let number = if N == 1 { 0 } else { numbers[k] };
+            both[0][k] = T::from_f32(f32::from_bits((pair << 16) | number));
+            both[1][k] = T::from_f32(f32::from_bits((pair & UPPER) | number));
+        }
+        both
+    }
+
+    /// Two results in one word.
+    #[inline(always)]
+    fn pair(first: M::Out, second: M::Out) -> u32 {
+        if Self::ROUNDS {
+            (bf16_in_upper_half(first.to_f32()) >> 16) | (bf16_in_upper_half(second.to_f32()) & UPPER)
+        } else {
+            u32::from(first.to_bool()) | u32::from(second.to_bool()) << 8
+        }
+    }
+}
+
+/// The half of a word that is a `bfloat16`.
+const UPPER: u32 = 0xffff_0000;
+
+impl<M: Map<T, N>, T: Element, const N: usize> Chunk<T, N, CHUNK> for PairStrip<M, T, N> {
+    /// A pair in each word.
+    type Results = [u32; WORDS];
+    const SIZE: usize = if Self::ROUNDS { 2 } else { 1 };
+    const PARAMS: bool = M::PARAMS;
+
+    #[inline(always)]
+    unsafe fn chunk<I: Isa>(words: [*const u16; N], numbers: [u32; N], p: &[T; MAX_PARAMS]) -> [u32; WORDS] {
         // (In memory where the loops below are long.)
         let mut results = aligned([0; WORDS]);
         // SAFETY: the caller's.
@@ -64,46 +98,18 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
         *results
     }
 
-    /// The elements of word `i`.
-    ///
-    /// # Safety
-    /// It is readable.
     #[inline(always)]
-    unsafe fn load(words: [*const u32; N], numbers: [u32; N], i: usize) -> [[T; N]; 2] {
-        let mut both = [[T::default(); N]; 2];
-        for k in 0..N {
-            // SAFETY: the caller's.
-            let pair = unsafe { words[k].add(i).read_unaligned() };
-            // (An only operand is no number.)
-            let number = if N == 1 { 0 } else { numbers[k] };
-            both[0][k] = T::from_f32(f32::from_bits((pair << 16) | number));
-            both[1][k] = T::from_f32(f32::from_bits((pair & UPPER) | number));
-        }
-        both
-    }
-
-    /// Two results in one word.
-    #[inline(always)]
-    fn pair(first: M::Out, second: M::Out) -> u32 {
-        if Self::ROUNDS {
-            (bf16_in_upper_half(first.to_f32()) >> 16) | (bf16_in_upper_half(second.to_f32()) & UPPER)
-        } else {
-            u32::from(first.to_bool()) | u32::from(second.to_bool()) << 8
+    unsafe fn store<I: Isa>(to: *mut u8, results: [u32; WORDS], streams: bool) {
+        // SAFETY: the caller's.
+        unsafe {
+            if Self::ROUNDS {
+                halves::store::<I, _, WORDS>(to, results, streams);
+            } else {
+                halves::store::<I, _, WORDS>(to, results.map(|pair| pair as u16), streams);
+            }
         }
     }
 }
-
-/// Whether operands of a strip with these strides are as [`strip`] takes them: those a half apart that are to be converted
-/// are halves of one dtype, the others `f32`, but for the output.
-pub(super) fn fit(strides: &[isize], converts: &[Option<CastStrip>], out: DType) -> bool {
-    let half = size_of::<u16>() as isize;
-    strides[0] == out.size() as isize
-        && strides[1..].contains(&half)
-        && strides.iter().zip(converts).skip(1).all(|(&s, convert)| s == 0 || s == half && convert.is_some())
-}
-
-/// The half of a word that is a `bfloat16`.
-const UPPER: u32 = 0xffff_0000;
 
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
     type Args = StripArgs;
@@ -112,89 +118,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for PairStrip<M, T, N> {
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
-        let p = if const { M::PARAMS } { converted_params::<T>(&a.params) } else { [T::default(); MAX_PARAMS] };
-        let streams = a.streams && a.data[0].addr().is_multiple_of(64);
-        // A number is read from memory as nothing, always in the same place, and added as bits.
-        let zeros = [0u32; WORDS];
-        let (mut inputs, mut numbers) = ([(zeros.as_ptr(), 0); N], [0u32; N]);
-        for k in 0..N {
-            let at = a.data[k + 1] as *const u32;
-            match a.strides[k + 1] {
-                // SAFETY: the caller's number.
-                0 => numbers[k] = unsafe { at.read_unaligned() },
-                _ => inputs[k] = (at, usize::MAX),
-            }
-        }
-        for start in (0..a.n / 2).step_by(WORDS) {
-            // SAFETY: a chunk of the caller's elements.
-            unsafe {
-                let mut words = [zeros.as_ptr(); N];
-                for k in 0..N {
-                    words[k] = inputs[k].0.wrapping_add(start & inputs[k].1);
-                }
-                let results = Self::chunk::<I>(words, numbers, &p);
-                if Self::ROUNDS {
-                    store::<I, _, WORDS>((a.data[0] as *mut u32).add(start), results, streams);
-                } else {
-                    store::<I, _, WORDS>((a.data[0] as *mut u16).add(start), results.map(|pair| pair as u16), streams);
-                }
-            }
-        }
-        if a.streams {
-            stream::finish();
-        }
-    }
-}
-
-/// Stores a chunk's results.
-///
-/// # Safety
-/// `to` is valid for them, and a cache line's start where it `streams`.
-#[inline(always)]
-pub(super) unsafe fn store<I: Isa, W: Copy, const C: usize>(to: *mut W, results: [W; C], streams: bool) {
-    // SAFETY: the caller's.
-    unsafe {
-        if streams {
-            stream::store::<I, _, C>(to, &results);
-        } else {
-            to.cast::<[W; C]>().write_unaligned(results);
-        }
-    }
-}
-
-/// Runs a strip that takes whole chunks over any number of elements, of which its inputs, `inputs` of them, and its output
-/// with elements of `size` bytes are as [`strip`] says.
-///
-/// # Safety
-/// As [`StripFn`].
-pub(super) unsafe fn run(strip: StripFn, mut args: StripArgs, inputs: usize, size: usize) {
-    let rest = args.n % CHUNK;
-    args.n -= rest;
-    let whole = args.n;
-    // SAFETY: the caller's elements; the chunks hold what is left of them.
-    unsafe {
-        if whole > 0 {
-            strip(args);
-        }
-        if rest == 0 {
-            return;
-        }
-        // What is left is put into a chunk of its own.
-        let mut chunks = [[0u16; CHUNK]; MAX_OPERANDS];
-        let to = args.data[0].add(size * whole);
-        for (k, chunk) in chunks.iter_mut().enumerate().take(inputs + 1) {
-            if k > 0 && args.strides[k] == 0 {
-                continue;
-            }
-            let from = (args.data[k] as *const u16).wrapping_add(whole).cast::<u8>();
-            args.data[k] = chunk.as_mut_ptr().cast();
-            if k > 0 {
-                std::ptr::copy_nonoverlapping(from, args.data[k], 2 * rest);
-            }
-        }
-        (args.n, args.streams) = (CHUNK, false);
-        strip(args);
-        std::ptr::copy_nonoverlapping(chunks[0].as_ptr().cast::<u8>(), to, size * rest);
+        // SAFETY: the caller's.
+        unsafe { halves::rows::<I, Self, T, N, CHUNK>(a) }
     }
 }
 

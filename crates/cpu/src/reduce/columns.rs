@@ -59,7 +59,11 @@ unsafe fn fold_four_rows<I: Isa, F: Fold, const QUICK: bool>(
     s: &mut [F::State; LOOK],
     rare: &mut [u32; LOOK],
 ) {
-    // SAFETY: the caller's columns.
+    // SAFETY: the caller's columns; the machine has `I`.
+    if QUICK && unsafe { F::quick_rows::<I>([a, b, c, d], s) } {
+        return;
+    }
+    // SAFETY: as above.
     let at = |l: usize| unsafe { [*a.add(l), *b.add(l), *c.add(l), *d.add(l)] };
     for l in 0..LOOK {
         s[l] = match QUICK {
@@ -108,6 +112,35 @@ pub(super) const FEW: usize = 32;
 /// Bytes of a row from which on the hardware sees what comes next, so that many may be read side by side.
 const LONG_STRETCH: usize = 1 << 12;
 
+/// At most [`FEW`] rows, in fours; what stands for those that are missing from the last four does not go on with the columns.
+pub(super) struct FewRows<T> {
+    first: [*const T; FEW],
+    goes_on: [usize; FEW],
+    fours: usize,
+}
+
+impl<T> FewRows<T> {
+    /// Rows from `x` on, `nothing` being the address of `LOOK` elements that add nothing.
+    #[inline(always)]
+    pub(super) fn new(x: *const T, (rows, row_stride): (usize, isize), nothing: *const T) -> FewRows<T> {
+        let (mut first, mut goes_on) = ([nothing; FEW], [0; FEW]);
+        for i in 0..rows {
+            (first[i], goes_on[i]) = (x.wrapping_offset(i as isize * row_stride), usize::MAX);
+        }
+        FewRows { first, goes_on, fours: rows.div_ceil(4) }
+    }
+
+    /// Where the columns from `start` on are in four of them.
+    #[inline(always)]
+    fn four(&self, i: usize, start: usize) -> [*const T; 4] {
+        let mut four = [self.first[0]; 4];
+        for (r, row) in four.iter_mut().enumerate() {
+            *row = self.first[4 * i + r].wrapping_add(start & self.goes_on[4 * i + r]);
+        }
+        four
+    }
+}
+
 /// [`fold_rows`] of at most `FEW` long rows: an accumulator is loaded and stored once for all of them.
 ///
 /// # Safety
@@ -116,12 +149,13 @@ const LONG_STRETCH: usize = 1 << 12;
 unsafe fn fold_few_rows<I: Isa, F: Fold>(
     f: F,
     x: *const F::In,
-    (rows, row_stride): (usize, isize),
+    rows: (usize, isize),
     neutral: F::In,
     params: &[F::Param],
     states: &mut [F::State],
 ) {
-    let cols = states.len();
+    let (cols, nothing) = (states.len(), [neutral; LOOK]);
+    let rows = FewRows::new(x, rows, nothing.as_ptr());
     let mut done = 0;
     while done < cols {
         // The last columns are folded with some before them, whose accumulators are left alone.
@@ -129,39 +163,28 @@ unsafe fn fold_few_rows<I: Isa, F: Fold>(
         let (params, states) = (&params[start..], &mut states[start..]);
         let (Some(params), Some(states)) = (params.first_chunk(), states.first_chunk_mut()) else { break };
         // SAFETY: these columns of the rows exist.
-        unsafe {
-            let x = x.wrapping_add(start);
-            fold_few::<I, F>(f, x, (rows, row_stride), neutral, done - start, params, states);
-        }
+        unsafe { fold_few::<I, F>(f, &rows, start, done - start, params, states) };
         done = start + LOOK;
     }
 }
 
-/// Folds `LOOK` columns of at most `FEW` rows, but not the first `skip` columns.
+/// Folds `LOOK` columns of few rows from `start` on, but not the first `skip` columns.
 ///
 /// # Safety
 /// The columns must be valid.
 #[inline(always)]
 pub(super) unsafe fn fold_few<I: Isa, F: Fold>(
     f: F,
-    x: *const F::In,
-    (rows, row_stride): (usize, isize),
-    neutral: F::In,
+    rows: &FewRows<F::In>,
+    start: usize,
     skip: usize,
     params: &[F::Param; LOOK],
     states: &mut [F::State; LOOK],
 ) {
-    // What stands for rows that are missing from the last four.
-    let nothing = [neutral; LOOK];
-    let mut addresses = [nothing.as_ptr(); FEW];
-    for (i, address) in addresses[..rows].iter_mut().enumerate() {
-        *address = x.wrapping_offset(i as isize * row_stride);
-    }
-    let addresses = addresses[..rows.next_multiple_of(4)].as_chunks().0;
-    // SAFETY: the caller's columns, and as many elements of nothing.
+    // SAFETY: the caller's columns.
     unsafe {
-        if const { !F::QUICK } || !fold_fours::<I, F, true>(f, addresses, skip, params, states) {
-            fold_fours::<I, F, false>(f, addresses, skip, params, states);
+        if const { !F::QUICK } || !fold_fours::<I, F, true>(f, rows, start, skip, params, states) {
+            fold_fours::<I, F, false>(f, rows, start, skip, params, states);
         }
     }
 }
@@ -173,21 +196,22 @@ pub(super) unsafe fn fold_few<I: Isa, F: Fold>(
 #[inline(always)]
 unsafe fn fold_fours<I: Isa, F: Fold, const QUICK: bool>(
     f: F,
-    rows: &[[*const F::In; 4]],
+    rows: &FewRows<F::In>,
+    start: usize,
     skip: usize,
     params: &[F::Param; LOOK],
     states: &mut [F::State; LOOK],
 ) -> bool {
     let mut s = *states;
     let mut rare = const { aligned([0u32; LOOK]) };
-    for &four in rows {
-        // SAFETY: the caller's columns.
-        unsafe { fold_four_rows::<I, F, QUICK>(f, four, params, &mut s, &mut rare) };
+    for i in 0..rows.fours {
+        // SAFETY: the caller's columns, and as many elements of nothing.
+        unsafe { fold_four_rows::<I, F, QUICK>(f, rows.four(i, start), params, &mut s, &mut rare) };
     }
     keep::<F, QUICK>(&s, &rare, skip, states)
 }
 
-/// Folds row by row into one accumulator per column.
+/// Folds row by row into one accumulator per column, and asks for rows beforehand if told so.
 ///
 /// # Safety
 /// `x` must be valid for `rows` rows of `cols` elements, `row_stride` elements apart; the slices hold `cols` values.
@@ -195,8 +219,8 @@ unsafe fn fold_fours<I: Isa, F: Fold, const QUICK: bool>(
 unsafe fn fold_rows<I: Isa, F: Fold>(
     f: F,
     x: *const F::In,
-    rows: usize,
-    row_stride: isize,
+    (rows, row_stride): (usize, isize),
+    ask: bool,
     cols: usize,
     params: &[F::Param],
     states: &mut [F::State],
@@ -211,8 +235,8 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
         // SAFETY: the caller's rows.
         return unsafe { fold_few_rows::<I, F>(f, x, (rows, row_stride), neutral, params, states) };
     }
-    // Short stretches of many rows are too many streams for the hardware to see them coming: rows are asked for while
-    // those before them, `AHEAD` bytes of them, are folded.
+    // Short stretches of many rows are too many streams for the hardware to see them coming: rows that no cache holds are asked
+    // for while those before them, `AHEAD` bytes of them, are folded.
     let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS);
     let mut r = 0;
     while const { !I::COMPACT } && cols >= LOOK && r + ROWS <= rows {
@@ -222,7 +246,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
             // The last columns are folded with some before them, whose accumulators are left alone.
             let start = done.min(cols - LOOK);
             let from = x.wrapping_add(start);
-            for row in 0..ROWS {
+            for row in 0..if ask { ROWS } else { 0 } {
                 let next = from.wrapping_offset((ahead + row) as isize * row_stride);
                 for byte in (0..LOOK * size_of::<F::In>()).step_by(64) {
                     prefetch(next.cast::<u8>().wrapping_add(byte));
@@ -246,8 +270,10 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
         // SAFETY: rows `r..r + 4` exist by the contract.
         let row = |i: usize| unsafe { std::slice::from_raw_parts(x.offset((r + i) as isize * row_stride), cols) };
         let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
-        for row in [a, b, c, d] {
-            prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
+        if ask {
+            for row in [a, b, c, d] {
+                prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
+            }
         }
         for j in 0..cols {
             states[j] = f.merge(states[j], f.four::<I>([a[j], b[j], c[j], d[j]], params[j]));
@@ -293,7 +319,7 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
             _ => (lanes as isize, &lane_params[..], &mut accumulators[..]),
         };
         // SAFETY: the caller's rows.
-        unsafe { fold_rows::<I, F>(f, x, rows, stride, cols, params, states) };
+        unsafe { fold_rows::<I, F>(f, x, (rows, stride), b.far, cols, params, states) };
     }
     if deal == 1 {
         return;

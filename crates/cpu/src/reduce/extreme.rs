@@ -336,20 +336,20 @@ impl<T> IsMax for Min<T> {
 }
 
 /// The extreme's index as the last output, and the extreme itself as the first where there are two.
-pub(super) struct Extreme<T: Value, F> {
+pub(super) struct Extreme<T: Value, F, G> {
     fold: F,
     /// Undoes what was done to the elements on loading.
-    restore: fn(T) -> T,
+    restore: G,
     run: unsafe fn((F, Block, *mut Found<T>)),
 }
 
-impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Extreme<T, F> {
-    pub(super) fn new(fold: F, restore: fn(T) -> T) -> Self {
+impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax, G: Fn(T) -> T> Extreme<T, F, G> {
+    pub(super) fn new(fold: F, restore: G) -> Self {
         Extreme { fold, restore, run: entry::<FoldExtreme<F>>(level()) }
     }
 }
 
-impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Reducer for Extreme<T, F> {
+impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax, G: Fn(T) -> T + Sync> Reducer for Extreme<T, F, G> {
     fn domain(&self) -> DType {
         T::DTYPE
     }
@@ -359,7 +359,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Reducer for Extre
     fn tile(&self, direct: bool) -> usize {
         if direct { WIDE } else { TILE }
     }
-    fn shortest_run(&self, _dense: bool) -> usize {
+    fn shortest_run(&self, _dense: bool, _far: bool) -> usize {
         STEP
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {

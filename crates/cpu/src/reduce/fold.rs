@@ -4,14 +4,15 @@
 //! or along a run of elements for a single output, which are dealt to [`RUN`] accumulators that are merged in a tree.
 //! Four elements at a time are joined before they meet an accumulator, so that its latency is paid once for them.
 
+use super::columns::LOOK;
 use super::{Block, long_row};
 #[cfg(target_arch = "x86_64")]
-use super::{few_rows, runs, short};
+use super::{few_rows, quick_rows, runs, short};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Level, level, select};
 use crate::prefetch::{prefetch_run, runs_are_asked_for};
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::{Complex, DType, Element, bf16};
+use flambeau_base::{Complex, DType, Element};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -73,8 +74,16 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
         self.merge(a, b)
     }
     /// [`Reducer::shortest_run`](super::Reducer::shortest_run).
-    fn shortest_run(dense: bool) -> usize {
+    fn shortest_run(dense: bool, _far: bool) -> usize {
         long_row(dense)
+    }
+    /// Folds four rows of `LOOK` columns into their accumulators, where there is a quick way of its own. Says whether it did.
+    ///
+    /// # Safety
+    /// The columns must be valid, and the machine must have `I`.
+    #[inline(always)]
+    unsafe fn quick_rows<I: Isa>(_rows: [*const Self::In; 4], _states: &mut [Self::State; LOOK]) -> bool {
+        false
     }
     /// Folds the runs of a block from `first` on, where there is a way of its own for many. Gives how many it did.
     ///
@@ -95,12 +104,15 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     }
 }
 
-/// [`Fold::shortest_run`] of what [`short`] does.
-fn shortest_of_many(dense: bool) -> usize {
-    /// Elements of a row for which it takes as long as a transposition and its columns.
-    const RUN_OF_ITS_OWN: usize = 24;
-    match level() {
-        Level::Avx512 if FastPath::ReduceShort.is_on() => RUN_OF_ITS_OWN,
+/// [`Fold::shortest_run`] of what [`short`] does with elements of `size` bytes: from there on, a row takes no longer on its own
+/// than a transposition and its columns.
+fn shortest_of_many(size: usize, dense: bool, far: bool) -> usize {
+    match (level(), size) {
+        (Level::Avx512, 8) if FastPath::ReduceShort.is_on() => {
+            // A transposition reads memory in many places at a time.
+            if far { 8 } else { 16 }
+        }
+        (Level::Avx512, _) if FastPath::ReduceShort.is_on() => 20,
         _ => long_row(dense),
     }
 }
@@ -244,7 +256,7 @@ macro_rules! fold {
      neutral $neutral:expr, |$x:ident| $one:expr, |$a:ident, $b:ident| $merge:expr
      $(; at_most $highest:expr)?
      $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
-     $(; narrowly |$y:ident| $part:expr $(, above $least:expr)?)?
+     $(; narrowly |$y:ident| $part:expr $(, above $least:expr)? $(, rows by $rows:ident)?)?
      $(; runs by $runs:ident)?
      $(; few_rows $few:literal $(by $few_rows:path)?)?) => {
         $(#[$doc])*
@@ -312,7 +324,22 @@ macro_rules! fold {
             )?
             $(
                 const QUICK: bool = $T::NARROW;
-                const QUICK_COLUMNS: bool = false;
+                const QUICK_COLUMNS: bool = false $(|| {
+                    let _ = stringify!($rows);
+                    $T::NARROW && cfg!(target_arch = "x86_64")
+                })?;
+                $(
+                    #[cfg(target_arch = "x86_64")]
+                    #[inline(always)]
+                    unsafe fn quick_rows<I: Isa>(rows: [*const $T; 4], sums: &mut [Self::State; LOOK]) -> bool {
+                        if !$T::NARROW {
+                            return false;
+                        }
+                        let ([a, b, c, d], sums) = (rows, sums.as_mut_ptr().cast::<[f64; LOOK]>());
+                        // SAFETY: the caller's; what is narrow is `f32`, and its sums are `f64`.
+                        unsafe { quick_rows::$rows::<I, f32>([a.cast(), b.cast(), c.cast(), d.cast()], &mut *sums) }
+                    }
+                )?
                 #[inline(always)]
                 fn quick_four<I: Isa>(self, [a, b, c, d]: [$T; 4], _: ()) -> Self::State {
                     let part = |$y: $T| -> $T { $part };
@@ -324,8 +351,8 @@ macro_rules! fold {
                 }
             )?
             $(
-                fn shortest_run(dense: bool) -> usize {
-                    if $runs::is_for($T::DTYPE) { shortest_of_many(dense) } else { long_row(dense) }
+                fn shortest_run(dense: bool, far: bool) -> usize {
+                    if $runs::is_for($T::DTYPE) { shortest_of_many($T::DTYPE.size(), dense, far) } else { long_row(dense) }
                 }
                 #[inline(always)]
                 unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut Self::State) -> usize {
@@ -352,7 +379,7 @@ fold! {
     /// The sum.
     Sum<T>: T::Sum = T::Sum::ZERO, neutral T::ZERO,
     |x| x.widen(), |a, b| a.plus(b);
-    narrowly |x| x;
+    narrowly |x| x, rows by add;
     runs by SumRuns;
     few_rows true by few_rows::sums
 }
@@ -420,60 +447,6 @@ pub(super) fn larger<T: Value>(a: T, b: T) -> T {
 #[inline(always)]
 pub(super) fn smaller<T: Value>(a: T, b: T) -> T {
     select((b < a) | b.nan(), b, a)
-}
-
-/// The sum of `bf16`, without a conversion of all of them beforehand.
-#[derive(Clone, Copy)]
-pub(super) struct SumBf16;
-
-/// Exact, by operations that vectorise.
-#[inline(always)]
-fn widen(x: bf16) -> f32 {
-    f32::from_bits(u32::from(x.to_bits()) << 16)
-}
-
-impl Fold for SumBf16 {
-    type In = bf16;
-    type State = f64;
-    type Param = ();
-    const IDENTITY: f64 = 0.0;
-    const QUICK: bool = true;
-    const NEIGHBOURS: bool = true;
-    #[inline(always)]
-    fn neutral() -> Option<bf16> {
-        Some(bf16::ZERO)
-    }
-    #[inline(always)]
-    fn one<I: Isa>(self, x: bf16, _: ()) -> f64 {
-        f64::from(widen(x))
-    }
-    #[inline(always)]
-    fn merge(self, a: f64, b: f64) -> f64 {
-        a + b
-    }
-    #[inline(always)]
-    fn quick_four<I: Isa>(self, [a, b, c, d]: [bf16; 4], _: ()) -> f64 {
-        f64::from((widen(a) + widen(b)) + (widen(c) + widen(d)))
-    }
-    #[inline(always)]
-    fn stands(sum: f64) -> bool {
-        sum.finite()
-    }
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn fold_runs<I: Isa>(block: &Block, first: usize, states: *mut f64) -> usize {
-        if const { I::COMPACT } || !FastPath::ReduceShort.is_on() {
-            return 0;
-        }
-        // SAFETY: the caller's; the machine has that level.
-        unsafe {
-            match level() {
-                Level::Avx512 => short::fold_runs::<short::Sum<bf16>>(block, first, states),
-                Level::Avx2 => runs::fold_runs::<short::Sum<bf16>>(block, first, states),
-                Level::Baseline => 0,
-            }
-        }
-    }
 }
 
 /// How many bytes are not zero.

@@ -14,8 +14,11 @@ mod extreme;
 #[cfg(target_arch = "x86_64")]
 mod few_rows;
 mod fold;
+mod halves;
 mod moments;
 mod plan;
+#[cfg(target_arch = "x86_64")]
+mod quick_rows;
 #[cfg(target_arch = "x86_64")]
 mod runs;
 #[cfg(target_arch = "x86_64")]
@@ -28,9 +31,10 @@ use extreme::Extreme;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element};
 use fold::{
-    ComplexProduct, Count, CountBytes, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumBf16, SumPowers,
+    ComplexProduct, Count, CountBytes, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumPowers,
     SumSquares,
 };
+use halves::{SumBf16, SumF16};
 use moments::{ComplexLogSumExp, LogSumExp, Variance};
 use plan::{Load, Plan};
 use simple::Simple;
@@ -140,12 +144,14 @@ struct Block {
     /// The index of row 0 among the elements reduced, and the distance to the next row's.
     index: i64,
     index_step: i64,
+    /// Whether it is of more than caches may hold, so that memory is asked for before it is read.
+    far: bool,
 }
 
 impl Block {
     /// Runs of contiguous elements without indices.
     fn runs(data: *const u8, rows: usize, cols: usize, col_stride: isize) -> Block {
-        Block { data, rows, row_stride: 1, cols, col_stride, index: 0, index_step: 0 }
+        Block { data, rows, row_stride: 1, cols, col_stride, index: 0, index_step: 0, far: false }
     }
     /// Whether its columns are runs of contiguous elements.
     #[inline(always)]
@@ -191,8 +197,8 @@ trait Reducer: Sync {
     fn state_size(&self) -> usize;
     /// The most columns in a block, which is read `direct`ly or gathered.
     fn tile(&self, direct: bool) -> usize;
-    /// [`long_row`], unless this operation has a limit of its own, for four rows or more.
-    fn shortest_run(&self, dense: bool) -> usize {
+    /// [`long_row`], unless this operation has a limit of its own, for four rows or more; `far` says that caches may not hold all.
+    fn shortest_run(&self, dense: bool, _far: bool) -> usize {
         long_row(dense)
     }
     /// Makes states of no elements.
@@ -226,9 +232,20 @@ pub unsafe fn reduce(op: Reduction, shape: ReduceShape, input: Operand, outputs:
     if source == DType::Bool && op == Reduction::Sum && outs[0].dtype.is_integral(false) {
         op = Reduction::CountNonzero;
     }
-    // Whether a byte is zero does not depend on what it stands for.
+    // The extremes of booleans say whether there is one, and whether all are.
+    if source == DType::Bool && outs[0].dtype == DType::Bool {
+        op = match op {
+            Reduction::Max => Reduction::Any,
+            Reduction::Min => Reduction::All,
+            op => op,
+        };
+    }
+    // Whether a byte is zero does not depend on what it stands for, and what says it is the same byte as a boolean.
     if source.size() == 1 && op.is_truth(outs[0].dtype) {
         source = DType::U8;
+        if matches!(op, Reduction::Any | Reduction::All) && outs[0].dtype == DType::Bool {
+            outs[0].dtype = DType::U8;
+        }
     }
     if source.is_complex() {
         // Most complex reductions are real ones of the parts, which lie side by side.
@@ -317,11 +334,6 @@ fn identity<T>(x: T) -> T {
     x
 }
 
-/// Undoes [`Load::Unsigned`].
-fn unbias(x: i64) -> i64 {
-    x ^ i64::MIN
-}
-
 /// The operation's kernels, and how elements get to its blocks. Complex sources of most sums are real by now.
 fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn Reducer>, Load) {
     let integral = source.is_integral(true);
@@ -337,8 +349,9 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
     let float = if natural == DType::F32 { DType::F32 } else { DType::F64 };
     // The same for sums, whose results may be asked for with more digits than the terms have.
     let summed = if out == DType::F64 { DType::F64 } else { float };
-    let (order_load, restore): (Load, fn(i64) -> i64) =
-        if source == DType::U64 { (Load::Unsigned, unbias) } else { (Load::Cast, identity) };
+    // Unsigned numbers are loaded with another sign, which is undone in the end.
+    let (order_load, sign) = if source == DType::U64 { (Load::Unsigned, i64::MIN) } else { (Load::Cast, 0) };
+    let restore = move |x: i64| x ^ sign;
     let (truth, truth_load) = if source.is_complex() { (DType::I64, Load::Truth) } else { (natural, Load::Cast) };
     // By how many elements are not zero.
     macro_rules! counted {
@@ -428,6 +441,7 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
 fn sum(source: DType, float: DType, finish: impl Fn(f64) -> f64 + Sync + 'static) -> Box<dyn Reducer> {
     match source {
         DType::BF16 if float == DType::F32 && FastPath::ReducePairs.is_on() => Box::new(Simple::new(SumBf16, finish)),
+        DType::F16 if float == DType::F32 && FastPath::ReducePairs.is_on() => Box::new(Simple::new(SumF16, finish)),
         _ => float_domain!(float, T => Box::new(Simple::new(Sum::<T>::NEW, finish))),
     }
 }

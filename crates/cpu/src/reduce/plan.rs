@@ -63,6 +63,10 @@ const STREAMS: usize = 4;
 // pieces of a long run, which have accumulators of their own anyway, are the columns of one block, and what folds those reads
 // them in turns ([`super::runs`]).
 
+/// Bytes up to which nothing is asked for before it is read: a cache may hold them, and then sums of the columns of `f64` take
+/// a third longer with hints.
+const NEAR: usize = 1 << 23;
+
 #[derive(Clone, Copy)]
 struct Reduced {
     size: usize,
@@ -98,6 +102,8 @@ pub(super) struct Plan<'a> {
     turned: bool,
     /// Whether elements have indices.
     indexed: bool,
+    /// Whether caches may not hold all elements.
+    far: bool,
     reduced_count: usize,
     /// Columns of a tile, and tiles along `col`.
     tile: usize,
@@ -127,11 +133,12 @@ impl<'a> Plan<'a> {
         let none_reduced = Reduced { size: 1, stride: 0, step: 0 };
         let (col_stride, row_stride) =
             (kept.first().map_or(isize::MAX, |d| d.stride.abs()), reduced.first().map(|d| d.stride.abs()));
+        let far = reduced_count.saturating_mul(outer_count).saturating_mul(source.size()) > NEAR;
         // Whether tiles are of several columns, which some operations have a way of their own for.
         let several = PIECE / reduced_count.max(1) >= SEVERAL && kept.first().is_some_and(|d| d.size >= SEVERAL);
         let single = row_stride.is_some_and(|s| {
             let (n, dense) = (reduced[0].size, s == size && col_stride == reduced[0].size as isize * size);
-            let shortest = if several { reducer.shortest_run(dense) } else { long_row(dense) };
+            let shortest = if several { reducer.shortest_run(dense, far) } else { long_row(dense) };
             s < col_stride && (kept.is_empty() || n >= shortest)
         });
         let mut row_at = 0;
@@ -208,6 +215,7 @@ impl<'a> Plan<'a> {
             joined,
             turned,
             indexed,
+            far,
             reduced_count,
             tile,
         }
@@ -230,7 +238,8 @@ impl<'a> Plan<'a> {
                     if whole {
                         let (row_stride, index_step) = (self.row.stride / self.size, self.row.step);
                         let (data, rows, cols) = (tile.data, self.row.size, tile.cols);
-                        let block = Block { data, rows, row_stride, cols, col_stride: 1, index: 0, index_step };
+                        let far = self.far;
+                        let block = Block { data, rows, row_stride, cols, col_stride: 1, index: 0, index_step, far };
                         // SAFETY: a tile's elements, aligned and of the domain's dtype where `direct`, and its outputs.
                         if unsafe { self.reducer.whole(block, &tile.outputs) } {
                             continue;
@@ -418,7 +427,7 @@ impl<'a> Plan<'a> {
         let index_step = self.row.step;
         if self.direct {
             let col_stride = self.col.stride / self.size;
-            let block = Block { data, rows, row_stride: 1, cols, col_stride, index, index_step };
+            let block = Block { index, index_step, ..Block::runs(data, rows, cols, col_stride) };
             // SAFETY: the caller's block, aligned and of the domain's dtype where `direct`.
             return unsafe { self.reducer.fold(block, states) };
         }
@@ -446,7 +455,7 @@ impl<'a> Plan<'a> {
                     }
                     let index = index + r as i64 * index_step;
                     let col_stride = n as isize;
-                    let block = Block { data: to, rows: n, row_stride: 1, cols: count, col_stride, index, index_step };
+                    let block = Block { index, index_step, ..Block::runs(to, n, count, col_stride) };
                     self.reducer.fold(block, states.add(j * self.reducer.state_size()));
                 }
             }
@@ -466,7 +475,8 @@ impl<'a> Plan<'a> {
         let step = self.row.step;
         if self.direct {
             let row_stride = self.row.stride / self.size;
-            let block = Block { data, rows, row_stride, cols, col_stride: 1, index, index_step: step };
+            let (index_step, far) = (step, self.far);
+            let block = Block { data, rows, row_stride, cols, col_stride: 1, index, index_step, far };
             // SAFETY: the caller's block, aligned and of the domain's dtype where `direct`.
             return unsafe { self.reducer.fold(block, states) };
         }
@@ -480,8 +490,8 @@ impl<'a> Plan<'a> {
                 self.gather(from, count, cols, scratch);
                 let data = scratch.gathered();
                 let index = index + r as i64 * step;
-                let row_stride = cols as isize;
-                let block = Block { data, rows: count, row_stride, cols, col_stride: 1, index, index_step: step };
+                let (row_stride, index_step, far) = (cols as isize, step, false);
+                let block = Block { data, rows: count, row_stride, cols, col_stride: 1, index, index_step, far };
                 self.reducer.fold(block, states);
             }
             r += count;

@@ -6,7 +6,7 @@ use super::fold::{AHEAD, LEAST_SQUARES, RUN, SET};
 use super::short::{LONG, NanSum, Product, Sum, SumSquares, TURN, join_four};
 use crate::prefetch::prefetch_run;
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::{Element, bf16};
+use flambeau_base::{Element, bf16, f16};
 use std::arch::x86_64::*;
 
 /// An operation on accumulators of eight bytes, whose vectors are written `__m256d` whatever they hold.
@@ -183,6 +183,45 @@ impl Operation for Sum<bf16> {
     }
 }
 
+/// Eight elements as `f32`, all of which must be valid; if this is a `PART`, with zeros in place of those without the mask.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn load_f16<const PART: bool>(x: *const f16, mask: *const __m128i) -> __m256 {
+    // SAFETY: as above.
+    unsafe {
+        let read = _mm_loadu_si128(x.cast());
+        _mm256_cvtph_ps(if PART { _mm_and_si128(read, _mm_loadu_si128(mask)) } else { read })
+    }
+}
+
+impl Operation for Sum<f16> {
+    type In = f16;
+    const OVERFLOWS: bool = true;
+    const READS_ALL: bool = true;
+    const NEUTRAL: f16 = f16::ZERO;
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn nothing() -> __m256d {
+        _mm256_setzero_pd()
+    }
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
+        _mm256_add_pd(a, b)
+    }
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn eight<const PART: bool>(x: *const f16, at: usize, masks: *const __m256i) -> [__m256d; 2] {
+        let masks = masks.cast::<__m128i>();
+        // SAFETY: the caller's elements.
+        unsafe {
+            let load = |at: usize| load_f16::<PART>(x.wrapping_add(at), masks.wrapping_add(at / 8));
+            let first = _mm256_add_ps(load(at), load(at + RUN));
+            widened(_mm256_add_ps(first, _mm256_add_ps(load(at + 2 * RUN), load(at + 3 * RUN))))
+        }
+    }
+}
+
 impl Operation for Sum<i64> {
     type In = i64;
     const OVERFLOWS: bool = false;
@@ -259,7 +298,7 @@ type Lanes = [__m256d; 4];
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,f16c")]
 unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, lanes: Lanes) -> Lanes {
     let [mut a, mut b, mut c, mut d] = lanes;
     for at in (0..n).step_by(SET) {
@@ -280,7 +319,7 @@ unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, lanes: Lanes) -> Lan
 /// # Safety
 /// As [`fold_runs`]; what is masked off may lie before the run where it is not read.
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,f16c")]
 unsafe fn join_lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i, lanes: Lanes) -> __m256d {
     let [mut a, mut b, mut c, mut d] = lanes;
     // SAFETY: elements of the run.
@@ -300,7 +339,7 @@ unsafe fn join_lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m25
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,f16c")]
 unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -> __m256d {
     // SAFETY: the caller's.
     unsafe {
@@ -315,7 +354,7 @@ unsafe fn lanes<O: Operation>(x: *const O::In, n: usize, last: *const __m256i) -
 /// # Safety
 /// As [`fold_runs`].
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,f16c")]
 unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: *const __m256i) -> [__m256d; 4] {
     // SAFETY: the caller's.
     unsafe {
@@ -344,8 +383,8 @@ unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: *con
 /// many it did.
 ///
 /// # Safety
-/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX2.
-#[target_feature(enable = "avx2")]
+/// The block's columns must be runs of valid elements, with a state for each, and the machine must have AVX2 and F16C.
+#[target_feature(enable = "avx2,f16c")]
 pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *mut f64) -> usize {
     if O::READS_ALL && b.rows < SET {
         return 0;

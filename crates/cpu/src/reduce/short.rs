@@ -4,7 +4,7 @@
 use super::Block;
 use super::fold::{LEAST_SQUARES, RUN, SET};
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::{Element, bf16};
+use flambeau_base::{Element, bf16, f16};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
@@ -153,7 +153,18 @@ unsafe fn neighbours(x: *const bf16, mask: u64, at: usize) -> __m512 {
     _mm512_add_ps(_mm512_castsi512_ps(first), _mm512_castsi512_ps(second))
 }
 
-/// Sums of `f32`, or of `bf16` as such, four of which are added before they are widened.
+/// Elements of a mask as `f32`, of which those that are masked off are zero.
+///
+/// # Safety
+/// What is read must be valid, and the machine must have AVX-512 (F, BW, VL).
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn load_f16(x: *const f16, mask: u64, at: usize) -> __m512 {
+    // SAFETY: the caller's.
+    unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((mask >> at) as u16, x.wrapping_add(at).cast())) }
+}
+
+/// Sums of `f32`, or of halves as such, four of which are added before they are widened.
 macro_rules! narrow_sums {
     ($($op:ty: $T:ty, |$x:ident, $mask:ident| $four:expr $(, above $least:expr)?;)*) => { $(
         impl Operation for $op {
@@ -176,7 +187,7 @@ macro_rules! narrow_sums {
                 _mm256_add_pd(a, b)
             }
             #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn four($x: *const $T, $mask: u64) -> [__m512d; 2] {
                 // SAFETY: only elements of the mask are read.
                 widened(unsafe { $four })
@@ -186,6 +197,7 @@ macro_rules! narrow_sums {
 }
 narrow_sums! {
     Sum<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| load(x, mask, at));
+    Sum<f16>: f16, |x, mask| in_pairs!(_mm512_add_ps, |at| load_f16(x, mask, at));
     Sum<bf16>: bf16, |x, mask| _mm512_add_ps(neighbours(x, mask, 0), neighbours(x, mask, 2 * RUN));
     SumSquares<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| {
         let x = load(x, mask, at);

@@ -1,6 +1,6 @@
 //! Reductions by one [`Fold`], and how results are written.
 
-use super::columns::{FEW, LOOK, fold_columns, fold_few};
+use super::columns::{self, FEW, LOOK, fold_columns, fold_few};
 use super::fold::{Fold, fold_run};
 use super::{Block, Output, Reducer};
 use crate::buffer::aligned;
@@ -75,6 +75,8 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F
                 return;
             }
         }
+        let nothing = [neutral; LOOK];
+        let rows = columns::FewRows::new(b.data.cast(), (b.rows, b.row_stride), nothing.as_ptr());
         let mut done = 0;
         while done < b.cols {
             // The last columns may be folded twice, to the same values.
@@ -82,8 +84,7 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V> Kernel for FewRows<F
             let mut states = const { aligned([F::IDENTITY; LOOK]) };
             // SAFETY: columns of the caller's block, and their values.
             unsafe {
-                let x = b.data.cast::<F::In>().wrapping_add(start);
-                fold_few::<I, F>(f, x, (b.rows, b.row_stride), neutral, 0, &[(); LOOK], &mut states);
+                fold_few::<I, F>(f, &rows, start, 0, &[(); LOOK], &mut states);
                 for (l, &state) in states.iter().enumerate() {
                     to.add(start + l).write_unaligned(cast((*finish)(state)));
                 }
@@ -127,8 +128,8 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
         // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
         (STATE_BYTES / size_of::<F::State>()).max(512)
     }
-    fn shortest_run(&self, dense: bool) -> usize {
-        F::shortest_run(dense)
+    fn shortest_run(&self, dense: bool, far: bool) -> usize {
+        F::shortest_run(dense, far)
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.

@@ -506,7 +506,7 @@ fn sums_of_runs_do_not_depend_on_their_number() {
             let mut values: Vec<T> = values.into_iter().map(T::from_f64).collect();
             let block = |values: &mut [T], cols| {
                 let (data, col_stride) = (values.as_mut_ptr().cast(), if cols == 1 { 0 } else { step as isize });
-                Block { data, rows: n, row_stride: 1, cols, col_stride, index: 0, index_step: 0 }
+                Block { data, rows: n, row_stride: 1, cols, col_stride, index: 0, index_step: 0, far: false }
             };
             for level in crate::math::Level::available() {
                 let fold = crate::math::entry::<simple::FoldBlock<fold::Sum<T>>>(level);
@@ -565,7 +565,7 @@ fn many_runs_are_as_one() {
             }
             let block = |values: &mut [F::In], cols| {
                 let (data, col_stride) = (values.as_mut_ptr().cast(), if cols == 1 { 0 } else { step as isize });
-                Block { data, rows: n, row_stride: 1, cols, col_stride, index: 0, index_step: 0 }
+                Block { data, rows: n, row_stride: 1, cols, col_stride, index: 0, index_step: 0, far: false }
             };
             assert_eq!(size_of::<F::State>(), size_of::<u64>());
             let fold = crate::math::entry::<simple::FoldBlock<F>>(crate::math::level());
@@ -587,7 +587,8 @@ fn many_runs_are_as_one() {
     check(fold::Sum::<f32>::NEW);
     check(fold::Sum::<f64>::NEW);
     check(fold::Sum::<i64>::NEW);
-    check(fold::SumBf16);
+    check(halves::SumBf16);
+    check(halves::SumF16);
     check(fold::Product::<f32>::NEW);
     check(fold::Product::<f64>::NEW);
     check(fold::Product::<i64>::NEW);

@@ -1,6 +1,7 @@
 //! Searching sorted sequences.
 
-use crate::copy::Shared;
+use crate::buffer::Scratch;
+use crate::copy::{Shared, cast_strip};
 use crate::math::level;
 use crate::with_isa;
 use flambeau_base::fast_paths::FastPath;
@@ -26,10 +27,26 @@ pub unsafe fn searchsorted(
     out: (*mut u8, DType),
     right: bool,
 ) {
+    if matches!(dtype, DType::BF16 | DType::F16) {
+        // Halves are compared as `f32`: converted once, and not each time they are looked at.
+        let widen = |from: *const u8, n: usize| {
+            let to = Scratch::<f32>::new(n);
+            let [half, single] = [size_of::<u16>(), size_of::<f32>()].map(|size| size as isize);
+            // SAFETY: the caller's array, and room for as many numbers.
+            unsafe { cast_strip(dtype, DType::F32)(from, half, to.get().cast(), single, n) };
+            to
+        };
+        let wide = [widen(boundaries, boundary_rows * length), widen(values, rows * width)];
+        let [boundaries, values] = wide.each_ref().map(|numbers| numbers.get().cast::<u8>().cast_const());
+        // SAFETY: the same numbers in the same order.
+        return unsafe {
+            searchsorted(boundaries, boundary_rows, length, sorter, values, rows, width, DType::F32, out, right)
+        };
+    }
     let (boundaries, values) = (Shared(boundaries.cast_mut()), Shared(values.cast_mut()));
     let (target, sorter) = (Shared(out.0), sorter.map(|s| Shared(s.cast_mut())));
     let wide = out.1 == DType::I64;
-    dispatch!(dtype, T in [bool, ints, floats] => {
+    dispatch!(dtype, T in [bool, ints, reals] => {
         // SAFETY: elements of the caller's arrays.
         let value = |i: usize| unsafe { values.get().cast::<T>().add(i).read_unaligned() };
         // SAFETY: as above.

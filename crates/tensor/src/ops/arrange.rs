@@ -242,11 +242,19 @@ op! {
 
 // ---- images -----------------------------------------------------------------------------------------
 
-/// An image made of another's elements, in that one's memory format.
-fn formatted_like(x: &Tensor, made: &Tensor) -> Result<Tensor> {
-    match x.suggested_memory_format() {
-        MemoryFormat::ChannelsLast => made.clone_in(MemoryFormat::ChannelsLast),
-        _ => Ok(made.clone()),
+/// An image of `sizes` that is made of another's elements, in that one's memory format: of `parts`, whose dimensions after
+/// the batch make the channels and, in the order named, space.
+fn rearranged(x: &Tensor, parts: &Tensor, channels: &[i64], space: &[i64], sizes: &[i64]) -> Result<Tensor> {
+    let batch = 0..(parts.dim() - channels.len() - space.len()) as i64;
+    let laid_out = |inner: [&[i64]; 2], sizes: &[i64]| {
+        let order: Vec<i64> = batch.clone().chain(inner.concat()).collect();
+        parts.permute(&order)?.clone_in(MemoryFormat::Contiguous)?.view(sizes)
+    };
+    match (x.suggested_memory_format(), sizes) {
+        (MemoryFormat::ChannelsLast, &[n, c, h, w]) => {
+            laid_out([space, channels], &[n, h, w, c])?.permute(&[0, 3, 1, 2])
+        }
+        _ => laid_out([channels, space], sizes),
     }
 }
 
@@ -265,9 +273,8 @@ fn pixel_shuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
     let c = s[0] / (factor * factor);
     let parts = x.reshape(&[batch, &[c, factor, factor, s[1], s[2]]].concat())?;
     let d = at as i64;
-    let order: Vec<i64> = (0..d).chain([d, d + 3, d + 1, d + 4, d + 2]).collect();
-    let moved = parts.permute(&order)?.clone_in(MemoryFormat::Contiguous)?;
-    formatted_like(x, &moved.view(&[batch, &[c, s[1] * factor, s[2] * factor]].concat())?)
+    let sizes = [batch, &[c, s[1] * factor, s[2] * factor]].concat();
+    rearranged(x, &parts, &[d], &[d + 3, d + 1, d + 4, d + 2], &sizes)
 }
 op! {
     /// Channels spread over the image: (..., c r r, h, w) to (..., c, h r, w r).
@@ -294,9 +301,8 @@ fn pixel_unshuffle_any(x: &Tensor, factor: i64) -> Result<Tensor> {
     let (h, w) = (s[1] / factor, s[2] / factor);
     let parts = x.reshape(&[batch, &[s[0], h, factor, w, factor]].concat())?;
     let d = at as i64;
-    let order: Vec<i64> = (0..d).chain([d, d + 2, d + 4, d + 1, d + 3]).collect();
-    let moved = parts.permute(&order)?.clone_in(MemoryFormat::Contiguous)?;
-    formatted_like(x, &moved.view(&[batch, &[s[0] * factor * factor, h, w]].concat())?)
+    let sizes = [batch, &[s[0] * factor * factor, h, w]].concat();
+    rearranged(x, &parts, &[d, d + 2, d + 4], &[d + 1, d + 3], &sizes)
 }
 op! {
     /// The image gathered into channels: (..., c, h r, w r) to (..., c r r, h, w).

@@ -355,16 +355,14 @@ fn roll_any(x: &Tensor, shifts: &[i64], over: &[i64]) -> Result<Tensor> {
         shifts.len(),
         over.len()
     );
-    let mut out = x.contiguous()?;
+    let mut out = x.clone();
     for (&shift, &dim) in shifts.iter().zip(over) {
         let n = x.size(dim)?;
-        if n == 0 {
-            continue;
-        }
-        let k = shift.rem_euclid(n);
-        if k != 0 {
-            out = Tensor::cat(&[out.narrow(dim, n - k, k)?, out.narrow(dim, 0, n - k)?], dim)?;
-        }
+        // (In memory it lies as what is concatenated does, and contiguous if nothing is.)
+        out = match shift.checked_rem_euclid(n) {
+            None | Some(0) => out.contiguous()?,
+            Some(k) => Tensor::cat(&[out.narrow(dim, n - k, k)?, out.narrow(dim, 0, n - k)?], dim)?,
+        };
     }
     // Never the tensor itself.
     if out.is_set_to(x) { x.clone_in(MemoryFormat::Contiguous) } else { Ok(out) }
