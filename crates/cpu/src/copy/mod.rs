@@ -142,6 +142,15 @@ impl<T> Shared<T> {
     }
 }
 
+/// Rows that are so few that they had better follow each other along another dimension, one of so many after the second that
+/// does not go further than so many bytes.
+const FEW_ROWS: usize = 8;
+const NEXT_DIMS: usize = 3;
+const REACH: usize = 1 << 14;
+
+/// Elements of matrices that are not worth a call each.
+const SMALL: usize = 32;
+
 /// A planned copy: merged sizes and (destination, source) strides, innermost first.
 struct Plan {
     dst: *mut u8,
@@ -167,10 +176,16 @@ impl Plan {
             self.strides.remove(0);
         }
         let strip = cast_strip_of_size(size);
-        // Wide elements fill cache lines in any order.
-        if let Some(fast) = self.source_dim().filter(|_| size <= 16) {
+        // Wide elements fill cache lines in any order, and so do those of small matrices beside a longer dimension.
+        let longer = self.longer_dim();
+        let small = |fast: usize| longer.is_some() && self.shape[0] * self.shape[fast] <= SMALL;
+        if let Some(fast) = self.source_dim().filter(|&fast| size <= 16 && !small(fast)) {
             // SAFETY: the blocks partition the plan.
             return self.blocks(fast, block_side(size), size, &|m| unsafe { transpose(size, m) });
+        }
+        if let Some(longer) = longer {
+            self.shape[1..=longer].rotate_right(1);
+            self.strides[1..=longer].rotate_right(1);
         }
         let (row, element) = (self.shape[0] * size, size as isize);
         if self.shape.len() > 1 && row <= SHORT_ROW_BYTES && FastPath::CopyRows.is_on() {
@@ -254,6 +269,16 @@ impl Plan {
         }
         let fastest = (1..self.shape.len()).filter(|&d| self.strides[d].1 != 0 && self.shape[d] > 1);
         fastest.min_by_key(|&d| self.strides[d].1.unsigned_abs()).filter(|&d| self.strides[d].1.unsigned_abs() < inner)
+    }
+
+    /// A dimension that short rows had better follow each other along than the second, which is shorter.
+    fn longer_dim(&self) -> Option<usize> {
+        if self.shape.len() < 3 || self.shape[0] > SHORT_ROW || self.shape[1] > FEW_ROWS || !FastPath::CopyRows.is_on() {
+            return None;
+        }
+        let reach = |d: usize| self.shape[d] * self.strides[d].0.unsigned_abs().max(self.strides[d].1.unsigned_abs());
+        let near = (2..self.shape.len().min(2 + NEXT_DIMS)).filter(|&d| reach(d) <= REACH);
+        near.max_by_key(|&d| self.shape[d]).filter(|&d| self.shape[d] >= 2 * self.shape[1])
     }
 
     /// Runs `copy` over all rows, of `bytes` bytes, with those at once that follow each other along the second dimension.

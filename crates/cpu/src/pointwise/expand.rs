@@ -49,14 +49,17 @@ pub(super) fn fits(
     converted: bool,
 ) -> bool {
     let chunk = if sizes.contains(&1) { CHUNK } else { SHORT };
-    let short = if converted { n <= CONVERTED } else { (LEAST..chunk).contains(&n) };
+    let kind_of = |k: usize| kind(inner[k], outer[k], n, sizes[k]);
+    // One row again and again is laid out once.
+    let once = || rows * n >= 2 * BLOCK && (1..sizes.len()).all(|k| matches!(kind_of(k), Some(Rows::Plain | Rows::Repeated)));
+    let short = if converted { n <= CONVERTED } else { n < chunk && (n >= LEAST || once()) };
     short
         && n > 1
         && rows >= 4
         && FastPath::PointwiseExpand.is_on()
-        && kind(inner[0], outer[0], n, sizes[0]) == Some(Rows::Plain)
+        && kind_of(0) == Some(Rows::Plain)
         && inner[0] != 0
-        && (1..sizes.len()).all(|k| match kind(inner[k], outer[k], n, sizes[k]) {
+        && (1..sizes.len()).all(|k| match kind_of(k) {
             None => false,
             Some(Rows::Plain) => true,
             Some(_) => {
@@ -111,10 +114,15 @@ pub(super) unsafe fn run(
             (at[k], strides[k]) = (buffers[k].0.as_mut_ptr().cast(), sizes[k] as isize);
         }
         if kind == Rows::Repeated {
-            let bytes = n * sizes[k];
-            for i in 0..at_once {
-                // SAFETY: the operand's row; the buffer holds `BLOCK` elements.
-                unsafe { at[k].add(i * bytes).copy_from_nonoverlapping(data[k], bytes) };
+            let (mut filled, all) = (n * sizes[k], at_once * n * sizes[k]);
+            // SAFETY: the operand's row; the buffer holds `BLOCK` elements, of which as many again are copied as there are.
+            unsafe {
+                at[k].copy_from_nonoverlapping(data[k], filled);
+                while filled < all {
+                    let more = filled.min(all - filled);
+                    at[k].add(filled).copy_from_nonoverlapping(at[k], more);
+                    filled += more;
+                }
             }
         }
     }
@@ -228,8 +236,8 @@ mod tests {
 
     #[test]
     fn short_rows_of_broadcast_operands() {
-        for n in [2, 12, 15, 16, 17, 31, 44, 61, 127, 128, 129, 200, 256, 257] {
-            for rows in [4, 5, 33, 300] {
+        for n in [2, 3, 5, 11, 12, 15, 16, 17, 31, 44, 61, 127, 128, 129, 200, 256, 257] {
+            for rows in [4, 5, 33, 300, 600] {
                 check::<f32, f32>(rows, n);
                 check::<f64, f64>(rows, n);
                 check::<bf16, f32>(rows, n);

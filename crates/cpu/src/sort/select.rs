@@ -11,6 +11,7 @@ use crate::with_isa;
 use flambeau_base::DType;
 use flambeau_base::iter::GRAIN;
 use flambeau_base::parallel::parallel_for;
+use std::ops::RangeInclusive;
 
 /// Keys computed at a time: at most 64 groups.
 const BLOCK: usize = 512;
@@ -44,7 +45,8 @@ pub unsafe fn topk(
     let cut = n >= 4 * PIECE && k <= PIECE / 16;
     let grain = if cut { usize::MAX } else { GRAIN / n + 1 };
     let some_lines = |p: &[*mut u8], s: &[isize], count: usize| {
-        if sorted && network::selects(dtype, n) && count >= network::FEWEST {
+        let by_steps = !ties::by_heap(n, k) && BY_STEPS.contains(&n);
+        if sorted && !by_steps && network::selects(dtype, n) && count >= network::FEWEST {
             let [values, indices, src] = network::sides(p, s, &lines.along);
             let sides = (Some(values), Some(indices), src);
             // SAFETY: some of the caller's lines.
@@ -54,8 +56,8 @@ pub unsafe fn topk(
         // SAFETY: lines of the caller's operands.
         unsafe {
             match narrow {
-                true => top_of_rows::<u64>(rows, n, k, sorted, cut),
-                false => top_of_rows::<u128>(rows, n, k, sorted, cut),
+                true => top_of_rows::<u64>(rows, n, k, (sorted, by_steps), cut),
+                false => top_of_rows::<u128>(rows, n, k, (sorted, by_steps), cut),
             }
         }
     };
@@ -73,14 +75,33 @@ fn row(keys: Keys, data: &[*mut u8], lines: &[isize], along: &[isize], i: isize)
     }
 }
 
-unsafe fn top_of_rows<P: Packed>(rows: impl Iterator<Item = Row>, n: usize, k: usize, sorted: bool, cut: bool) {
+/// The lengths of rows for which PyTorch's own steps take no longer than others and a look for ties.
+const BY_STEPS: RangeInclusive<usize> = 33..=160;
+
+/// Rows that are selected from by PyTorch's steps after one that has ties: where one has, others do.
+const TIED: usize = 15;
+
+unsafe fn top_of_rows<P: Packed>(
+    rows: impl Iterator<Item = Row>,
+    n: usize,
+    k: usize,
+    (sorted, by_steps): (bool, bool),
+    cut: bool,
+) {
     let mut room = Room::<P> { keys: Buffer::default(), elements: vec![] };
+    let mut tied = 0;
     for row in rows {
         // SAFETY: the caller's rows.
         unsafe {
-            if !sorted || !row.top::<P>(n, k, cut) {
-                row.top_with_ties(n, k, sorted, &mut room);
+            if tied > 0 {
+                tied -= 1;
+            } else if sorted && !by_steps {
+                if row.top::<P>(n, k, cut) {
+                    continue;
+                }
+                tied = TIED;
             }
+            row.top_with_ties(n, k, sorted, &mut room);
         }
     }
 }
