@@ -23,6 +23,47 @@ def test_shuffled_pixels_are_copies_in_order(shuffle):
     last = torch.rand(2, 4, 2, 6).to(memory_format=torch.channels_last)
     assert shuffle(last, 1).stride() == last.stride()
     assert shuffle(last, 2).is_contiguous(memory_format=torch.channels_last)
+    for shape in ((2, 8, 6, 4), (1, 16, 20, 36)):
+        x = torch.rand(shape)
+        assert torch.equal(shuffle(x.to(memory_format=torch.channels_last), 2), shuffle(x, 2))
+
+
+def test_what_is_rolled_keeps_its_memory_format():
+    x = torch.rand(2, 8, 6, 6)
+    last = x.to(memory_format=torch.channels_last)
+    for shifts, dims in ((1, 2), ((1, 2), (2, 3)), (1, 0), (1, 1)):
+        assert last.roll(shifts, dims).stride() == last.stride()
+        assert torch.equal(last.roll(shifts, dims), x.roll(shifts, dims))
+    for shifts, dims in ((3, ()), (0, 2), (6, 2)):
+        assert last.roll(shifts, dims).stride() == x.stride()
+        assert last.roll(shifts, dims).data_ptr() != last.data_ptr()
+    assert x.transpose(0, 1).roll(1, 2).is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("columns", [5, 32, 33, 64, 100, 257])
+def test_halves_by_rows_and_numbers(dtype, columns):
+    x = torch.randn(70, columns).to(dtype)
+    row, column = torch.randn(columns).to(dtype), torch.randn(70, 1).to(dtype)
+    for other in (row, column, x[:, :1], x[:1]):
+        wide = x.float() - other.float()
+        assert torch.equal(x - other, wide.to(dtype))
+        assert torch.equal(x < other, x.float() < other.float())
+        assert torch.equal(x.clone().sub_(other), wide.to(dtype))
+    for part in (x[:, ::2], x[::3, 1::3], x.t(), x.flip(1)):
+        assert torch.equal(part * 3, (part.float() * 3).to(dtype))
+        assert torch.equal(part.float().to(dtype), part)
+
+
+def test_extremes_of_few_rows():
+    for dtype in (torch.bool, torch.uint8, torch.int8, torch.int64, torch.uint64, torch.float64):
+        for rows in (1, 2, 3, 5, 32, 33):
+            x = torch.randint(0, 2 if dtype is torch.bool else 100, (rows, 203)).to(dtype)
+            columns = x.t().tolist()
+            assert x.amax(0).tolist() == [max(c) for c in columns] and x.amin(0).tolist() == [min(c) for c in columns]
+            assert x.amax(0).dtype is dtype
+            if dtype is not torch.uint64:
+                assert x.any(0).tolist() == [any(c) for c in columns]
 
 
 EINSUMS = {

@@ -273,7 +273,8 @@ impl Plan {
 
     /// A dimension that short rows had better follow each other along than the second, which is shorter.
     fn longer_dim(&self) -> Option<usize> {
-        if self.shape.len() < 3 || self.shape[0] > SHORT_ROW || self.shape[1] > FEW_ROWS || !FastPath::CopyRows.is_on() {
+        if self.shape.len() < 3 || self.shape[0] > SHORT_ROW || self.shape[1] > FEW_ROWS || !FastPath::CopyRows.is_on()
+        {
             return None;
         }
         let reach = |d: usize| self.shape[d] * self.strides[d].0.unsigned_abs().max(self.strides[d].1.unsigned_abs());

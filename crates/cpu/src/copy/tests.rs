@@ -111,6 +111,11 @@ fn layouts() {
         check(&[40, 50], &[0, 1], &[1, 0], &[0], dtype, dtype, false);
         check(&[9, 40, 50], &[0, 1, 2], &[0, 2, 1], &[0], dtype, dtype, false);
         check(&[500, 4], &[0, 1], &[0, 1], &[], dtype, dtype, false);
+        // Small matrices beside a longer dimension.
+        let in_order = [0, 1, 2, 3, 4, 5];
+        check(&[2, 28, 2, 29, 2, 8], &in_order, &[0, 1, 3, 5, 2, 4], &[], dtype, dtype, false);
+        check(&[2, 17, 40, 3, 2, 2], &in_order, &[0, 1, 4, 2, 5, 3], &[], dtype, dtype, false);
+        check(&[3, 2, 40, 2, 3, 2], &in_order, &[0, 2, 1, 3, 4, 5], &[3], dtype, dtype, false);
     }
     for (from, to) in [(F32, BF16), (F16, F32), (U8, F64), (I64, DType::Bool), (F64, Complex64), (Complex128, U8)] {
         check(&[300, 217], &[0, 1], &[1, 0], &[], from, to, false);

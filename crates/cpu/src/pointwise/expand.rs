@@ -51,7 +51,8 @@ pub(super) fn fits(
     let chunk = if sizes.contains(&1) { CHUNK } else { SHORT };
     let kind_of = |k: usize| kind(inner[k], outer[k], n, sizes[k]);
     // One row again and again is laid out once.
-    let once = || rows * n >= 2 * BLOCK && (1..sizes.len()).all(|k| matches!(kind_of(k), Some(Rows::Plain | Rows::Repeated)));
+    let once =
+        || rows * n >= 2 * BLOCK && (1..sizes.len()).all(|k| matches!(kind_of(k), Some(Rows::Plain | Rows::Repeated)));
     let short = if converted { n <= CONVERTED } else { n < chunk && (n >= LEAST || once()) };
     short
         && n > 1

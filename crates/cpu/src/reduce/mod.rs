@@ -31,8 +31,7 @@ use extreme::Extreme;
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element};
 use fold::{
-    ComplexProduct, Count, CountBytes, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumPowers,
-    SumSquares,
+    ComplexProduct, Count, CountBytes, Max, MaxAbs, Min, MinAbs, NanSum, Product, Sum, SumAbs, SumPowers, SumSquares,
 };
 use halves::{SumBf16, SumF16};
 use moments::{ComplexLogSumExp, LogSumExp, Variance};

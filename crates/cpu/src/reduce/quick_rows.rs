@@ -87,9 +87,8 @@ unsafe fn add_avx512<T: Narrow>([a, b, c, d]: [*const T; 4], sums: &mut [f64; LO
 unsafe fn add_avx2<T: Narrow>([a, b, c, d]: [*const T; 4], sums: &mut [f64; LOOK]) {
     for (i, sums) in sums.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         // SAFETY: columns of the caller's.
-        let [a, b, c, d] = unsafe {
-            [T::eight(a.add(8 * i)), T::eight(b.add(8 * i)), T::eight(c.add(8 * i)), T::eight(d.add(8 * i))]
-        };
+        let [a, b, c, d] =
+            unsafe { [T::eight(a.add(8 * i)), T::eight(b.add(8 * i)), T::eight(c.add(8 * i)), T::eight(d.add(8 * i))] };
         let four = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d));
         let halves = [_mm256_castps256_ps128(four), _mm256_extractf128_ps::<1>(four)];
         for (sums, half) in sums.as_chunks_mut::<4>().0.iter_mut().zip(halves) {
