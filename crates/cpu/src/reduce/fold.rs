@@ -324,10 +324,8 @@ macro_rules! fold {
             )?
             $(
                 const QUICK: bool = $T::NARROW;
-                const QUICK_COLUMNS: bool = false $(|| {
-                    let _ = stringify!($rows);
-                    $T::NARROW && cfg!(target_arch = "x86_64")
-                })?;
+                const QUICK_COLUMNS: bool =
+                    $T::NARROW && cfg!(target_arch = "x86_64") && !stringify!($($rows)?).is_empty();
                 $(
                     #[cfg(target_arch = "x86_64")]
                     #[inline(always)]

@@ -1,13 +1,15 @@
 //! Sums of halves, without a conversion of all of them beforehand.
 
-use super::Block;
-use super::columns::LOOK;
 use super::fold::Fold;
-#[cfg(target_arch = "x86_64")]
-use super::{quick_rows, runs, short};
-use crate::math::{Isa, Level, level, select};
-use flambeau_base::fast_paths::FastPath;
+use crate::math::{Isa, select};
 use flambeau_base::{bf16, f16};
+#[cfg(target_arch = "x86_64")]
+use {
+    super::columns::LOOK,
+    super::{Block, quick_rows, runs, short},
+    crate::math::{Level, level},
+    flambeau_base::fast_paths::FastPath,
+};
 
 /// [`Fold::fold_runs`] of a sum, by the vectors of the machine's level.
 macro_rules! fold_runs {
