@@ -153,16 +153,25 @@ impl ChannelFunction for EvaluationGradient {
     }
 }
 
-/// A run of elements of one channel.
-struct ChannelRow<T, F>(PhantomData<(T, F)>);
-impl<T: Float, F: ChannelFunction> Kernel for ChannelRow<T, F> {
-    type Args = (*const T, *const T, *mut T, usize, [T; 4]);
+/// Rows of elements of a channel each, one channel after the other.
+struct ChannelRows<T, F>(PhantomData<(T, F)>);
+impl<T: Float, F: ChannelFunction> Kernel for ChannelRows<T, F> {
+    /// Inputs and output; how many rows of how many elements; the first one's channel, how many there are, and their parameters.
+    type Args = (*const T, *const T, *mut T, [usize; 2], (usize, usize), [*const T; 4]);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>((a, b, out, n, parameters): Self::Args) {
-        for i in 0..n {
-            // SAFETY: `n` elements each by the caller's contract.
-            unsafe { *out.add(i) = F::of::<I, T>(*a.add(i), *b.add(i), parameters) };
+    unsafe fn run<I: Isa>((a, b, out, [rows, n], (first, channels), [p, q, r, s]): Self::Args) {
+        let mut channel = first;
+        for row in 0..rows {
+            // SAFETY: `n` elements of each row, and a channel's parameters, by the caller's contract.
+            unsafe {
+                let parameters = [*p.add(channel), *q.add(channel), *r.add(channel), *s.add(channel)];
+                let (a, b, out) = (a.add(row * n), b.add(row * n), out.add(row * n));
+                for i in 0..n {
+                    *out.add(i) = F::of::<I, T>(*a.add(i), *b.add(i), parameters);
+                }
+            }
+            channel = if channel + 1 == channels { 0 } else { channel + 1 };
         }
     }
 }
@@ -238,19 +247,17 @@ pub(super) unsafe fn apply<T: Float, F: ChannelFunction>(
         }
     };
     if inner > 1 {
-        let row = entry::<ChannelRow<T, F>>(level());
+        let all_rows = entry::<ChannelRows<T, F>>(level());
+        let parameters = parameters.map(|p| Shared(p.as_ptr().cast_mut()));
         let together = (TOGETHER / inner).max(1);
         parallel_for(outer * channels, (TASK / inner).max(1), &|range| {
             let scratch = Scratch::<T>::new(3 * together * inner);
             for first in range.clone().step_by(together) {
                 let rows = together.min(range.end - first);
+                let parameters = parameters.map(|p| p.get().cast_const());
                 run(first * inner, rows * inner, scratch.get(), &|a, b, to| {
-                    for r in 0..rows {
-                        let at = r * inner;
-                        let parameters = parameters.map(|p| p[(first + r) % channels]);
-                        // SAFETY: a row of `inner` elements each.
-                        unsafe { row((a.add(at), b.add(at), to.add(at), inner, parameters)) };
-                    }
+                    // SAFETY: rows of `inner` elements each, and parameters of every channel.
+                    unsafe { all_rows((a, b, to, [rows, inner], (first % channels, channels), parameters)) };
                 });
             }
         });

@@ -16,15 +16,42 @@ fn as_batch(shape: GroupNormShape) -> BatchNormShape {
     BatchNormShape { outer: shape.batch * shape.spatial, channels: shape.channels, inner: 1 }
 }
 
-/// A number for each channel of each sample, from its group and the channel.
-fn of_channels<T: Float>(shape: GroupNormShape, of: impl Fn(usize, usize) -> T) -> Vec<T> {
+/// A number for each channel of each sample: `fill` gives those of a group, of which it is told the first channel.
+fn of_channels<T: Float>(shape: GroupNormShape, fill: impl Fn(usize, usize, &mut [T])) -> Vec<T> {
     let per_group = shape.per_group();
-    let mut all = Vec::with_capacity(shape.batch * shape.channels);
-    for group in 0..shape.batch * shape.groups {
-        let first = group % shape.groups * per_group;
-        all.extend((first..first + per_group).map(|c| of(group, c)));
+    let mut all = vec![<T as Number>::ZERO; shape.batch * shape.channels];
+    for (group, numbers) in all.chunks_mut(per_group.max(1)).enumerate() {
+        fill(group, group % shape.groups * per_group, numbers);
     }
     all
+}
+
+/// A group's number for each of its channels.
+fn of_groups<T: Float>(shape: GroupNormShape, of: impl Fn(usize) -> T) -> Vec<T> {
+    of_channels(shape, |group, _, numbers| numbers.fill(of(group)))
+}
+
+/// A group's number times its channels' weights.
+fn weighted<T: Float>(shape: GroupNormShape, weight: &[T], of: impl Fn(usize) -> T) -> Vec<T> {
+    of_channels(shape, |group, first, numbers| {
+        let factor = of(group);
+        for (number, &weight) in numbers.iter_mut().zip(&weight[first..]) {
+            *number = factor * weight;
+        }
+    })
+}
+
+/// The sum of `n` terms, in lanes.
+fn sum_of(n: usize, term: impl Fn(usize) -> f64) -> f64 {
+    const LANES: usize = 8;
+    let mut lanes = [0.0; LANES];
+    let whole = n / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
+        for (l, lane) in lanes.iter_mut().enumerate() {
+            *lane += term(at + l);
+        }
+    }
+    (whole..n).map(term).sum::<f64>() + lanes.iter().sum::<f64>()
 }
 
 /// Normalises each group of each sample.
@@ -51,9 +78,9 @@ pub(super) unsafe fn forward<T: Float>(
     };
     let means: Vec<f64> = moments.iter().map(|m| m.0).collect();
     let rstds: Vec<f64> = moments.iter().map(|m| 1.0 / (m.1 + eps).sqrt()).collect();
-    let centre = of_channels(shape, |group, _| T::from_f64(means[group]));
-    let scale = of_channels(shape, |group, c| T::from_f64(rstds[group]) * weight[c]);
-    let shift = of_channels(shape, |_, c| bias[c]);
+    let centre = of_groups(shape, |group| T::from_f64(means[group]));
+    let scale = weighted(shape, &weight, |group| T::from_f64(rstds[group]));
+    let shift = of_channels(shape, |_, first, numbers| numbers.copy_from_slice(&bias[first..][..numbers.len()]));
     // SAFETY: the caller's contract.
     unsafe {
         apply::<T, Transform>(as_batch(shape), batch, x, x, out, [&centre, &scale, &shift, &shift]);
@@ -212,16 +239,16 @@ unsafe fn group_moments<T: Float>(shape: GroupNormShape, x: Operand) -> Vec<(f64
         for part in 0..parts {
             let (rows, means, _) = columns(sample, part);
             for pixel in means.chunks(channels) {
-                sum += rows * pixel[first..first + per_group].iter().sum::<f64>();
+                let pixel = &pixel[first..first + per_group];
+                sum += rows * sum_of(per_group, |c| pixel[c]);
             }
         }
         let mean = sum / count;
         for part in 0..parts {
             let (rows, means, squares) = columns(sample, part);
             for (means, squares) in means.chunks(channels).zip(squares.chunks(channels)) {
-                for c in first..first + per_group {
-                    square += squares[c] + rows * (means[c] - mean) * (means[c] - mean);
-                }
+                let (means, squares) = (&means[first..first + per_group], &squares[first..first + per_group]);
+                square += sum_of(per_group, |c| squares[c] + rows * (means[c] - mean) * (means[c] - mean));
             }
         }
         (mean, square / count)
@@ -251,7 +278,7 @@ pub(super) unsafe fn backward<T: Float>(
             values::<T>(Some(rstd), batch * groups, T::ONE),
         )
     };
-    let (centre, inverse) = (of_channels(shape, |group, _| mean[group]), of_channels(shape, |group, _| rstd[group]));
+    let (centre, inverse) = (of_groups(shape, |group| mean[group]), of_groups(shape, |group| rstd[group]));
     // SAFETY: the caller's contract; statistics of every channel.
     let sums = unsafe { channel_sums::<T>(as_batch(shape), batch, grad, x, &centre, &inverse) };
     if let Some(out) = gradients.input {
@@ -268,9 +295,9 @@ pub(super) unsafe fn backward<T: Float>(
                 (T::from_f64(sum * share * r), T::from_f64(dot * share * r * r))
             })
             .collect();
-        let scale = of_channels(shape, |group, c| rstd[group] * weight[c]);
-        let shift = of_channels(shape, |group, _| factors[group].0);
-        let slope = of_channels(shape, |group, _| factors[group].1);
+        let scale = weighted(shape, &weight, |group| rstd[group]);
+        let shift = of_groups(shape, |group| factors[group].0);
+        let slope = of_groups(shape, |group| factors[group].1);
         // SAFETY: the caller's contract.
         unsafe {
             let parameters: [&[T]; 4] = [&centre, &scale, &shift, &slope];
