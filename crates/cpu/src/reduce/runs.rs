@@ -157,32 +157,6 @@ macro_rules! operations {
     )* };
 }
 
-impl Operation for Sum<bf16> {
-    type In = bf16;
-    const OVERFLOWS: bool = true;
-    const READS_ALL: bool = true;
-    const NEUTRAL: bf16 = bf16::ZERO;
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn nothing() -> __m256d {
-        _mm256_setzero_pd()
-    }
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
-        _mm256_add_pd(a, b)
-    }
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn eight<const PART: bool>(x: *const bf16, at: usize, masks: *const __m256i) -> [__m256d; 2] {
-        // SAFETY: the caller's elements.
-        unsafe {
-            let sums = |at: usize| neighbours::<PART>(x.wrapping_add(at), masks.wrapping_add(at / 16));
-            widened(_mm256_add_ps(sums(2 * at), sums(2 * (at + RUN))))
-        }
-    }
-}
-
 /// Eight elements as `f32`, all of which must be valid; if this is a `PART`, with zeros in place of those without the mask.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
@@ -194,32 +168,43 @@ unsafe fn load_f16<const PART: bool>(x: *const f16, mask: *const __m128i) -> __m
     }
 }
 
-impl Operation for Sum<f16> {
-    type In = f16;
-    const OVERFLOWS: bool = true;
-    const READS_ALL: bool = true;
-    const NEUTRAL: f16 = f16::ZERO;
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn nothing() -> __m256d {
-        _mm256_setzero_pd()
-    }
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
-        _mm256_add_pd(a, b)
-    }
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn eight<const PART: bool>(x: *const f16, at: usize, masks: *const __m256i) -> [__m256d; 2] {
-        let masks = masks.cast::<__m128i>();
-        // SAFETY: the caller's elements.
-        unsafe {
-            let load = |at: usize| load_f16::<PART>(x.wrapping_add(at), masks.wrapping_add(at / 8));
-            let first = _mm256_add_ps(load(at), load(at + RUN));
-            widened(_mm256_add_ps(first, _mm256_add_ps(load(at + 2 * RUN), load(at + 3 * RUN))))
+/// Sums of halves, four of which are added as `f32`: eight times four from a place on, with the masks of a part.
+macro_rules! half_sums {
+    ($($T:ty: |$x:ident, $at:ident, $masks:ident| $eight:expr;)*) => { $(
+        impl Operation for Sum<$T> {
+            type In = $T;
+            const OVERFLOWS: bool = true;
+            const READS_ALL: bool = true;
+            const NEUTRAL: $T = <$T>::ZERO;
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn nothing() -> __m256d {
+                _mm256_setzero_pd()
+            }
+            #[inline]
+            #[target_feature(enable = "avx2")]
+            unsafe fn join(a: __m256d, b: __m256d) -> __m256d {
+                _mm256_add_pd(a, b)
+            }
+            #[inline]
+            #[target_feature(enable = "avx2,f16c")]
+            unsafe fn eight<const PART: bool>($x: *const $T, $at: usize, $masks: *const __m256i) -> [__m256d; 2] {
+                // SAFETY: the caller's elements.
+                widened(unsafe { $eight })
+            }
         }
-    }
+    )* };
+}
+half_sums! {
+    bf16: |x, at, masks| {
+        let sums = |at: usize| neighbours::<PART>(x.wrapping_add(at), masks.wrapping_add(at / 16));
+        _mm256_add_ps(sums(2 * at), sums(2 * (at + RUN)))
+    };
+    f16: |x, at, masks| {
+        let load = |at: usize| load_f16::<PART>(x.wrapping_add(at), masks.cast::<__m128i>().wrapping_add(at / 8));
+        let first = _mm256_add_ps(load(at), load(at + RUN));
+        _mm256_add_ps(first, _mm256_add_ps(load(at + 2 * RUN), load(at + 3 * RUN)))
+    };
 }
 
 impl Operation for Sum<i64> {
