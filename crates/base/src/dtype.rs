@@ -10,7 +10,7 @@ pub use half::{bf16, f16};
 /// A boolean element: one byte, zero is false and everything else is true.
 ///
 /// Not Rust's `bool`, because a view of a byte tensor as booleans may hold any byte.
-#[derive(Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
 
