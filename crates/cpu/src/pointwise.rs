@@ -101,6 +101,11 @@ pub trait Map<T: Element, const N: usize> {
     /// own for them treble the code, and buy a cheap function a tenth of its time.
     /// (Rounding to whole numbers says so, too: where numbers are converted in registers, compilers make no vectors of it.)
     const COSTLY: bool = false;
+    /// Whether numbers among the operands are common, so that they get loops of their own.
+    const NUMBERS: bool = true;
+    /// The highest level that it is worth compiling for: a lower one where it is hardly ever asked for, or where elements are
+    /// computed one after the other.
+    const HIGHEST: Level = Level::Avx512;
     /// Whether it asks for the scalar parameters: most do not, and converting them is half of a small strip's code.
     const PARAMS: bool = true;
     /// The function, `#[inline(always)]`; `p` are the scalar parameters converted to `T`.
@@ -164,7 +169,7 @@ const FEW: usize = 4;
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
     type Args = StripArgs;
     type Output = ();
-    const HIGHEST: Level = highest::<T>();
+    const HIGHEST: Level = if (M::HIGHEST as u8) < highest::<T>() as u8 { M::HIGHEST } else { highest::<T>() };
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {
@@ -187,13 +192,17 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
 impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
     /// Whether the strip gets loops of its own for a number among its operands. In all of them, they would be a third of
     /// their code.
-    const COMMON: bool = (N == 2 || N == 3) && Self::CHEAP && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
+    const COMMON: bool = (N == 2 || N == 3) && M::NUMBERS && Self::USUAL;
+    /// Whether it is cheap, not rare, and of a dtype that is computed with.
+    const USUAL: bool = Self::CHEAP
+        && M::HIGHEST as u8 == Level::Avx512 as u8
+        && matches!(T::DTYPE, DType::F32 | DType::F64 | DType::I64);
     /// Whether a chunk stays in registers. (Of complex numbers, whose parts are told apart on the way, it need not: read first,
     /// those of `complex128` took 1.5 times as long.)
     const CHEAP: bool = !M::CHOICE && !M::COSTLY && !matches!(T::DTYPE, DType::Complex64 | DType::Complex128);
     /// Whether it loops over rows: short ones come from broadcasting, so from two operands. Other strips are called row
     /// by row.
-    const ROWS: bool = Self::COMMON && N == 2;
+    const ROWS: bool = Self::USUAL && N == 2;
     /// Elements of a chunk.
     const CHUNK: usize = if size_of::<T>() > 1 && size_of::<M::Out>() > 1 { SHORT } else { CHUNK };
 

@@ -164,19 +164,21 @@ macro_rules! run {
 /// form for a parameter's value), so that each loop vectorises; see `flambeau_cpu::pointwise::Map::CHOICE`. With `halves
 /// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. With `vectors form,`
 /// it has one for arrays of `C` elements, or for none; see `Map::map_vectors`. `floats costly |x, y|` says that an expression
-/// takes too long for loops of its own over numbers to pay; see `Map::COSTLY`. `ints wrapping` and `numbers wrapping` say that
-/// integers with and without signs give the same bits, so that one strip does.
+/// takes too long for loops of its own over numbers to pay; see `Map::COSTLY`; `tensors`, that operands are hardly ever
+/// numbers; see `Map::NUMBERS`; `rare`, that it is not worth compiling for AVX-512, and `scalar`, that no vectors come of it;
+/// see `Map::HIGHEST`. `ints wrapping` and `numbers wrapping` say that integers with and without signs give the same bits, so
+/// that one strip does.
 #[macro_export]
 macro_rules! strips {
-    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {
+    ($($group:ident $($how:ident)* $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {
         |dtype: $crate::DType, level: ::flambeau_cpu::math::Level| -> Option<::flambeau_cpu::pointwise::Strip> {
             let _ = level;
-            $( $crate::strips!(@$group dtype, level, [$($how)?], [$($out)?], [$($x),+], [$($p)?], [$($([$vectors])? $fast, $cond $(, $half)?)?], $e); )*
+            $( $crate::strips!(@$group dtype, level, [$($how)*], [$($out)?], [$($x),+], [$($p)?], [$($([$vectors])? $fast, $cond $(, $half)?)?], $e); )*
             None
         }
     };
-    (@numbers $dtype:ident, $level:ident, [wrapping], $($rest:tt)*) => {
-        $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [signed, reals, complexes], $dtype, $level, [wrapping], $($rest)*);
+    (@numbers $dtype:ident, $level:ident, [wrapping $($how:ident)?], $($rest:tt)*) => {
+        $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [signed, reals, complexes], $dtype, $level, [wrapping $($how)?], $($rest)*);
     };
     (@ints $dtype:ident, $level:ident, [wrapping], $($rest:tt)*) => {
         $crate::strips!(@impl [T: ::flambeau_cpu::math::Integer] T, [signed], $dtype, $level, [wrapping], $($rest)*);
@@ -198,6 +200,8 @@ macro_rules! strips {
         {
             type Out = $crate::strips!(@out $t, $($out)?);
             const COSTLY: bool = $crate::strips!(@costly $how);
+            const NUMBERS: bool = $crate::strips!(@numbered $how);
+            const HIGHEST: ::flambeau_cpu::math::Level = $crate::strips!(@highest $how);
             const PARAMS: bool = $crate::strips!(@params [$($p)?]);
             $crate::strips!(@map map, $t, [$($x),+], [$($p)?], $e);
             $crate::strips!(@choice $t, [$($x),+], [$($p)?], $choice);
@@ -213,8 +217,14 @@ macro_rules! strips {
     (@params []) => { false };
     (@params [$p:ident]) => { true };
     (@costly [costly]) => { true };
+    (@costly [costly rare]) => { true };
     (@costly $how:tt) => { false };
-    (@dtype $dtype:ident, [wrapping]) => { $dtype.to_signed() };
+    (@numbered [$(wrapping)? tensors]) => { false };
+    (@numbered $how:tt) => { true };
+    (@highest [$(costly)? rare]) => { ::flambeau_cpu::math::Level::Avx2 };
+    (@highest [scalar]) => { ::flambeau_cpu::math::Level::Baseline };
+    (@highest [$(wrapping)? $(costly)? $(tensors)?]) => { ::flambeau_cpu::math::Level::Avx512 };
+    (@dtype $dtype:ident, [wrapping $($how:ident)?]) => { $dtype.to_signed() };
     (@dtype $dtype:ident, $how:tt) => { $dtype };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};
     (@choice $t:ty, [$($x:ident),+], [$($p:ident)?], [[$vectors:expr] $($rest:tt)*]) => {
@@ -277,7 +287,7 @@ macro_rules! dispatch_dtype {
 /// The text of each group's expression, for kernels compiled at run time.
 #[macro_export]
 macro_rules! strip_text {
-    ($($group:ident $($how:ident)? $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {
+    ($($group:ident $($how:ident)* $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {
         &[$((stringify!($group), concat!($(stringify!($x), " "),+, "=> ", stringify!($e)))),*]
     };
 }

@@ -21,6 +21,7 @@ pub(super) fn strip<M: Map<T, N>, T: Element, const N: usize>(level: Level) -> O
             && matches!(M::Out::DTYPE, DType::F32)
             && (!M::CHOICE || M::HALVES)
             && !M::COSTLY
+            && M::HIGHEST as u8 == Level::Avx512 as u8
     };
     if exists && level != Level::Baseline { Some(entry::<HalfStrip<M, T, N>>(level)) } else { None }
 }

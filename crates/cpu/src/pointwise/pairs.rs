@@ -30,7 +30,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> PairStrip<M, T, N> {
     const EXISTS: bool = cfg!(target_endian = "little")
         && matches!(T::DTYPE, DType::F32)
         && (Self::ROUNDS || matches!(M::Out::DTYPE, DType::Bool))
-        && (!M::CHOICE || M::HALVES);
+        && (!M::CHOICE || M::HALVES)
+        && M::HIGHEST as u8 == Level::Avx512 as u8;
 
     /// The elements of word `i`.
     ///

@@ -118,7 +118,7 @@ pub(super) use {activation, gradient_with};
 unary! {
     /// The hyperbolic tangent.
     fn tanh, tanh_, tanh_out(x): Promotion::Float;
-    { floats |x| x.tanh::<I>(); complexes |x| complex::tanh::<I, R>(x); }
+    { floats |x| x.tanh::<I>(); complexes scalar |x| complex::tanh::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.tanh_backward(&result)? };
     samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
 }
@@ -126,8 +126,8 @@ gradient! {
     /// The gradient of [`Tensor::tanh`]: `self * conj(1 - output^2)`.
     fn tanh_backward(grad_output, output) in (-0.9, 0.9);
     {
-        floats |g, y| g * (T::ONE - y * y);
-        complexes |g, y| g.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y.square()).conj());
+        floats tensors |g, y| g * (T::ONE - y * y);
+        complexes tensors |g, y| g.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y.square()).conj());
     }
     derivative: backward! {
         grad_output(g, output: Tensor) => g.tanh_backward(&output.conj()?)?,
@@ -139,7 +139,7 @@ gradient! {
 unary! {
     /// `1 / (1 + exp(-self))`.
     fn sigmoid, sigmoid_, sigmoid_out(x): Promotion::Float;
-    { floats |x| x.sigmoid::<I>(); complexes |x| complex::sigmoid::<I, R>(x); }
+    { floats |x| x.sigmoid::<I>(); complexes scalar |x| complex::sigmoid::<I, R>(x); }
     derivative: backward! { self_(g, result: Tensor) => g.sigmoid_backward(&result)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
@@ -147,8 +147,8 @@ gradient! {
     /// The gradient of [`Tensor::sigmoid`]: `self * conj(output * (1 - output))`.
     fn sigmoid_backward(grad_output, output) in (0.1, 0.9);
     {
-        floats |g, y| g * (y * (T::ONE - y));
-        complexes |g, y| g.mul(y.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y)).conj());
+        floats tensors |g, y| g * (y * (T::ONE - y));
+        complexes tensors |g, y| g.mul(y.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y)).conj());
     }
     derivative: backward! {
         grad_output(g, output: Tensor) => g.sigmoid_backward(&output.conj()?)?,
@@ -180,8 +180,8 @@ op! {
         arity: 2,
         promotion: Promotion::Common,
         strips: strips! {
-            ints |g, x; p| if x <= p[0] { T::ZERO } else { g };
-            floats |g, x; p| if x <= p[0] { T::ZERO } else { g };
+            ints tensors |g, x; p| if x <= p[0] { T::ZERO } else { g };
+            floats tensors |g, x; p| if x <= p[0] { T::ZERO } else { g };
         },
         params: compute_params,
         text: strip_text! { numbers |g, x; p| if x <= p[0] { 0 } else { g }; },
@@ -256,7 +256,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 2,
         promotion: Promotion::Common,
-        strips: strips! { floats |g, x; p| => {
+        strips: strips! { floats tensors |g, x; p| => {
             let (function, exponential) = x.normal::<I>();
             g * (function + x * (T::from_f64(DENSITY) * exponential))
         }, if p[0] == T::ZERO, halves {
@@ -316,7 +316,7 @@ gradient! {
             let s = x.sigmoid::<I>();
             g * (s * (T::ONE + x * (T::ONE - s)))
         };
-        complexes |g, x| {
+        complexes tensors |g, x| {
             let (s, one) = (complex::sigmoid::<I, R>(x), crate::Complex::new(R::ONE, R::ZERO));
             g.mul(s.mul(one.add(x.mul(one.sub(s)))).conj())
         };
@@ -373,7 +373,7 @@ gradient_with! {
         );
         Ok(params)
     };
-    { floats |g, x; p| if x > T::ZERO { g } else { g * p[0] }; }
+    { floats tensors |g, x; p| if x > T::ZERO { g } else { g * p[0] }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, negative_slope: Scalar) => g.leaky_relu_backward(&self_, negative_slope, false)?,
         self_(g) => g.zeros_like()?,
@@ -425,7 +425,7 @@ gradient_with! {
     fn hardtanh_backward: "grad_output", "Scalar min_val, Scalar max_val", "hardtanh_backward_cpu";
     (&self, x: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) [self, x, min_val.into(), max_val.into()]
     |args, dtype| compute_params(args, dtype);
-    { floats |g, x; p| if (x <= p[0]) | (x >= p[1]) { T::ZERO } else { g }; }
+    { floats tensors |g, x; p| if (x <= p[0]) | (x >= p[1]) { T::ZERO } else { g }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, min_val: Scalar, max_val: Scalar) => g.hardtanh_backward(&self_, min_val, max_val)?,
         self_(g) => g.zeros_like()?,
@@ -451,7 +451,7 @@ fn ramp<T: flambeau_cpu::math::Float>(x: T) -> T {
 gradient! {
     /// The gradient of [`Tensor::hardsigmoid`] at `of`, times `self`.
     fn hardsigmoid_backward(grad_output, self) in (-2.0, 2.0);
-    { floats |g, x| {
+    { floats tensors |g, x| {
         let three = T::from_f64(3.0);
         if (x > -three) & (x < three) { g / T::from_f64(6.0) } else { T::ZERO }
     }; }
@@ -471,7 +471,7 @@ unary! {
 gradient! {
     /// The gradient of [`Tensor::hardswish`] at `of`, times `self`.
     fn hardswish_backward(grad_output, self) in (-2.0, 2.0);
-    { floats |g, x| {
+    { floats tensors |g, x| {
         let three = T::from_f64(3.0);
         // The sum is exact where it is small.
         let middle = if x < three { g * ((x + T::from_f64(1.5)) / three) } else { g };

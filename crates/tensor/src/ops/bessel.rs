@@ -17,7 +17,7 @@ macro_rules! bessels {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor ", $arg, ") -> Tensor"),
                 Out OUT: concat!(stringify!($name), ".out(Tensor ", $arg, ", *, Tensor(a!) out) -> Tensor(a!)");
-            pointwise!(1, Promotion::Float, scalar_params, $cpu_name; floats $($strips)*;);
+            pointwise!(1, Promotion::Float, scalar_params, $cpu_name; floats rare $($strips)*;);
             samples: positive;
             ulp: 4.0;
             fn $name(&self) -> Tensor [self];

@@ -282,8 +282,8 @@ op! {
     fmax: "fmax(Tensor self, Tensor other) -> Tensor",
         Out OUT: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(|o| ordered("fmax", o)), scalar_params, "";
-        ints |x, y| x.maximum(y);
-        floats |x, y| x.fmax::<I>(y);
+        ints tensors |x, y| x.maximum(y);
+        floats tensors |x, y| x.fmax::<I>(y);
         bools |x, y| x.add(y);
     );
     derivative: backward! {
@@ -300,8 +300,8 @@ op! {
     fmin: "fmin(Tensor self, Tensor other) -> Tensor",
         Out OUT: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(|o| ordered("fmin", o)), scalar_params, "";
-        ints |x, y| x.minimum(y);
-        floats |x, y| x.fmin::<I>(y);
+        ints tensors |x, y| x.minimum(y);
+        floats tensors |x, y| x.fmin::<I>(y);
         bools |x, y| x.mul(y);
     );
     derivative: backward! {

@@ -67,7 +67,7 @@ macro_rules! logical {
                 arity: 2,
                 promotion: Promotion::Common,
                 strips: strips! {
-                    numbers wrapping -> crate::Bool |x, y| { let ($x, $y) = (x.to_bool(), y.to_bool()); ($e).into() };
+                    numbers wrapping tensors -> crate::Bool |x, y| { let ($x, $y) = (x.to_bool(), y.to_bool()); ($e).into() };
                     bools |x, y| { let ($x, $y) = (x.get(), y.get()); ($e).into() };
                 },
                 params: crate::pointwise::scalar_params,

@@ -33,7 +33,7 @@ macro_rules! incomplete {
                 InPlace INPLACE: concat!(stringify!($inplace), "(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
                 Out OUT: concat!(stringify!($name), ".out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)");
             pointwise!(2, Promotion::Common, scalar_params, $cpu_name;
-                floats |a, x| => a.$common::<I>(x), if a.is_common_incomplete(x), else a.$function(x);
+                floats rare |a, x| => a.$common::<I>(x), if a.is_common_incomplete(x), else a.$function(x);
             );
             derivative: backward! {
                 self_($g, self_: Tensor, other: Tensor) => {
@@ -72,7 +72,7 @@ op! {
         Overload OTHER_SCALAR: "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
         Out OTHER_SCALAR_OUT: "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Float, scalar_params, "zeta_cpu"; 
-        floats |x, q| => x.zeta_common::<I>(q), if x.is_common_zeta(q), else x.zeta::<I>(q);
+        floats rare |x, q| => x.zeta_common::<I>(q), if x.is_common_zeta(q), else x.zeta::<I>(q);
     );
     derivative: backward! {
         self_([grads]) => {

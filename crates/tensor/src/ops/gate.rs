@@ -44,7 +44,7 @@ inner! {
     /// The gradient of prelu in its argument `x`, times `self`.
     fn prelu_gradient: "_prelu_gradient(Tensor grad_output, Tensor self, Tensor weight) -> Tensor", 3, "prelu_backward_cpu";
     (&self, x: &Tensor, weight: &Tensor) [self, x, weight]
-    { floats |g, x, w| if x > T::ZERO { g } else { w * g }; }
+    { floats tensors |g, x, w| if x > T::ZERO { g } else { w * g }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, weight: Tensor) => g.prelu_gradient(&self_, &weight)?,
         self_(g, self_: Tensor) => self_.zeros_like()?.mul(g)?,

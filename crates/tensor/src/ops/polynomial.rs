@@ -24,7 +24,7 @@ macro_rules! polynomials {
                 Out N_SCALAR_OUT: concat!(stringify!($name), ".n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)"),
                 Overload X_SCALAR: concat!(stringify!($name), ".x_scalar(Scalar x, Tensor n) -> Tensor"),
                 Out X_SCALAR_OUT: concat!(stringify!($name), ".x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)");
-            pointwise!(2, Promotion::Float, scalar_params, $cpu_name; floats costly |$x, $n| $($form)*;);
+            pointwise!(2, Promotion::Float, scalar_params, $cpu_name; floats costly rare |$x, $n| $($form)*;);
             samples: samples;
             // Beside a zero of the polynomial the recurrence has few digits.
             ulp: 1024.0;

@@ -76,7 +76,7 @@ op! {
         // Always chosen: what chooses may have forms for vectors and for halves.
         floats |x, y| => x.pow_one::<I>(y), if true, halves x.pow::<I>(y), vectors T::pow_vectors::<I, C>(x, y), else
             x.pow::<I>(y);
-        complexes |x, y| complex::pow::<I, R>(x, y);
+        complexes scalar |x, y| complex::pow::<I, R>(x, y);
     );
     derivative: backward! {
         self_(g, self_: Tensor, exponent: Tensor) => {
@@ -395,7 +395,7 @@ op! {
         Out OUT: "logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, scalar_params, "logaddexp_cpu";
         floats costly |x, y| x.logaddexp::<I>(y);
-        complexes |x, y| {
+        complexes scalar |x, y| {
             // The one with the larger real part goes out of the exponential.
             let (high, low) = if x.re < y.re { (y, x) } else { (x, y) };
             if [x.re, x.im, y.re, y.im].into_iter().any(|part| part.is_nan()) {
@@ -458,8 +458,8 @@ op! {
         InPlace INPLACE: "heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)",
         Out OUT: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(heaviside_dtype), scalar_params, "heaviside_cpu";
-        ints |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
-        floats |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
+        ints tensors |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
+        floats tensors |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
         bools |x, y| x.add(y);
     );
     derivative: Derivative::NotImplemented("derivative for aten::heaviside is not implemented");
@@ -508,7 +508,7 @@ op! {
         Overload SCALAR: "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
         InPlace SCALAR_INPLACE: "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         Out SCALAR_OUT: "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Float, scalar_params, "copysign_cpu"; floats |x, y| x.copysign::<I>(y););
+    pointwise!(2, Promotion::Float, scalar_params, "copysign_cpu"; floats tensors |x, y| x.copysign::<I>(y););
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => g.mul(&result.div(&self_)?.masked_fill(&self_.eq(0)?, 0)?)?,
         other(g) => g.zeros_like()?,
@@ -546,7 +546,7 @@ fn nextafter_any(x: &Tensor, y: &Tensor) -> Result<Tensor> {
 op! {
     /// The next number after `self` in the direction of `other`, in single or double precision.
     nextafter_wide: "nextafter_wide(Tensor self, Tensor other) -> Tensor";
-    pointwise!(2, Promotion::Common, scalar_params, "nextafter_cpu"; floats |x, y| x.nextafter::<I>(y););
+    pointwise!(2, Promotion::Common, scalar_params, "nextafter_cpu"; floats rare |x, y| x.nextafter::<I>(y););
     samples: |m| match m.dtype { DType::F32 | DType::F64 => real_samples(m), _ => vec![] };
 }
 op! {

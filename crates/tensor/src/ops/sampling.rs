@@ -71,7 +71,7 @@ op! {
     _standard_gamma_grad: "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
         Out OUT: "_standard_gamma_grad.out(Tensor self, Tensor output, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Common, crate::pointwise::scalar_params, "_standard_gamma_grad_cpu";
-        floats |a, x| => a.gamma_slope_common::<I>(x), if a.is_common_incomplete(x),
+        floats rare |a, x| => a.gamma_slope_common::<I>(x), if a.is_common_incomplete(x),
             else T::from_f64(gamma::gamma_slope(a.to_f64(), x.to_f64()));
     );
     derivative: crate::autograd::Derivative::NotImplemented("the derivative for '_standard_gamma_grad' is not implemented.");
@@ -126,7 +126,7 @@ op! {
     _dirichlet_grad: "_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor",
         Out OUT: "_dirichlet_grad.out(Tensor x, Tensor alpha, Tensor total, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::Common, crate::pointwise::scalar_params, "_dirichlet_grad_cpu";
-        floats costly |x, a, t| T::from_f64(gamma::beta_slope(x.to_f64(), a.to_f64(), t.to_f64()));
+        floats scalar |x, a, t| T::from_f64(gamma::beta_slope(x.to_f64(), a.to_f64(), t.to_f64()));
     );
     derivative: crate::autograd::Derivative::NotImplemented("the derivative for '_dirichlet_grad' is not implemented.");
     samples: |m| match m.dtype.is_floating_point() {

@@ -24,7 +24,7 @@ macro_rules! shrink_gradient {
             fn $name: $grad_text, "Scalar lambd", "shrink_backward_cpu";
             (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
             |args, dtype| scalar_params(args, dtype);
-            { floats |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
+            { floats tensors |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
             derivative: backward! {
                 $grad(g, self_: Tensor, lambd: Scalar) => g.$name(&self_, lambd)?,
                 self_(g) => g.zeros_like()?,

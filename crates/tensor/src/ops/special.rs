@@ -15,7 +15,7 @@ macro_rules! special {
             $(#[doc = $doc])*
             $name: concat!(stringify!($name), "(Tensor self) -> Tensor"),
                 Out OUT: concat!(stringify!($name), ".out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)");
-            pointwise!(1, Promotion::Float, scalar_params, $cpu_name; floats $($strips)*;);
+            pointwise!(1, Promotion::Float, scalar_params, $cpu_name; floats rare $($strips)*;);
             derivative: $derivative;
             samples: |m| super::examples(&OP, m, $low, $high, &[]);
             ulp: 4.0;

@@ -401,7 +401,7 @@ op! {
     addcmul: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
         InPlace INPLACE: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
         Out OUT: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(3, Promotion::Common, factor, "addcmul_cpu_out"; numbers |x, a, b; p| x.add(p[0].mul(a).mul(b)););
+    pointwise!(3, Promotion::Common, factor, "addcmul_cpu_out"; numbers tensors |x, a, b; p| x.add(p[0].mul(a).mul(b)););
     derivative: backward! {
         self_(g) => g.clone(),
         tensor1(g, tensor2: Tensor, value: Option<Scalar>) => g.mul(&tensor2.conj()?)?.mul(factor_conj(value))?,
@@ -437,7 +437,7 @@ op! {
         InPlace INPLACE: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
         Out OUT: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::Custom(addcdiv_dtype), factor, "addcdiv_cpu_out";
-        floats |x, a, b; p| x + p[0] * a / b;
+        floats tensors |x, a, b; p| x + p[0] * a / b;
         complexes |x, a, b; p| x.add(p[0].mul(a).div(b));
     );
     derivative: backward! {

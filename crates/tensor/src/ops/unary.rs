@@ -519,7 +519,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 1,
         promotion: Promotion::Float,
-        strips: strips! { floats |x; p| => x.trigamma_common::<I>(), if (p[0] == T::ONE) & x.is_common_gamma(), else x.polygamma::<I>(p[0].to_i64()); },
+        strips: strips! { floats rare |x; p| => x.trigamma_common::<I>(), if (p[0] == T::ONE) & x.is_common_gamma(), else x.polygamma::<I>(p[0].to_i64()); },
         params: order_params,
         text: &[],
         cpu_name: "polygamma",
@@ -560,14 +560,14 @@ op! {
 unary! {
     /// The modified Bessel function of the first kind, order 0.
     fn i0, i0_, i0_out(x): Promotion::Float;
-    { floats |x| x.i0::<I>(); }
+    { floats rare |x| x.i0::<I>(); }
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.special_i1()?)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
 predicate! {
     /// The modified Bessel function of the first kind, order 1.
     fn special_i1, special_i1_out: Promotion::Float;
-    { floats |x| x.i1::<I>(); }
+    { floats rare |x| x.i1::<I>(); }
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => {
             // `i0(x) - i1(x) / x`, one half at zero, where it is flat.
