@@ -48,6 +48,7 @@ struct PlaneTask<'a, E> {
 
 impl<E: Number> Task for PlaneTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let plan = self.plan;
@@ -389,6 +390,7 @@ struct GradientTask<'a, E> {
 
 impl<E: Number> Task for GradientTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         for unit in self.units.clone() {

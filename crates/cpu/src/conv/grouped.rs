@@ -79,6 +79,7 @@ struct PackTask<'a, E> {
 
 impl<E: Number> Task for PackTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let g = self.gather;
@@ -116,6 +117,7 @@ struct RowTask<'a, E> {
 
 impl<E: Number> Task for RowTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let plan = self.plan;

@@ -55,7 +55,7 @@ use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Complex, DType, Error, Result, bf16, dispatch};
 use geometry::{Gather, Tiling};
 use planes::Operands;
-use simd::{Dispatch, Scratch, Shared};
+use simd::{Dispatch, Scratch, Shared, level};
 
 /// The sizes of a convolution. Arrays are `[depth, height, width]`; fewer dimensions have leading ones of size 1
 /// (kernel 1, stride 1, padding 0, dilation 1).
@@ -449,12 +449,12 @@ unsafe fn real_linear<E: Dispatch + Stored<Number = E>>(
         let channels = if transpose { shape.in_channels } else { shape.out_channels };
         let (_biases, bias) = bias.map_or((None, std::ptr::null()), |b| numbers(&access, b, channels));
         let operands = Operands { access, stored: access, source, weight, bias, result };
-        if const { E::FAST_PATHS } && patches::linear(shape, transpose, operands) {
+        if const { E::FAST_PATHS } && level().has_fast_paths() && patches::linear(shape, transpose, operands) {
             return;
         }
         let gathers = if transpose { Gather::backward(shape) } else { vec![Gather::forward(shape)] };
         for gather in &gathers {
-            if const { E::FAST_PATHS } && special(gather, shape.channels_last, operands) {
+            if const { E::FAST_PATHS } && level().has_fast_paths() && special(gather, shape.channels_last, operands) {
                 continue;
             }
             if shape.channels_last || pixels::suits::<E>(gather) {
@@ -573,9 +573,11 @@ unsafe fn real_outer<E: Dispatch + Stored<Number = E>>(
             (input, gradient) = (x.cast_const().cast(), y.cast_const().cast());
             access = Access::of::<E>();
         }
-        if const { E::FAST_PATHS } && depthwise && FastPath::ConvDepthwise.is_on() {
+        let fast_paths = level().has_fast_paths();
+        if const { E::FAST_PATHS } && fast_paths && depthwise && FastPath::ConvDepthwise.is_on() {
             depthwise::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums);
         } else if !(const { E::FAST_PATHS }
+            && fast_paths
             && winograd::suits::<E>(&gather)
             && winograd::weight_gradient(&gather, shape.channels_last, access, input, gradient, sums))
         {

@@ -75,6 +75,7 @@ struct MoveTask<'a, E> {
 
 impl<E: super::simd::Number> Task for MoveTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let (layout, [depth, height, width]) = (self.layout, self.sizes);

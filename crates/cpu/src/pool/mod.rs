@@ -126,9 +126,9 @@ struct Forward<C>(std::marker::PhantomData<C>);
 impl<C: Number + PartialOrd> math::Kernel for Forward<C> {
     type Args = (*const Plan<'static>, usize, usize);
     type Output = ();
-    // Compiling these loops takes long: those for wide integers, which few pool, are not written for every machine. With
+    // Compiling these loops takes long: those for integers, which few pool, are not written for every machine. With
     // AVX-512 they take up to three times as long on Zen 4 as with AVX2: many registers are put together of single elements.
-    const HIGHEST: Level = if matches!(C::DTYPE, DType::U64) { Level::Baseline } else { Level::Avx2 };
+    const HIGHEST: Level = if matches!(C::DTYPE, DType::U64 | DType::I64) { Level::Baseline } else { Level::Avx2 };
     #[inline(always)]
     unsafe fn run<I: Isa>((plan, start, end): Self::Args) {
         // SAFETY: the plan outlives the call; its arrays are valid.

@@ -235,7 +235,7 @@ unsafe fn find_extreme<I: Isa, T: Value, F: Fold<In = T, State = T, Param = ()> 
     n: usize,
     before: usize,
 ) -> (T, usize) {
-    if (STEP..=SHORT).contains(&n) {
+    if const { !I::COMPACT } && (STEP..=SHORT).contains(&n) {
         // SAFETY: the caller's elements.
         return unsafe {
             if F::MAX {
@@ -281,7 +281,7 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
         if b.cols >= NARROW {
             // SAFETY: the caller's block, of so many columns.
             return unsafe {
-                match (b.cols >= LOOK, F::MAX) {
+                match (const { !I::COMPACT } && b.cols >= LOOK, F::MAX) {
                     (true, true) => add_columns::<T, F, true, LOOK>(&b, F::IDENTITY, states),
                     (true, false) => add_columns::<T, F, false, LOOK>(&b, F::IDENTITY, states),
                     (false, true) => add_columns::<T, F, true, NARROW>(&b, F::IDENTITY, states),

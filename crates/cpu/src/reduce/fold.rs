@@ -483,6 +483,8 @@ pub(super) struct SumPowers<T> {
 }
 
 impl<T: Value> Fold for SumPowers<T> {
+    // Few ask for it, and powers are long.
+    const HIGHEST: Level = Level::Avx2;
     type In = T;
     type State = f64;
     type Param = ();

@@ -234,8 +234,9 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
             return;
         }
+        let look = T::DTYPE == DType::F32 && b.cols >= LOOK;
         // SAFETY: rows of the caller's block.
-        if T::DTYPE == DType::F32 && b.cols >= LOOK && unsafe { one_pass_columns::<T>(b, states) } {
+        if const { !I::COMPACT } && look && unsafe { one_pass_columns::<T>(b, states) } {
             return;
         }
         let (mut means, mut squares, mut rests) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
@@ -288,7 +289,7 @@ fn is_far(mean: f64, squares: f64, count: f64) -> bool {
 unsafe fn moments_of_run<I: Isa, T: Value<Sum = f64>>(x: *const T, n: usize, before: usize) -> Moments {
     // Of doubles one pass would lose digits of a mean near zero.
     // SAFETY: the caller's elements, here and below.
-    if T::DTYPE == DType::F32 {
+    if const { !I::COMPACT } && T::DTYPE == DType::F32 {
         // SAFETY: as above.
         let one_pass = unsafe { one_pass_moments(x, n) };
         if let Some(moments) = one_pass {

@@ -105,9 +105,10 @@ sampled! {
     bf16, f32: |x| Element::to_f32(<bf16 as Element>::from_f32(x));
 }
 
-/// The level that sampling is compiled for: for halves, which are rounded all the time, AVX2 at most.
+/// The level that sampling is compiled for: AVX2 at most for halves, which are rounded all the time, and for `f64`, of which
+/// few images are.
 const fn compiled_for<T: Sampled>() -> Level {
-    if size_of::<T>() == 2 { Level::Avx2 } else { Level::Avx512 }
+    if size_of::<T>() == 4 { Level::Avx512 } else { Level::Avx2 }
 }
 
 /// What images are computed in.
@@ -345,6 +346,9 @@ impl<'a, T: Sampled> Kernel for Neighbours<'a, T> {
 
     #[inline(always)]
     unsafe fn run<I: Isa>((s, size, at, axis): Self::Args) {
+        if const { I::COMPACT } {
+            return s.axis::<T, I>(size, at, axis);
+        }
         match s.padding {
             Padding::Zeros => Sampler { padding: Padding::Zeros, ..s }.axis::<T, I>(size, at, axis),
             Padding::Border => Sampler { padding: Padding::Border, ..s }.axis::<T, I>(size, at, axis),

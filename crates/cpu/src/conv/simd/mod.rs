@@ -46,6 +46,8 @@ number! {
 pub(crate) trait Task {
     /// The type it computes in.
     type Element: Number;
+    /// Whether there is a slower way to the same: it is compiled only for levels that [have](Level::has_fast_paths) such.
+    const FAST_PATH: bool = false;
     /// Does the work. Implementations are `#[inline(always)]`.
     ///
     /// # Safety
@@ -430,6 +432,9 @@ macro_rules! dispatch_float {
                         Level::Avx512 => x86::$wide::enter(task),
                         #[cfg(target_arch = "x86_64")]
                         Level::Avx2 => x86::$middle::enter(task),
+                        level if const { T::FAST_PATH && !Level::Baseline.has_fast_paths() } => {
+                            unreachable!("a fast path at {level:?}")
+                        }
                         _ => Portable::<$t>::enter(task),
                     }
                 }

@@ -137,6 +137,7 @@ const WEIGHT_LAYERS: usize = 16;
 
 impl<E: Number> Task for WeightTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let (plan, g) = (self.plan, self.plan.gather);
@@ -193,6 +194,7 @@ struct TileTask<'a, E> {
 
 impl<E: Number> Task for TileTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let plan = self.plan;

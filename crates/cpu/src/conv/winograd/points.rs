@@ -336,6 +336,7 @@ struct TurnTask<E> {
 
 impl<E: Number> Task for TurnTask<E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let each = self.rows.div_ceil(S::LANES);

@@ -72,6 +72,7 @@ struct BlockTask<'a, E> {
 
 impl<E: Number> Task for BlockTask<'_, E> {
     type Element = E;
+    const FAST_PATH: bool = true;
     #[inline(always)]
     unsafe fn run<S: Simd<Element = E>>(&self) {
         let plan = self.plan;
