@@ -127,7 +127,7 @@ gradient! {
     fn tanh_backward(grad_output, output) in (-0.9, 0.9);
     {
         floats tensors |g, y| g * (T::ONE - y * y);
-        complexes tensors |g, y| g.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y.square()).conj());
+        complexes |g, y| g.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y.square()).conj());
     }
     derivative: backward! {
         grad_output(g, output: Tensor) => g.tanh_backward(&output.conj()?)?,
@@ -148,7 +148,7 @@ gradient! {
     fn sigmoid_backward(grad_output, output) in (0.1, 0.9);
     {
         floats tensors |g, y| g * (y * (T::ONE - y));
-        complexes tensors |g, y| g.mul(y.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y)).conj());
+        complexes |g, y| g.mul(y.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y)).conj());
     }
     derivative: backward! {
         grad_output(g, output: Tensor) => g.sigmoid_backward(&output.conj()?)?,
@@ -256,7 +256,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 2,
         promotion: Promotion::Common,
-        strips: strips! { floats tensors |g, x; p| => {
+        strips: strips! { floats |g, x; p| => {
             let (function, exponential) = x.normal::<I>();
             g * (function + x * (T::from_f64(DENSITY) * exponential))
         }, if p[0] == T::ZERO, halves {
@@ -316,7 +316,7 @@ gradient! {
             let s = x.sigmoid::<I>();
             g * (s * (T::ONE + x * (T::ONE - s)))
         };
-        complexes tensors |g, x| {
+        complexes |g, x| {
             let (s, one) = (complex::sigmoid::<I, R>(x), crate::Complex::new(R::ONE, R::ZERO));
             g.mul(s.mul(one.add(x.mul(one.sub(s)))).conj())
         };
