@@ -16,6 +16,9 @@
 //! call finds its kernel), `pointwise.rs` and `promotion.rs` (the elementwise engine), `autograd/`, and `ops/`, where
 //! every operator is one entry.
 
+// What only samples call.
+#![cfg_attr(not(feature = "samples"), allow(dead_code, unused_imports))]
+
 #[macro_use]
 mod macros;
 

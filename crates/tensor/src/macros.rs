@@ -41,15 +41,17 @@ macro_rules! op {
             #[allow(unused_imports)]
             use super::*;
             /// The operator.
-            pub static OP: $crate::Op = $crate::Op::new($schema, $body)
-                .doc(concat!($($doc, "\n"),*))
-                .at(file!(), line!())
-                $(.derivative($derivative))?
-                $(.forward($forward))?
-                $(.differentiable_results($differentiable_results))?
-                $(.samples($samples))?
-                $(.ulp($ulp))?
-                $(.out_rule($out_rule))?;
+            pub static OP: $crate::Op = $crate::with_samples!(
+                $crate::Op::new($schema, $body)
+                    .doc(concat!($($doc, "\n"),*))
+                    .at(file!(), line!())
+                    $(.derivative($derivative))?
+                    $(.forward($forward))?
+                    $(.differentiable_results($differentiable_results))?
+                    $(.ulp($ulp))?
+                    $(.out_rule($out_rule))?
+                $(, $samples)?
+            );
             $(
                 /// A further form.
                 pub static $variant: $crate::Op =

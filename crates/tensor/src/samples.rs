@@ -68,6 +68,23 @@ macro_rules! sample {
     ($($x:expr),* $(,)?) => { $crate::samples::Sample::new(vec![$($crate::OwnedValue::from($x)),*]) };
 }
 
+/// An operator with its samples, which are compiled where the feature `samples` is on.
+#[cfg(feature = "samples")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! with_samples {
+    ($op:expr $(, $samples:expr)?) => { $op$(.samples($samples))? };
+}
+/// An operator without its samples, which are not compiled where the feature `samples` is off.
+#[cfg(not(feature = "samples"))]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! with_samples {
+    ($op:expr $(, $samples:expr)?) => {
+        $op
+    };
+}
+
 /// Makes tensors of one dtype with reproducible contents.
 pub struct Maker {
     /// The dtype the examples are for.

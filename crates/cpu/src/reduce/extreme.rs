@@ -24,12 +24,16 @@ const NARROW: usize = 16;
 /// Rows that are compared before the next columns, and between those that are compared and those that are asked for.
 const ROWS: usize = 8;
 
+/// Rows from which on few are better than all before, so that several are first reduced to their best.
+const SETTLED: usize = 512;
+
 /// Elements of a block that is searched.
 const BLOCK: usize = 8192;
 
-/// Elements of a run that are looked at together where places are carried along, and the longest such run.
+/// Elements of a run that are looked at together where places are carried along, and the longest such run: of elements as wide
+/// as places, and of smaller ones.
 const STEP: usize = 32;
-const SHORT: usize = 2048;
+const SHORT: [usize; 2] = [16384, 2048];
 
 /// The best value and its index; the index is `i64::MAX` where nothing was seen.
 #[derive(Clone, Copy)]
@@ -142,6 +146,37 @@ unsafe fn compare_rows<T: Value, const MAX: bool, const W: usize>(
     (*best, *places) = (b, p);
 }
 
+/// Whether one of [`ROWS`] rows, from row `from` on, beats the best of its column, or is NaN.
+///
+/// # Safety
+/// `x` must be valid for those rows of `W` elements.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // As above.
+#[allow(clippy::neg_cmp_op_on_partial_ord)] // NaN is neither.
+unsafe fn may_beat<T: Value, const MAX: bool, const W: usize>(
+    x: *const T,
+    row_stride: isize,
+    from: usize,
+    best: &[T; W],
+) -> bool {
+    // SAFETY: the caller's rows.
+    let row =
+        |i: usize| unsafe { x.wrapping_offset((from + i) as isize * row_stride).cast::<[T; W]>().read_unaligned() };
+    let rows: [[T; W]; ROWS] = std::array::from_fn(row);
+    let better = |a: T, b: T| select(if MAX { b > a } else { b < a }, b, a);
+    let mut any = 0u32;
+    for l in 0..W {
+        let mut nan = false;
+        let mut all = rows[0][l];
+        for i in 0..ROWS {
+            nan |= rows[i][l].nan();
+            all = better(all, rows[i][l]);
+        }
+        any |= (nan | if MAX { !(all <= best[l]) } else { !(all >= best[l]) }) as u32;
+    }
+    any != 0
+}
+
 /// Adds the extremes of the columns of rows that contiguous elements make to their states.
 ///
 /// # Safety
@@ -156,9 +191,28 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
     let (mut best, mut places) = (aligned([identity; WIDE]), aligned([T::Place::default(); WIDE]));
     for from in (0..b.rows).step_by(ROWS) {
         let rows = (from, ROWS.min(b.rows - from));
+        let settled = const { matches!(T::DTYPE, DType::F32 | DType::F64) } && from >= SETTLED && rows.1 == ROWS;
         for start in (0..b.cols).step_by(W) {
             // The last columns are compared with some before them.
             let start = start.min(b.cols - W);
+            if settled {
+                for i in 0..ROWS {
+                    let ahead = x.wrapping_offset((from + ROWS + i) as isize * b.row_stride);
+                    prefetch_run(ahead.wrapping_add(start).cast(), size_of::<[T; W]>());
+                }
+                for part in (start..start + W).step_by(NARROW) {
+                    let (best, places) = (best[part..].first_chunk_mut(), places[part..].first_chunk_mut());
+                    let (Some(best), Some(places)) = (best, places) else { return };
+                    // SAFETY: `NARROW` columns of the caller's rows.
+                    unsafe {
+                        let x = x.wrapping_add(part);
+                        if may_beat::<T, MAX, NARROW>(x, b.row_stride, from, best) {
+                            compare_rows::<T, MAX, NARROW>(x, b.row_stride, rows, best, places);
+                        }
+                    }
+                }
+                continue;
+            }
             let (best, places) = (best[start..].first_chunk_mut(), places[start..].first_chunk_mut());
             let (Some(best), Some(places)) = (best, places) else { return };
             // SAFETY: `W` columns of the caller's rows.
@@ -235,7 +289,8 @@ unsafe fn find_extreme<I: Isa, T: Value, F: Fold<In = T, State = T, Param = ()> 
     n: usize,
     before: usize,
 ) -> (T, usize) {
-    if const { !I::COMPACT } && (STEP..=SHORT).contains(&n) {
+    let short = const { if size_of::<T>() == size_of::<T::Place>() { SHORT[0] } else { SHORT[1] } };
+    if const { !I::COMPACT } && (STEP..=short).contains(&n) {
         // SAFETY: the caller's elements.
         return unsafe {
             if F::MAX {

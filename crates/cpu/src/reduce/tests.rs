@@ -641,6 +641,70 @@ fn variance_keeps_its_digits() {
 }
 
 #[test]
+fn variance_of_many_narrow_elements() {
+    // Near the first elements and far from them, rising, of two values, alike, and with squares that `f32` does not hold.
+    let spread = |i: usize| (i * 7919 % 10007) as f32 / 10007.0;
+    let kinds: [(&str, &dyn Fn(usize) -> f32); 9] = [
+        ("spread", &|i| spread(i) - 0.3),
+        ("far from zero", &|i| 1000.0 + spread(i)),
+        ("rising", &|i| i as f32 * 0.37),
+        ("a first few far out", &|i| if i < 7000 { 3e5 + spread(i) } else { spread(i) }),
+        ("two values", &|i| if spread(i) < 0.4 { 0.1 } else { 0.7 }),
+        ("alike", &|_| 0.1),
+        ("small", &|i| spread(i) * 1e-17),
+        ("large", &|i| spread(i) * 3e17 * if i % 1000 == 0 { 1e2 } else { 1.0 }),
+        ("one not finite", &|i| if i == 1500 * 300 - 2 { f32::NAN } else { spread(i) }),
+    ];
+    for (name, kind) in kinds {
+        let mut input = Array::of(&(0..1500 * 300).map(kind).collect::<Vec<f32>>());
+        for (rows, cols) in [(1500, 300), (255, 100), (256, 64), (1000, 333), (300, 1500), (3, 150_000), (50, 8193)] {
+            for down in [false, true] {
+                let dims = [(rows, cols as isize, down), (cols, 1, !down)];
+                let got = run(VARIANCE, &dims, &mut input, &[DType::F32, DType::F32]);
+                for (i, x) in elements(&dims, &input).iter().enumerate() {
+                    let mean = x.iter().map(|x| x.re).sum::<f64>() / x.len() as f64;
+                    let want = x.iter().map(|x| (x.re - mean).powi(2)).sum::<f64>() / (x.len() as f64 - 1.0);
+                    let close = |a: f64, b: f64| (a - b).abs() <= 3e-7 * b.abs() || a.is_nan() && b.is_nan();
+                    let (a, b) = (got[0].get(i).re, got[1].get(i).re);
+                    assert!(close(a, want) && close(b, mean), "{name} {dims:?} {i}: {a} for {want}, {b} for {mean}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extremes_of_long_columns_and_runs() {
+    // Falling and rising, so that the best is first, or every element better; ties; and a last one, or NaN, that is best.
+    let (rows, cols) = (1303, 83);
+    let spread = |i: usize| (i * 7919 % 1009) as f32;
+    for kind in 0..5 {
+        let values = (0..rows * cols).map(|i| match kind {
+            0 => -(i as f32),
+            1 => i as f32,
+            2 => spread(i / cols) - spread(i % cols),
+            3 if i / cols == rows - 1 && i % 3 == 0 => 2000.0,
+            4 if (i / cols == 600 || i / cols == 1200) && i % 5 == 0 => f32::NAN,
+            _ => spread(i),
+        });
+        let mut input = Array::of(&values.collect::<Vec<f32>>());
+        let mut wide = Array::of(&(0..rows * cols).map(|i| input.get(i).re).collect::<Vec<f64>>());
+        for (input, dtype) in [(&mut input, DType::F32), (&mut wide, DType::F64)] {
+            for op in [Reduction::MaxWithIndex, Reduction::MinWithIndex] {
+                for dims in [
+                    [(rows, cols as isize, true), (cols, 1, false)],
+                    [(rows / 7, 7 * cols as isize, false), (7 * cols, 1, true)],
+                    [(3, 20_000, false), (16_383, 1, true)],
+                    [(3, 20_000, false), (16_385, 1, true)],
+                ] {
+                    check(op, &dims, input, &[dtype, DType::I64], 0.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn dtypes_wrap_and_convert() {
     let all = |op, mut x: Array, n, out| run(op, &[(n, 1, true)], &mut x, &[out]).remove(0);
     assert_eq!(all(Reduction::Sum, Array::of(&[200u8, 100]), 2, DType::U8).at::<u8>(0), 44);
