@@ -9,7 +9,7 @@ use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
-use crate::norm::rows::{LANES, deviations, sums};
+use crate::norm::rows::{deviations, sums};
 use crate::prefetch::prefetch_run;
 use crate::softmax::{LINES, add_exponentials_of_lines, exponentials_of_row, relative};
 use flambeau_base::{Complex, DType};
@@ -91,14 +91,15 @@ impl Moments {
     }
 }
 
-/// Elements, or rows, from which on distances are summed as `f32`, and of how many rows the mean stands in for that of all.
+/// Elements, or rows, from which on distances are summed as `f32`; and so many of the first and of the last have a mean that
+/// stands in for that of all, which it is near to where elements rise or fall, too.
 const MANY: usize = 256;
-const PILOT_ROWS: usize = 64;
+const ENDS: usize = 32;
 
 /// Elements whose distances are added as `f32` before the sums go on as `f64`.
 const QUICK: usize = 1024;
 
-/// The moments of [`MANY`] contiguous elements or more in one pass, about the mean of the first few: distances and their
+/// The moments of [`MANY`] contiguous elements or more in one pass, about the mean of the [`ENDS`]: distances and their
 /// squares are rounded to `f32`, and so are the sums of [`QUICK`] of them, which costs less than the rounding of the result.
 /// Nothing if that mean is not near that of all, or squares are too small or too large for `f32`.
 ///
@@ -108,7 +109,13 @@ const QUICK: usize = 1024;
 unsafe fn quick_moments<I: Isa>(x: *const f32, n: usize) -> Option<Moments> {
     // SAFETY: the caller's elements.
     let at = |i: usize| unsafe { *x.add(i) };
-    let pilot = (sums::<I, f32, 1>(LANES, |i| [at(i)])[0] / LANES as f64) as f32;
+    let ends = [x, x.wrapping_add(n - ENDS)];
+    // The next block, or run, mostly follows: its end would be waited for.
+    prefetch_run(ends[1].wrapping_add(n).cast(), ENDS * size_of::<f32>());
+    // SAFETY: elements of the caller's.
+    let few = ends.map(|end| unsafe { end.cast::<[f32; ENDS]>().read_unaligned() });
+    let few = few.as_flattened();
+    let pilot = (sums::<I, f32, 1>(2 * ENDS, |i| [few[i]])[0] * const { 0.5 / ENDS as f64 }) as f32;
     let (mut square, mut sum) = (0.0, 0.0);
     for start in (0..n).step_by(QUICK) {
         let [squares, rest] = deviations::<I, f32>(QUICK.min(n - start), pilot, |i| at(start + i));
@@ -131,7 +138,7 @@ fn about<const PARTS: u32>(pilot: f32, sum: f64, square: f64, count: f64) -> (Mo
 }
 
 /// Adds the moments of columns of [`MANY`] rows or more to their states, as [`quick_moments`], eight rows at a time, about the
-/// mean of the first [`PILOT_ROWS`]. Gives up, having changed nothing, if that does not do for one of them.
+/// mean of the [`ENDS`]. Gives up, having changed nothing, if that does not do for one of them.
 ///
 /// # Safety
 /// The block's rows must be valid, contiguous elements, [`LOOK`] at least and [`WIDE`] at most.
@@ -142,7 +149,7 @@ unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> bool {
     let x = b.data.cast::<f32>();
     let row = |r: usize| x.wrapping_offset(r as isize * b.row_stride);
     let mut pilots = aligned([0f32; WIDE]);
-    for r in 0..PILOT_ROWS {
+    for r in (0..ENDS).chain(b.rows - ENDS..b.rows) {
         // SAFETY: a row of the caller's.
         let row = unsafe { std::slice::from_raw_parts(row(r), b.cols) };
         for (pilot, x) in pilots.iter_mut().zip(row) {
@@ -150,7 +157,7 @@ unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> bool {
         }
     }
     for pilot in pilots.iter_mut() {
-        *pilot *= const { 1.0 / PILOT_ROWS as f32 };
+        *pilot *= const { 0.5 / ENDS as f32 };
     }
     let (mut sums, mut squares) = (aligned([0.0; WIDE]), aligned([0.0; WIDE]));
     for from in (0..b.rows).step_by(ROWS) {
