@@ -191,11 +191,10 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
     let (mut best, mut places) = (aligned([identity; WIDE]), aligned([T::Place::default(); WIDE]));
     for from in (0..b.rows).step_by(ROWS) {
         let rows = (from, ROWS.min(b.rows - from));
-        let settled = const { matches!(T::DTYPE, DType::F32 | DType::F64) } && from >= SETTLED && rows.1 == ROWS;
         for start in (0..b.cols).step_by(W) {
             // The last columns are compared with some before them.
             let start = start.min(b.cols - W);
-            if settled {
+            if const { W == LOOK && matches!(T::DTYPE, DType::F32 | DType::F64) } && from >= SETTLED && rows.1 == ROWS {
                 for i in 0..ROWS {
                     let ahead = x.wrapping_offset((from + ROWS + i) as isize * b.row_stride);
                     prefetch_run(ahead.wrapping_add(start).cast(), size_of::<[T; W]>());

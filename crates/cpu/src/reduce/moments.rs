@@ -1,7 +1,7 @@
 //! Reductions whose accumulator is more than a number: variance and log-sum-exp.
 //!
 //! Memory is read once: what a block in cache is the spread of, a mean or a maximum, is found before the spread, or stood
-//! in for by a first element or by the maximum so far; and blocks are merged.
+//! in for by that of a few elements, by a first one or by the maximum so far; and blocks are merged.
 
 use super::columns::{LOOK, fold_columns};
 use super::fold::{Fold, LEAST_SQUARES, Max, Sum, Value, fold_run, larger};
@@ -173,7 +173,7 @@ unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> bool {
                 let ahead = rows[i].wrapping_add(start).wrapping_offset(ROWS as isize * b.row_stride);
                 prefetch_run(ahead.cast(), size_of::<[f32; LOOK]>());
             }
-            let centre: &[f32; LOOK] = pilots[start..].first_chunk().expect("columns of the tile");
+            let Some(centre) = pilots[start..].first_chunk::<LOOK>() else { return false };
             // SAFETY: `LOOK` elements of each row.
             let rows = rows.map(|row| unsafe { &*row.add(start).cast::<[f32; LOOK]>() });
             for l in 0..LOOK {
@@ -346,14 +346,15 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
             return;
         }
-        let look = T::DTYPE == DType::F32 && b.cols >= LOOK;
-        // SAFETY: rows of the caller's block, of `f32`.
-        if const { !I::COMPACT } && look && b.rows >= MANY && unsafe { quick_columns::<I>(b, states) } {
-            return;
-        }
-        // SAFETY: as above.
-        if const { !I::COMPACT } && look && unsafe { one_pass_columns::<T>(b, states) } {
-            return;
+        if const { !I::COMPACT && matches!(T::DTYPE, DType::F32) } && b.cols >= LOOK {
+            // SAFETY: rows of the caller's block, of `f32`.
+            if b.rows >= MANY && unsafe { quick_columns::<I>(b, states) } {
+                return;
+            }
+            // SAFETY: as above.
+            if unsafe { one_pass_columns::<T>(b, states) } {
+                return;
+            }
         }
         let (mut means, mut squares, mut rests) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
         sub_blocks::<T>(b, |b| {
@@ -405,7 +406,7 @@ fn is_far(mean: f64, squares: f64, count: f64) -> bool {
 unsafe fn moments_of_run<I: Isa, T: Value<Sum = f64>>(x: *const T, n: usize, before: usize) -> Moments {
     // Of doubles one pass would lose digits of a mean near zero.
     // SAFETY: the caller's elements, here and below.
-    if const { !I::COMPACT } && T::DTYPE == DType::F32 {
+    if const { !I::COMPACT && matches!(T::DTYPE, DType::F32) } {
         // SAFETY: as above; they are `f32`.
         let quick = if n >= MANY { unsafe { quick_moments::<I>(x.cast(), n) } } else { None };
         if let Some(moments) = quick {

@@ -50,6 +50,7 @@ families! {
     foreach
     fused
     gamma
+    gelu
     gate
     histogram
     index
