@@ -173,7 +173,7 @@ impl<R: Step, T: Float> Kernel for Update<R, T> {
         let aligned = item.data[..count].iter().all(|d| d.cast::<T>().is_aligned());
         let in_place = direct && aligned && is_apart(&item.data[..count], item.len * size);
         let plain = prepare.divisor.is_none() && !prepare.negate;
-        if in_place && plain && FastPath::OptimizerWhole.is_on() {
+        if const { !I::COMPACT } && in_place && plain && FastPath::OptimizerWhole.is_on() {
             let data = item.data.map(|d| d.cast::<T>().wrapping_add(start));
             let len = |k: usize| if k < count { end - start } else { 0 };
             // SAFETY: these elements of the tensors, aligned, apart from one another, and nobody writes to the gradient. (An

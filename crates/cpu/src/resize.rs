@@ -198,6 +198,9 @@ impl<'a, T: Pixel> Kernel for Rows<'a, T> {
     unsafe fn run<I: Isa>((job, rows): Self::Args) {
         // SAFETY: the caller's.
         unsafe {
+            if const { I::COMPACT } {
+                return job.one_by_one::<I>(rows);
+            }
             match job.inner {
                 1 => job.along::<I>(rows),
                 _ if job.picks => job.moved(rows),
@@ -480,6 +483,25 @@ impl<T: Pixel> Job<'_, T> {
                     for i in 0..inner {
                         self.chunk::<I, 0, 1>(self.taps_of::<0>(place), x.add(i), out.add(place * inner + i));
                     }
+                }
+            }
+        }
+    }
+
+    /// These rows, an element after the other.
+    ///
+    /// # Safety
+    /// As of [`Job::along`].
+    #[inline(always)]
+    unsafe fn one_by_one<I: Isa>(self, rows: Range<usize>) {
+        // (Along the dim, every element is a row of one.)
+        let each = if self.inner == 1 { self.to } else { 1 };
+        for row in rows.start * each..rows.end * each {
+            // SAFETY: the caller's.
+            unsafe {
+                let (place, (x, out)) = (row % self.to, self.plane(row / self.to));
+                for i in 0..self.inner {
+                    self.chunk::<I, 0, 1>(self.taps_of::<0>(place), x.add(i), out.add(place * self.inner + i));
                 }
             }
         }

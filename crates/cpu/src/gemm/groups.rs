@@ -8,7 +8,7 @@ use super::operand::{Byte, Entry};
 use super::{pack::pack, tiles};
 use crate::math::Level;
 #[cfg(target_arch = "x86_64")]
-use crate::math::level;
+use crate::math::{isa::is_amd, level};
 #[cfg(target_arch = "x86_64")]
 use crate::prefetch::prefetch;
 use flambeau_base::dtype::bf16;
@@ -423,13 +423,6 @@ pub(crate) fn rounds_halves(level: Level) -> bool {
 pub(crate) fn pairs_are_fast(level: Level) -> bool {
     static FAST: OnceLock<bool> = OnceLock::new();
     rounds_halves(level) && *FAST.get_or_init(is_amd)
-}
-
-/// Whether the processor says it is AMD's.
-#[cfg(target_arch = "x86_64")]
-fn is_amd() -> bool {
-    let id = std::arch::x86_64::__cpuid(0);
-    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
 }
 
 /// [`pack_pairs`] as a [`Pack`].

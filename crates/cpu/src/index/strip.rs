@@ -66,6 +66,9 @@ pub(super) fn reduce_strip(op: ReduceOp, dtype: DType) -> PutStrip {
 }
 
 pub(super) trait Combine<T> {
+    /// Whether sixteen at a time are worth their code.
+    const WIDE: bool = true;
+
     fn combine(old: T, new: T) -> T;
 
     /// The same of values that are combined one by one, with the instructions of a level.
@@ -94,6 +97,8 @@ macro_rules! combine {
             fn combine($a: $t, $b: $t) -> $t { $sum }
         }
         impl Combine<$t> for Prod {
+            const WIDE: bool = !<$t as Element>::DTYPE.is_complex();
+
             #[inline(always)]
             fn combine($a: $t, $b: $t) -> $t { $prod }
         }
@@ -140,6 +145,8 @@ impl Combine<bf16> for Sum {
 }
 
 impl Combine<f16> for Prod {
+    const WIDE: bool = false;
+
     #[inline(always)]
     fn combine(a: f16, b: f16) -> f16 {
         halved(a, b, |a, b| a * b)
@@ -147,6 +154,8 @@ impl Combine<f16> for Prod {
 }
 
 impl Combine<bf16> for Prod {
+    const WIDE: bool = false;
+
     #[inline(always)]
     fn combine(a: bf16, b: bf16) -> bf16 {
         halved(a, b, |a, b| a * b)
@@ -243,11 +252,11 @@ where
 
 #[inline(always)]
 unsafe fn put_times<I: Isa, T: Copy, C: Combine<T>>(
-    mut dst: *mut u8,
+    dst: *mut u8,
     dst_stride: isize,
-    mut src: *const u8,
+    src: *const u8,
     src_stride: isize,
-    mut index: *const i64,
+    index: *const i64,
     index_stride: isize,
     step: isize,
     n: usize,
@@ -256,34 +265,24 @@ unsafe fn put_times<I: Isa, T: Copy, C: Combine<T>>(
     let size = size_of::<T>() as isize;
     let lines = if index_stride == 0 && dst_stride == size { (n * size_of::<T>()).min(1024) } else { 0 };
     let ask = |row: *const u8| (0..lines).step_by(64).for_each(|line| prefetch(row.wrapping_add(line)));
-    if let Some(steps) = times.steps {
-        for (time, &now) in steps.iter().enumerate() {
-            // SAFETY: the caller's contract, of this time; a later time's index is as valid.
-            unsafe {
-                if let Some(&next) = steps.get(time + FAR_AHEAD) {
-                    let row = index.byte_offset(next as isize * times.index).read_unaligned();
-                    ask(dst.wrapping_offset(row as isize * step));
-                    ask(src.wrapping_offset(next as isize * times.src));
-                }
-                let row = index.byte_offset(now as isize * times.index).read_unaligned();
-                let src = src.offset(now as isize * times.src);
-                put_row::<I, T, C>(dst.offset(row as isize * step), dst_stride, src, src_stride, n);
-            }
-        }
-        return;
-    }
+    let ahead = if times.steps.is_some() { FAR_AHEAD } else { AHEAD };
+    let place = |time: usize| times.steps.map_or(time, |steps| steps[time] as usize) as isize;
     for time in 0..times.count {
         // Rows lie anywhere: ask for them some time before they are written.
-        if lines > 0 && time + AHEAD < times.count {
+        if lines > 0 && time + ahead < times.count {
+            let next = place(time + ahead);
             // SAFETY: the index of a later time.
-            let row = unsafe { index.byte_offset(AHEAD as isize * times.index).read_unaligned() };
-            ask(dst.wrapping_offset(AHEAD as isize * times.dst + row as isize * step));
+            let row = unsafe { index.byte_offset(next * times.index).read_unaligned() };
+            ask(dst.wrapping_offset(next * times.dst + row as isize * step));
+            if times.steps.is_some() {
+                ask(src.wrapping_offset(next * times.src));
+            }
         }
+        let now = place(time);
+        let (dst, src) = (dst.wrapping_offset(now * times.dst), src.wrapping_offset(now * times.src));
+        let index = index.wrapping_byte_offset(now * times.index);
         // SAFETY: the caller's contract, of this time.
         unsafe { put_once::<I, T, C>(dst, dst_stride, src, src_stride, index, index_stride, step, n) };
-        dst = dst.wrapping_offset(times.dst);
-        src = src.wrapping_offset(times.src);
-        index = index.wrapping_byte_offset(times.index);
     }
 }
 
@@ -344,7 +343,7 @@ unsafe fn put_row<I: Isa, T: Copy, C: Combine<T>>(
     unsafe {
         if dst_stride == size && src_stride == size {
             let (dst, src) = (dst.cast::<T>(), src.cast::<T>());
-            let whole = combine_blocks::<T, C, 16>(dst, src, 0, n);
+            let whole = if const { C::WIDE } { combine_blocks::<T, C, 16>(dst, src, 0, n) } else { 0 };
             // (Few halves are summed sooner one by one.)
             let few = I::LEVEL == Level::Baseline;
             let whole = if few { combine_blocks::<T, C, 4>(dst, src, whole, n) } else { whole };

@@ -1,6 +1,6 @@
 //! `f32` and `f64` as [`Float`]: what is a line of code here, and what is of the type's own by name.
 
-use super::{Float, Isa, Level, Number, special, trig, vectors};
+use super::{Baseline, Float, Isa, Level, Number, special, trig, vectors};
 
 macro_rules! float {
     ($t:ident, $module:ident, $bits:ident, $signed:ident, $integral:literal, $fmod_common:ident, $hypot:ident, { $($more:tt)* } [$($unary:ident)*], [$($binary:ident)*]) => {
@@ -198,18 +198,7 @@ macro_rules! float {
                 let next = if self == other { other } else { next };
                 if Float::is_nan(self) | Float::is_nan(other) { self + other } else { next }
             }
-            $(
-                #[inline(always)]
-                fn $unary<I: Isa>(self) -> Self {
-                    super::$module::$unary::<I>(self)
-                }
-            )*
-            $(
-                #[inline(always)]
-                fn $binary<I: Isa>(self, other: Self) -> Self {
-                    super::$module::$binary::<I>(self, other)
-                }
-            )*
+            functions! { $t, super::$module: $($unary)*; $($binary(other: $t) -> $t = super::$module::$binary;)* }
         }
     };
 }
@@ -286,20 +275,29 @@ fn hypot_f64<I: Isa>(x: f64, y: f64) -> f64 {
     Number::mul_add::<I>(x, x, y * y).sqrt() * back
 }
 
-/// Methods that are functions of the type's own: named so in the `special` module given, or in full.
+/// Methods that are functions of the type's own: named so in the module given, or in full. Where code should be
+/// [small](Isa::COMPACT), all who call one share it.
 macro_rules! functions {
-    ($module:path: $($name:ident)*; $($full:ident($($x:ident: $t:ty),*) -> $out:ty = $($function:ident)::+;)*) => {
+    ($t:ty, $module:path: $($name:ident)*; $($full:ident($($x:ident: $x_t:ty),*) -> $out:ty = $($function:ident)::+;)*) => {
         $(
             #[inline(always)]
             fn $name<I: Isa>(self) -> Self {
                 use $module as module;
-                module::$name::<I>(self)
+                #[inline(never)]
+                fn shared(x: $t) -> $t {
+                    module::$name::<Baseline>(x)
+                }
+                if const { I::COMPACT } { shared(self) } else { module::$name::<I>(self) }
             }
         )*
         $(
             #[inline(always)]
-            fn $full<I: Isa>(self, $($x: $t),*) -> $out {
-                $($function)::+::<I>(self, $($x),*)
+            fn $full<I: Isa>(self, $($x: $x_t),*) -> $out {
+                #[inline(never)]
+                fn shared(x: $t, $($x: $x_t),*) -> $out {
+                    $($function)::+::<Baseline>(x, $($x),*)
+                }
+                if const { I::COMPACT } { shared(self, $($x),*) } else { $($function)::+::<I>(self, $($x),*) }
             }
         )*
     };
@@ -321,7 +319,7 @@ float! {
     f32, single, u32, i32, 8388608.0, fmod_common_f32, hypot_f32,
     {
         functions! {
-            special::single: erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr entr lgamma_common digamma_common trigamma_common;
+            f32, special::single: erfcx erfinv_common erfinv ndtri i0 i0e i1 i1e log_ndtr entr lgamma_common digamma_common trigamma_common;
             exp_common() -> f32 = super::single::exp_common;
             log_common() -> f32 = super::single::log_common;
             gelu() -> f32 = vectors::gelu;
@@ -390,7 +388,7 @@ float! {
     f64, double, u64, i64, 4503599627370496.0, fmod_common_f64, hypot_f64,
     {
         functions! {
-            special: erfinv_common ndtri_common log_ndtr;
+            f64, special: erfinv_common ndtri_common log_ndtr;
             exp_common() -> f64 = super::double::exp_common;
             bessel_j0_common() -> f64 = special::bessel::j0_near;
             bessel_j1_common() -> f64 = special::bessel::j1_near;

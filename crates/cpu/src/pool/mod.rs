@@ -35,6 +35,9 @@ use window::Windows;
 /// Elements below which work is not split.
 const GRAIN: usize = 1 << 15;
 
+/// Elements of a plane that an index as wide as an `f32` counts.
+const NEAR: usize = if cfg!(test) { 300 } else { i32::MAX as usize };
+
 /// What a pooling kernel computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
@@ -180,13 +183,15 @@ fn pool<K: math::Kernel<Args = (*const Plan<'static>, usize, usize), Output = ()
 }
 
 /// The dtype that poolings of a dtype are computed in: `f32` for halves, 64 bits for sums of integers, and for their
-/// maxima a floating-point type that has all of them.
-fn computed_in(dtype: DType, operation: Operation) -> DType {
+/// maxima a floating-point type that has all of them, and, in planes of that many elements, is as wide as their indices.
+fn computed_in(dtype: DType, operation: Operation, input: usize) -> DType {
+    let wide = operation == Operation::Max && input > NEAR;
     match dtype {
         DType::F64 | DType::U64 | DType::I64 => dtype,
-        d if d.is_floating_point() => DType::F32,
+        d if d.is_floating_point() && !wide => DType::F32,
         _ if operation != Operation::Max => DType::I64,
         DType::I32 | DType::U32 => DType::F64,
+        _ if wide => DType::F64,
         _ => DType::F32,
     }
 }
@@ -201,7 +206,7 @@ fn plan<'a>(
     result: *mut u8,
     indices: *mut i64,
 ) -> (Plan<'a>, DType) {
-    let computed = computed_in(dtype, operation);
+    let computed = computed_in(dtype, operation, shape.input.iter().product());
     let (widen, narrow) = (cast_strip(dtype, computed), cast_strip(computed, dtype));
     (Plan { shape, dtype, widen, narrow, windows, operation, source, result, indices }, computed)
 }

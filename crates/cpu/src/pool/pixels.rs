@@ -36,12 +36,11 @@ pub(super) fn unit_len(plan: &Plan<'_>) -> usize {
 /// The plan's arrays are valid.
 #[inline(always)]
 pub(super) unsafe fn pool<L: Isa, C: Number + PartialOrd>(plan: &Plan<'_>, units: Range<usize>) {
-    let input: usize = plan.shape.input.iter().product();
     // SAFETY: the caller's.
     unsafe {
         if plan.indices.is_null() {
             forward::<L, C, i32, false>(plan, units);
-        } else if const { size_of::<C>() <= 4 } && input <= i32::MAX as usize {
+        } else if const { size_of::<C>() <= 4 } {
             forward::<L, C, i32, true>(plan, units);
         } else {
             forward::<L, C, i64, true>(plan, units);
@@ -76,24 +75,27 @@ unsafe fn forward<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(p
             divisor: wd.divisor * wh.divisor,
             to,
         };
+        let staged_len = wd.count * wh.count * row;
         // SAFETY: windows are inside the image; this row of output pixels is this unit's.
         unsafe {
-            if same {
-                read.pool::<L, I, INDEX>(plan);
-            } else if wd.count * wh.count * row <= STAGED {
-                staged.resize(wd.count * wh.count * row, C::default());
+            if !same && staged_len > STAGED {
+                for w in 0..width {
+                    converted::<C, I, INDEX>(plan, &read.window(&plan.windows.axes[2][w]), image, to + w);
+                }
+                continue;
+            }
+            if !same {
+                staged.resize(staged_len, C::default());
                 for (i, to) in staged.chunks_exact_mut(row.max(1)).enumerate() {
                     let from = image + first + i / wh.count * step[0] + i % wh.count * step[1];
                     plan.widen(plan.source(from * channels), to.as_mut_ptr(), row);
                 }
                 (read.source, read.result) = (staged.as_ptr(), results.as_mut_ptr());
                 read.apart = [wh.count * input[2], input[2]];
-                read.pool::<L, I, INDEX>(plan);
+            }
+            read.pool::<L, I, INDEX>(plan);
+            if !same {
                 plan.narrow(results.as_ptr(), plan.result(to * channels), results.len());
-            } else {
-                for w in 0..width {
-                    converted::<C, I, INDEX>(plan, &read.window(&plan.windows.axes[2][w]), image, to + w);
-                }
             }
         }
     }
@@ -125,11 +127,11 @@ impl<C: Number + PartialOrd> Line<C> {
     unsafe fn pool<L: Isa, I: Index, const INDEX: bool>(&self, plan: &Plan<'_>) {
         // SAFETY: the caller's.
         unsafe {
-            if plan.shape.channels < LANES {
+            if const { L::COMPACT } || plan.shape.channels < LANES {
                 return few_channels::<C, I, INDEX>(plan, self);
             }
             for (w, ww) in plan.windows.axes[2].iter().enumerate() {
-                pixel::<L, C, I, INDEX>(plan, self, &self.window(ww), w);
+                pixel::<C, I, INDEX>(plan, self, &self.window(ww), w);
             }
         }
     }
@@ -174,7 +176,7 @@ impl Place {
 /// # Safety
 /// The window is inside what the line reads, and it has a pixel `w`.
 #[inline(always)]
-unsafe fn pixel<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
+unsafe fn pixel<C: Number + PartialOrd, I: Index, const INDEX: bool>(
     plan: &Plan<'_>,
     line: &Line<C>,
     window: &Place,
@@ -185,7 +187,7 @@ unsafe fn pixel<L: Isa, C: Number + PartialOrd, I: Index, const INDEX: bool>(
     let mut done = 0;
     while done < channels {
         let n = match channels {
-            n if const { !L::COMPACT } && n >= most && channels - done > LANES => most,
+            n if n >= most && channels - done > LANES => most,
             _ => LANES,
         };
         let c = done.min(channels - n);

@@ -12,12 +12,11 @@ use std::ops::Range;
 /// The plan's arrays are valid.
 #[inline(always)]
 pub(super) unsafe fn pool<L: Isa, C: Number + PartialOrd>(plan: &Plan<'_>, planes: Range<usize>) {
-    let input: usize = plan.shape.input.iter().product();
     // SAFETY: the caller's.
     unsafe {
         if plan.indices.is_null() {
             forward::<L, C, i32, false>(plan, planes);
-        } else if const { size_of::<C>() <= 4 } && input <= i32::MAX as usize {
+        } else if const { size_of::<C>() <= 4 } {
             forward::<L, C, i32, true>(plan, planes);
         } else {
             forward::<L, C, i64, true>(plan, planes);

@@ -370,15 +370,16 @@ fn reducer(op: Reduction, source: DType, out: DType, count: usize) -> (Box<dyn R
         Reduction::Sum if out.is_integral(false) => {
             (Box::new(Simple::new(Sum::<i64>::NEW, identity::<i64>)), Load::Cast)
         }
-        Reduction::Sum => (sum(source, summed, identity::<f64>), Load::Cast),
         Reduction::NanSum if integral && out.is_integral(false) => reducer(Reduction::Sum, source, out, count),
         Reduction::NanSum => {
             (float_domain!(summed, T => Box::new(Simple::new(NanSum::<T>::NEW, identity::<f64>))), Load::Cast)
         }
-        Reduction::Mean => {
+        // (Sums are means of one element: one code for both.)
+        Reduction::Sum | Reduction::Mean => {
+            let n = if op == Reduction::Sum { 1.0 } else { n };
             // A product is four times as fast as a quotient, and rounds to the same number of fewer digits, but near ties.
-            let (exact, share) = (matches!(out, DType::F64 | DType::Complex128), 1.0 / n);
-            (sum(source, summed, move |s: f64| if exact { s / n } else { s * share }), Load::Cast)
+            let (exact, share) = (n != 1.0 && matches!(out, DType::F64 | DType::Complex128), 1.0 / n);
+            (sum(source, summed, move |s| if exact { s / n } else { s * share }), Load::Cast)
         }
         Reduction::Product if source.is_complex() => (Box::new(Simple::new(ComplexProduct, identity)), Load::Cast),
         Reduction::Product if out.is_integral(false) => {

@@ -4,7 +4,7 @@
 use super::Block;
 use super::fold::{AHEAD, LEAST_SQUARES, RUN, SET};
 use super::short::{LONG, NanSum, Product, Sum, SumSquares, TURN, join_four};
-use crate::prefetch::prefetch_run;
+use crate::prefetch::{prefetch_run, runs_are_asked_for};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{Element, bf16, f16};
 use std::arch::x86_64::*;
@@ -286,11 +286,14 @@ type Lanes = [__m256d; 4];
 #[target_feature(enable = "avx2,f16c")]
 unsafe fn add_sets<O: Operation>(x: *const O::In, n: usize, lanes: Lanes) -> Lanes {
     let [mut a, mut b, mut c, mut d] = lanes;
+    let ask = runs_are_asked_for();
     for at in (0..n).step_by(SET) {
         // SAFETY: elements of the run. (Whole sets have no masks.)
         unsafe {
             let x = x.add(at);
-            prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<O::In>());
+            if ask {
+                prefetch_run(x.cast::<u8>().wrapping_add(AHEAD), SET * size_of::<O::In>());
+            }
             let masks = std::ptr::null();
             let ([e, f], [g, h]) = (O::eight::<false>(x, 0, masks), O::eight::<false>(x, 8, masks));
             (a, b, c, d) = (O::join(a, e), O::join(b, f), O::join(c, g), O::join(d, h));
