@@ -398,9 +398,7 @@ fn block_sums<I: Isa, T: Float, const K: usize>(
     sums
 }
 
-/// Adds `sets` sets of [`LANES`] terms from `first` on to lanes, `W` lanes at a time, whose accumulators stay in registers: a few
-/// sets each time where there are many, so that memory is read in the order in which it lies. (To begin again costs rows of 12
-/// sets a twentieth.)
+/// Adds `sets` sets of [`LANES`] terms from `first` on to lanes, `W` lanes at a time, whose accumulators stay in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // As above.
 fn add_sets<T: Float, const K: usize, const W: usize>(
@@ -409,28 +407,22 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
     term: &impl Fn(usize, [T; K]) -> [T; K],
     lanes: &mut [[T; LANES]; K],
 ) {
-    let few = if W == LANES || sets < 16 { sets.max(1) } else { 8 };
-    for from in (0..sets).step_by(few) {
-        for lane in (0..LANES).step_by(W) {
-            let mut some = aligned([[<T as Number>::ZERO; W]; K]);
-            for k in 0..K {
-                some[k].copy_from_slice(&lanes[k][lane..lane + W]);
-            }
-            for set in from..sets.min(from + few) {
-                for l in 0..W {
-                    let mut sums = [<T as Number>::ZERO; K];
-                    for k in 0..K {
-                        sums[k] = some[k][l];
-                    }
-                    let sums = term(first + set * LANES + lane + l, sums);
-                    for k in 0..K {
-                        some[k][l] = sums[k];
-                    }
+    for lane in (0..LANES).step_by(W) {
+        let mut some = aligned([[<T as Number>::ZERO; W]; K]);
+        for set in 0..sets {
+            for l in 0..W {
+                let mut sums = [<T as Number>::ZERO; K];
+                for k in 0..K {
+                    sums[k] = some[k][l];
+                }
+                let sums = term(first + set * LANES + lane + l, sums);
+                for k in 0..K {
+                    some[k][l] = sums[k];
                 }
             }
-            for k in 0..K {
-                lanes[k][lane..lane + W].copy_from_slice(&some[k]);
-            }
+        }
+        for k in 0..K {
+            lanes[k][lane..lane + W].copy_from_slice(&some[k]);
         }
     }
 }
