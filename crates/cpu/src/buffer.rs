@@ -1,6 +1,7 @@
 //! Memory for intermediate results: not cleared, kept from call to call where fresh pages cost more than the work, and
 //! at the beginning of cache lines.
 
+use crate::math::Number;
 use flambeau_base::allocator::CpuAllocator;
 use flambeau_base::{Allocator, Device};
 use std::cell::RefCell;
@@ -146,6 +147,20 @@ impl<E: Copy> Scratch<E> {
     #[inline(always)]
     pub(crate) fn get(&self) -> *mut E {
         self.block.as_ptr().cast()
+    }
+
+    /// Its first `len` elements, at most all, as zeros.
+    #[inline(always)]
+    pub(crate) fn zeros(&mut self, len: usize) -> &mut [E]
+    where
+        E: Number,
+    {
+        let len = len.min(self.bytes / size_of::<E>());
+        // SAFETY: memory for as many elements, which nobody else has; numbers of zero bytes are zero.
+        unsafe {
+            self.get().write_bytes(0, len);
+            std::slice::from_raw_parts_mut(self.get(), len)
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{LANES, Rows, compute, compute_dtype, deviations, put_results, store, sums, values};
+use super::rows::{LANES, LongDeviations, Rows, compute, compute_dtype, deviations, put_results, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
-use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
+use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
 use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -144,6 +144,9 @@ unsafe fn pilot<I: Isa, T: Float, const CENTRE: bool>(x: *const T, shares: Share
     T::from_f64(sums::<I, T, _>(shares.piloting, |i| [unsafe { *x.add(i) }])[0] * shares.of_piloting)
 }
 
+/// Elements of a row from which on they are gone over by a loop of its own.
+const LONG: usize = 2048;
+
 /// A centre of a row, and the sums of squared differences and of differences from it, in one pass if the pilot will do
 /// (Chan, Golub & LeVeque, 1983, "shifted data"), in three if it is far from the mean.
 ///
@@ -164,7 +167,12 @@ unsafe fn row_sums<I: Isa, T: Float, const CENTRE: bool>(
     let mut centre = pilot;
     let mut is_mean = shares.piloting == len;
     loop {
-        let [squares, rest] = deviations::<I, T>(len, centre, at);
+        let [squares, rest] = if const { !I::COMPACT } && len >= LONG {
+            // SAFETY: the caller's elements; the machine has its level.
+            unsafe { run::<LongDeviations<T>>((x, len, centre)) }
+        } else {
+            deviations::<I, T>(len, centre, at)
+        };
         // What the mean's distance takes from the squares leaves at least half of them, which costs a bit at most.
         if is_mean || rest.is_finite() && 2.0 * rest * rest * shares.all <= squares {
             return [centre.to_f64(), squares, rest];

@@ -2,9 +2,10 @@
 
 use crate::buffer::aligned;
 use crate::copy::{CastStrip, Shared, cast_strip, move_bytes, stream};
-use crate::math::{Float, Isa, Level, Number, select};
+use crate::math::{Float, Isa, Kernel, Level, Number, select};
 use crate::reduce::Operand;
 use flambeau_base::DType;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 /// The dtype to compute in, for data of these dtypes: `f64` if any is, else `f32`.
@@ -333,6 +334,86 @@ pub(crate) fn deviations<I: Isa, T: Float>(n: usize, centre: T, at: impl Fn(usiz
         let d = at(i) - centre;
         [d.mul_add::<I>(d, squares), rest + d]
     })
+}
+
+/// Distances that [`long_deviations`] adds one after the other in `T` before their sums go on in `f64`.
+const QUICK: usize = 16;
+
+/// [`deviations`] of contiguous elements, more than a vector's, in one pass whose accumulators stay in registers. (Its loop is
+/// too large for the norms of short rows, which begin again for every half of the lanes.)
+///
+/// # Safety
+/// `x` must be valid for `n` elements, [`LANES`] at least.
+#[inline(always)]
+pub(crate) unsafe fn long_deviations<I: Isa, T: Float>(x: *const T, n: usize, centre: T) -> [f64; 2] {
+    // Four vectors of each sum.
+    // SAFETY: the caller's elements.
+    unsafe {
+        match const { (matches!(I::LEVEL, Level::Avx512), size_of::<T>()) } {
+            (true, 4) => distances::<I, T, LANES>(x, n, centre),
+            (true, _) | (false, 4) => distances::<I, T, { LANES / 2 }>(x, n, centre),
+            (false, _) => distances::<I, T, { LANES / 4 }>(x, n, centre),
+        }
+    }
+}
+
+/// [`long_deviations`] by `W` accumulators.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn distances<I: Isa, T: Float, const W: usize>(x: *const T, n: usize, centre: T) -> [f64; 2] {
+    let mut sums = [0.0; 2];
+    for start in (0..n).step_by(QUICK * W) {
+        let end = n.min(start + QUICK * W);
+        // SAFETY: elements of the caller's, as many before `end` as make whole lanes.
+        let [squares, rest] = unsafe { few_distances::<I, T, W>(x.add(end), end - start, centre) };
+        sums = [sums[0] + squares, sums[1] + rest];
+    }
+    sums
+}
+
+/// [`long_deviations`] as a function of its own.
+pub(crate) struct LongDeviations<T>(PhantomData<T>);
+impl<T: Float> Kernel for LongDeviations<T> {
+    type Args = (*const T, usize, T);
+    type Output = [f64; 2];
+    #[inline(always)]
+    unsafe fn run<I: Isa>((x, n, centre): Self::Args) -> [f64; 2] {
+        // SAFETY: the caller's contract.
+        unsafe { long_deviations::<I, T>(x, n, centre) }
+    }
+}
+
+/// The sums of the squares of distances from a centre, and of the distances, of the `n` elements before `end`.
+///
+/// # Safety
+/// `end` must be the end of `n` valid elements, and of `W`.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
+unsafe fn few_distances<I: Isa, T: Float, const W: usize>(end: *const T, n: usize, centre: T) -> [f64; 2] {
+    // SAFETY: the caller's elements.
+    let before = |left: usize| unsafe { end.sub(left).cast::<[T; W]>().read_unaligned() };
+    let mut square = aligned([<T as Number>::ZERO; W]);
+    let mut rest = aligned([<T as Number>::ZERO; W]);
+    for set in 0..n / W {
+        let x = before(n - set * W);
+        for l in 0..W {
+            let d = x[l] - centre;
+            rest[l] += d;
+            square[l] = d.mul_add::<I>(d, square[l]);
+        }
+    }
+    if !n.is_multiple_of(W) {
+        // The last, of which those count that were not added yet.
+        let (x, counts) = (before(W), ones_from::<W>(W - n % W));
+        for l in 0..W {
+            let d = select(counts[l] != 0, x[l] - centre, <T as Number>::ZERO);
+            rest[l] += d;
+            square[l] = d.mul_add::<I>(d, square[l]);
+        }
+    }
+    [together::<I, T, W, false>(*square).to_f64(), together::<I, T, W, false>(*rest).to_f64()]
 }
 
 /// [`sums`], by a function that adds an element's terms to what it is given.

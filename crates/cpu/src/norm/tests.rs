@@ -1,4 +1,4 @@
-use super::rows::put_results;
+use super::rows::{LANES, LongDeviations, put_results};
 use super::*;
 use crate::copy::stream;
 use crate::math::{Float, Isa, Kernel, Level, entry};
@@ -378,4 +378,28 @@ fn put<T: Float>() {
 fn results_are_put_where_they_belong() {
     put::<f32>();
     put::<f64>();
+}
+
+/// Sums of distances and of their squares of as many elements as make whole vectors or not, from memory that ends there.
+fn long<T: Float>(tolerance: f64) {
+    let x: Vec<T> = values(3000, 3, 0.5);
+    for level in Level::available() {
+        for n in (LANES..4 * LANES).chain([1023, 1024, 1025, 1030, 2048, 3000]) {
+            let (x, centre) = (&x[3000 - n..], T::from_f64(0.4));
+            // SAFETY: `n` elements, `LANES` at least.
+            let [squares, rest] = unsafe { entry::<LongDeviations<T>>(level)((x.as_ptr(), n, centre)) };
+            let distances = || x.iter().map(|x| x.to_f64() - centre.to_f64());
+            let (want, of_rest) = (distances().map(|d| d * d).sum::<f64>(), distances().sum::<f64>());
+            assert!((squares - want).abs() <= tolerance * want, "{n} at {level:?}: {squares} for {want}");
+            let most = distances().map(f64::abs).sum::<f64>();
+            assert!((rest - of_rest).abs() <= tolerance * most, "{n} at {level:?}: {rest} for {of_rest}");
+        }
+    }
+}
+
+#[test]
+fn distances_of_long_rows() {
+    long::<f32>(3e-7);
+    // (The sums that they are compared with are rounded, too.)
+    long::<f64>(1e-14);
 }

@@ -16,7 +16,7 @@ const AHEAD: usize = 1 << 15;
 pub(super) const LOOK: usize = 64;
 
 /// Rows folded together: an accumulator is loaded and stored once for that many elements.
-const ROWS: usize = 8;
+pub(super) const ROWS: usize = 8;
 
 /// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns. Gives up, having changed nothing, if it is to be
 /// `QUICK` and there are rare elements.

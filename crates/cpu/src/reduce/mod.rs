@@ -17,6 +17,7 @@ mod fold;
 mod halves;
 mod moments;
 mod plan;
+mod quick_moments;
 #[cfg(target_arch = "x86_64")]
 mod quick_rows;
 #[cfg(target_arch = "x86_64")]

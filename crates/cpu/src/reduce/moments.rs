@@ -4,12 +4,12 @@
 //! in for by that of a few elements, by a first one or by the maximum so far; and blocks are merged.
 
 use super::columns::{LOOK, fold_columns};
-use super::fold::{Fold, LEAST_SQUARES, Max, Sum, Value, fold_run, larger};
+use super::fold::{Fold, Max, Sum, Value, fold_run, larger};
+use super::quick_moments::{MANY, quick_columns, quick_moments};
 use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::buffer::aligned;
-use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
-use crate::norm::rows::{deviations, sums};
+use crate::math::{Float, Isa, Kernel, entry, level, run, select};
 use crate::prefetch::prefetch_run;
 use crate::softmax::{LINES, add_exponentials_of_lines, exponentials_of_row, relative};
 use flambeau_base::{Complex, DType};
@@ -59,10 +59,10 @@ impl<T: Value, const SQUARED: bool> Fold for SumDeviations<T, SQUARED> {
 
 /// Count, mean and sum of squared deviations.
 #[derive(Clone, Copy)]
-struct Moments {
-    count: f64,
-    mean: f64,
-    squares: f64,
+pub(super) struct Moments {
+    pub(super) count: f64,
+    pub(super) mean: f64,
+    pub(super) squares: f64,
 }
 
 impl Moments {
@@ -71,7 +71,7 @@ impl Moments {
     /// The moments of both sets: Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing
     /// sample variances", 1979.
     #[inline(always)]
-    fn merge(self, other: Moments) -> Moments {
+    pub(super) fn merge(self, other: Moments) -> Moments {
         if self.count == 0.0 {
             return other;
         }
@@ -89,117 +89,6 @@ impl Moments {
             squares: self.squares + other.squares + delta * delta * (self.count * share),
         }
     }
-}
-
-/// Elements, or rows, from which on distances are summed as `f32`; and so many of the first and of the last have a mean that
-/// stands in for that of all, which it is near to where elements rise or fall, too.
-const MANY: usize = 256;
-const ENDS: usize = 32;
-
-/// Elements whose distances are added as `f32` before the sums go on as `f64`.
-const QUICK: usize = 1024;
-
-/// The moments of [`MANY`] contiguous elements or more in one pass, about the mean of the [`ENDS`]: distances and their
-/// squares are rounded to `f32`, and so are the sums of [`QUICK`] of them, which costs less than the rounding of the result.
-/// Nothing if that mean is not near that of all, or squares are too small or too large for `f32`.
-///
-/// # Safety
-/// `x` must be valid for `n` elements.
-#[inline(always)]
-unsafe fn quick_moments<I: Isa>(x: *const f32, n: usize) -> Option<Moments> {
-    // SAFETY: the caller's elements.
-    let at = |i: usize| unsafe { *x.add(i) };
-    let ends = [x, x.wrapping_add(n - ENDS)];
-    // The next block, or run, mostly follows: its end would be waited for.
-    prefetch_run(ends[1].wrapping_add(n).cast(), ENDS * size_of::<f32>());
-    // SAFETY: elements of the caller's.
-    let few = ends.map(|end| unsafe { end.cast::<[f32; ENDS]>().read_unaligned() });
-    let few = few.as_flattened();
-    let pilot = (sums::<I, f32, 1>(2 * ENDS, |i| [few[i]])[0] * const { 0.5 / ENDS as f64 }) as f32;
-    let (mut square, mut sum) = (0.0, 0.0);
-    for start in (0..n).step_by(QUICK) {
-        let [squares, rest] = deviations::<I, f32>(QUICK.min(n - start), pilot, |i| at(start + i));
-        square += squares;
-        sum += rest;
-    }
-    let (moments, near) = about::<16>(pilot, sum, square, n as f64);
-    near.then_some(moments)
-}
-
-/// The moments of `count` elements from the sums of their distances from a pilot and of the squares of these, as `f32`, and
-/// whether they will do: the squares are normal numbers, and what the pilot's distance from the mean adds to them is at most
-/// one part in `PARTS`. (The longer the sums of `f32` are, the more digits of a mean near zero that distance costs.)
-#[inline(always)]
-fn about<const PARTS: u32>(pilot: f32, sum: f64, square: f64, count: f64) -> (Moments, bool) {
-    let distance = sum / count;
-    let squares = not_negative(square - sum * distance);
-    let near = (square >= LEAST_SQUARES * count) & square.finite() & (f64::from(PARTS) * sum * distance <= square);
-    (Moments { count, mean: f64::from(pilot) + distance, squares }, near)
-}
-
-/// Adds the moments of columns of [`MANY`] rows or more to their states, as [`quick_moments`], eight rows at a time, about the
-/// mean of the [`ENDS`]. Gives up, having changed nothing, if that does not do for one of them.
-///
-/// # Safety
-/// The block's rows must be valid, contiguous elements, [`LOOK`] at least and [`WIDE`] at most.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
-unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> bool {
-    const ROWS: usize = 8;
-    let x = b.data.cast::<f32>();
-    let row = |r: usize| x.wrapping_offset(r as isize * b.row_stride);
-    let mut pilots = aligned([0f32; WIDE]);
-    for r in (0..ENDS).chain(b.rows - ENDS..b.rows) {
-        // SAFETY: a row of the caller's.
-        let row = unsafe { std::slice::from_raw_parts(row(r), b.cols) };
-        for (pilot, x) in pilots.iter_mut().zip(row) {
-            *pilot += x;
-        }
-    }
-    for pilot in pilots.iter_mut() {
-        *pilot *= const { 0.5 / ENDS as f32 };
-    }
-    let (mut sums, mut squares) = (aligned([0.0; WIDE]), aligned([0.0; WIDE]));
-    for from in (0..b.rows).step_by(ROWS) {
-        // Rows after the last are the pilot itself, and add nothing.
-        let rows: [*const f32; ROWS] =
-            std::array::from_fn(|i| if from + i < b.rows { row(from + i) } else { pilots.as_ptr() });
-        for start in (0..b.cols).step_by(LOOK) {
-            // The last columns are added with some before them, which are left as they are.
-            let skip = (start + LOOK).saturating_sub(b.cols);
-            let start = start - skip;
-            let (mut d, mut d2) = (aligned([0f32; LOOK]), aligned([0f32; LOOK]));
-            for i in 0..ROWS {
-                let ahead = rows[i].wrapping_add(start).wrapping_offset(ROWS as isize * b.row_stride);
-                prefetch_run(ahead.cast(), size_of::<[f32; LOOK]>());
-            }
-            let Some(centre) = pilots[start..].first_chunk::<LOOK>() else { return false };
-            // SAFETY: `LOOK` elements of each row.
-            let rows = rows.map(|row| unsafe { &*row.add(start).cast::<[f32; LOOK]>() });
-            for l in 0..LOOK {
-                let near = |i: usize| rows[i][l] - centre[l];
-                let pairs = [0, 2, 4, 6].map(|i| {
-                    let (a, b) = (near(i), near(i + 1));
-                    [a + b, Number::mul_add::<I>(a, a, b * b)]
-                });
-                d[l] = (pairs[0][0] + pairs[1][0]) + (pairs[2][0] + pairs[3][0]);
-                d2[l] = (pairs[0][1] + pairs[1][1]) + (pairs[2][1] + pairs[3][1]);
-            }
-            for l in skip..LOOK {
-                sums[start + l] += f64::from(d[l]);
-                squares[start + l] += f64::from(d2[l]);
-            }
-        }
-    }
-    let count = b.rows as f64;
-    let moments = |l: usize| about::<2>(pilots[l], sums[l], squares[l], count);
-    if (0..b.cols).fold(false, |far, l| far | !moments(l).1) {
-        return false;
-    }
-    for (l, state) in states.iter_mut().enumerate() {
-        *state = state.merge(moments(l).0);
-    }
-    true
 }
 
 /// The moments of contiguous elements in one pass, or nothing if some are not finite or the first is far out.
@@ -386,7 +275,7 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
 
 /// What rounding made negative is zero; NaN stays.
 #[inline(always)]
-fn not_negative(squares: f64) -> f64 {
+pub(super) fn not_negative(squares: f64) -> f64 {
     select(squares < 0.0, 0.0, squares)
 }
 
