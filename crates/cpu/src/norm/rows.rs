@@ -339,8 +339,8 @@ pub(crate) fn deviations<I: Isa, T: Float>(n: usize, centre: T, at: impl Fn(usiz
 /// Distances that [`long_deviations`] adds one after the other in `T` before their sums go on in `f64`.
 const QUICK: usize = 16;
 
-/// [`deviations`] of contiguous elements, more than a vector's, in one pass whose accumulators stay in registers. (Its loop is
-/// too large for the norms of short rows, which begin again for every half of the lanes.)
+/// [`deviations`] of contiguous elements in one pass whose accumulators stay in registers, where that begins again for each
+/// half of the lanes.
 ///
 /// # Safety
 /// `x` must be valid for `n` elements, [`LANES`] at least.

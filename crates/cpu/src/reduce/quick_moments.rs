@@ -1,5 +1,5 @@
-//! Variances of many `f32` in one pass that takes as long as memory does: distances from a mean of a few elements, and their
-//! squares, are summed as `f32` over a few elements, and from there on as `f64`.
+//! Variances of many `f32` in one pass: distances from a mean of a few elements, and their squares, are summed as `f32` over a
+//! few elements, and from there on as `f64`.
 
 use super::Block;
 use super::columns::{LOOK, ROWS};

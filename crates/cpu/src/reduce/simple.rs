@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 /// Bytes of the accumulators of a tile.
 const STATE_BYTES: usize = 1 << 14;
 
-/// Columns of a tile whose rows are gathered.
+/// Columns of a tile of `f32` whose rows are gathered.
 const GATHERED_COLUMNS: usize = 512;
 
 /// [`fold_run`] and [`fold_columns`] compiled per level.
@@ -128,9 +128,12 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
         size_of::<F::State>()
     }
     fn tile(&self, direct: bool) -> usize {
-        // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read. Of those that are
-        // gathered, several fit into what holds them, and are folded together.
-        if direct { (STATE_BYTES / size_of::<F::State>()).max(GATHERED_COLUMNS) } else { GATHERED_COLUMNS }
+        if !direct && F::In::DTYPE == DType::F32 {
+            // Several rows fit into what holds them, and are folded together. (Products of integers take longer so.)
+            return GATHERED_COLUMNS;
+        }
+        // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
+        (STATE_BYTES / size_of::<F::State>()).max(512)
     }
     fn shortest_run(&self, dense: bool, far: bool) -> usize {
         F::shortest_run(dense, far)
