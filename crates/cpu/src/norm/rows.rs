@@ -3,6 +3,7 @@
 use crate::buffer::aligned;
 use crate::copy::{CastStrip, Shared, cast_strip, move_bytes, stream};
 use crate::math::{Float, Isa, Kernel, Level, Number, select};
+use crate::prefetch::prefetch_near;
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use std::marker::PhantomData;
@@ -524,6 +525,12 @@ pub(crate) unsafe fn put_results<I: Isa, T: Float>(out: *mut T, n: usize, stream
                 *out.add(i) = result(i);
             }
             return;
+        }
+        // What follows a store waits for its line: the one that the next row, which usually follows, shares with the one after it
+        // is asked for.
+        let shared = out.wrapping_add(2 * n);
+        if !shared.addr().is_multiple_of(LINE_BYTES) {
+            prefetch_near(shared.cast_const().cast());
         }
         let mut at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
         for i in 0..at {

@@ -4,7 +4,7 @@ use super::Block;
 use super::fold::{Fold, any_rare};
 use crate::buffer::aligned;
 use crate::math::{Isa, select};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_run};
 
 /// Accumulators that the elements of few columns are dealt to.
 pub(super) const LANES: usize = 256;
@@ -18,78 +18,128 @@ pub(super) const LOOK: usize = 64;
 /// Rows folded together: an accumulator is loaded and stored once for that many elements.
 pub(super) const ROWS: usize = 8;
 
-/// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns. Gives up, having changed nothing, if it is to be
-/// `QUICK` and there are rare elements.
+/// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns, and asks for what is `ahead` elements further on
+/// unless that is 0.
 ///
 /// # Safety
 /// `x` must be valid for the rows, `row_stride` elements apart.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
-unsafe fn fold_tile<I: Isa, F: Fold, const QUICK: bool>(
+unsafe fn fold_tile<I: Isa, F: Fold>(
+    f: F,
+    x: *const F::In,
+    strides: (isize, isize),
+    skip: usize,
+    params: &[F::Param; LOOK],
+    states: &mut [F::State; LOOK],
+) {
+    // About a cache line, where vectors are chosen by hand. Of loops of so few turns compilers make none.
+    // SAFETY: the caller's rows.
+    unsafe {
+        match (const { F::QUICK_ROWS }, const { size_of::<F::In>() }) {
+            (true, 4 | 8) => fold_parts::<I, F, 16>(f, x, strides, skip, params, states),
+            (true, 2) => fold_parts::<I, F, 32>(f, x, strides, skip, params, states),
+            _ => fold_parts::<I, F, LOOK>(f, x, strides, skip, params, states),
+        }
+    }
+}
+
+/// [`fold_tile`], `W` columns after the other: their accumulators stay in registers, and few lines of memory at a time are
+/// read and asked for. (To ask for all of a tile at once took a third longer: caches wait for some twenty lines, and who asks
+/// for more waits himself.)
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn fold_parts<I: Isa, F: Fold, const W: usize>(
+    f: F,
+    x: *const F::In,
+    (row_stride, ahead): (isize, isize),
+    skip: usize,
+    params: &[F::Param; LOOK],
+    states: &mut [F::State; LOOK],
+) {
+    let parts = states.as_chunks_mut::<W>().0.iter_mut().zip(params.as_chunks::<W>().0);
+    for ((states, params), start) in parts.zip((0..).step_by(W)) {
+        let (x, skip) = (x.wrapping_add(start), skip.saturating_sub(start));
+        for r in 0..if ahead != 0 { ROWS as isize } else { 0 } {
+            prefetch_run(x.wrapping_offset(r * row_stride + ahead).cast(), W * size_of::<F::In>());
+        }
+        // SAFETY: columns of the caller's.
+        unsafe {
+            if !F::QUICK_COLUMNS || !fold_part::<I, F, true, W>(f, x, row_stride, skip, params, states) {
+                fold_part::<I, F, false, W>(f, x, row_stride, skip, params, states);
+            }
+        }
+    }
+}
+
+/// [`fold_parts`] of one part. Gives up, having changed nothing, if it is to be `QUICK` and there are rare elements.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn fold_part<I: Isa, F: Fold, const QUICK: bool, const W: usize>(
     f: F,
     x: *const F::In,
     row_stride: isize,
     skip: usize,
-    params: &[F::Param; LOOK],
-    states: &mut [F::State; LOOK],
+    params: &[F::Param; W],
+    states: &mut [F::State; W],
 ) -> bool {
     let mut s = *states;
-    let mut rare = const { aligned([0u32; LOOK]) };
+    let mut rare = const { aligned([0u32; W]) };
     for r in (0..ROWS).step_by(4) {
-        let a = x.wrapping_offset(r as isize * row_stride);
-        let b = a.wrapping_offset(row_stride);
-        let c = b.wrapping_offset(row_stride);
-        let d = c.wrapping_offset(row_stride);
-        // SAFETY: rows `r..r + 4` of the caller's.
-        unsafe { fold_four_rows::<I, F, QUICK>(f, [a, b, c, d], params, &mut s, &mut rare) };
+        let row = |i: usize| x.wrapping_offset((r + i) as isize * row_stride);
+        // SAFETY: the caller's rows.
+        unsafe { fold_four_rows::<I, F, QUICK, W>(f, [row(0), row(1), row(2), row(3)], params, &mut s, &mut rare) };
     }
-    keep::<F, QUICK>(&s, &rare, skip, states)
+    keep::<F, QUICK, W>(&s, &rare, skip, states)
 }
 
-/// Folds `LOOK` columns of four rows.
+/// Folds `W` columns of four rows.
 ///
 /// # Safety
 /// The columns must be valid.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // As above.
-unsafe fn fold_four_rows<I: Isa, F: Fold, const QUICK: bool>(
+#[allow(clippy::needless_range_loop)] // An index keeps the loops countable, and their bounds constant.
+unsafe fn fold_four_rows<I: Isa, F: Fold, const QUICK: bool, const W: usize>(
     f: F,
     [a, b, c, d]: [*const F::In; 4],
-    params: &[F::Param; LOOK],
-    s: &mut [F::State; LOOK],
-    rare: &mut [u32; LOOK],
+    params: &[F::Param; W],
+    s: &mut [F::State; W],
+    rare: &mut [u32; W],
 ) {
     // SAFETY: the caller's columns; the machine has `I`.
-    if QUICK && unsafe { F::quick_rows::<I>([a, b, c, d], s) } {
+    if (QUICK || const { !F::QUICK_COLUMNS }) && unsafe { F::quick_rows::<I, W>([a, b, c, d], s) } {
         return;
     }
     // SAFETY: as above.
     let at = |l: usize| unsafe { [*a.add(l), *b.add(l), *c.add(l), *d.add(l)] };
-    for l in 0..LOOK {
+    for l in 0..W {
         s[l] = match QUICK {
             true => f.quick_merge(s[l], f.quick_four::<I>(at(l), params[l])),
             false => f.merge(s[l], f.four::<I>(at(l), params[l])),
         };
     }
     if QUICK {
-        for l in 0..LOOK {
+        for l in 0..W {
             rare[l] = select(any_rare::<F>(at(l)), 1, rare[l]);
         }
     }
 }
 
-/// Stores what a tile's accumulators became, but for the first `skip`; not if it was the `QUICK` way and that does not hold.
+/// Stores what columns' accumulators became, but for the first `skip`; not if it was the `QUICK` way and that does not hold.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // As above.
-fn keep<F: Fold, const QUICK: bool>(
-    s: &[F::State; LOOK],
-    rare: &[u32; LOOK],
+fn keep<F: Fold, const QUICK: bool, const W: usize>(
+    s: &[F::State; W],
+    rare: &[u32; W],
     skip: usize,
-    states: &mut [F::State; LOOK],
+    states: &mut [F::State; W],
 ) -> bool {
     if QUICK {
         let mut any = 0;
-        for l in 0..LOOK {
+        for l in 0..W {
             any |= select(F::stands(s[l]), rare[l], 1);
         }
         if any != 0 {
@@ -99,7 +149,7 @@ fn keep<F: Fold, const QUICK: bool>(
     if skip == 0 {
         *states = *s;
     } else {
-        for l in 0..LOOK {
+        for l in 0..W {
             states[l] = select(l >= skip, s[l], states[l]);
         }
     }
@@ -189,7 +239,7 @@ pub(super) unsafe fn fold_few<I: Isa, F: Fold>(
     }
 }
 
-/// [`fold_tile`] of any number of times four rows.
+/// [`fold_part`] of `LOOK` columns of any number of times four rows.
 ///
 /// # Safety
 /// The columns must be valid.
@@ -206,9 +256,9 @@ unsafe fn fold_fours<I: Isa, F: Fold, const QUICK: bool>(
     let mut rare = const { aligned([0u32; LOOK]) };
     for i in 0..rows.fours {
         // SAFETY: the caller's columns, and as many elements of nothing.
-        unsafe { fold_four_rows::<I, F, QUICK>(f, rows.four(i, start), params, &mut s, &mut rare) };
+        unsafe { fold_four_rows::<I, F, QUICK, LOOK>(f, rows.four(i, start), params, &mut s, &mut rare) };
     }
-    keep::<F, QUICK>(&s, &rare, skip, states)
+    keep::<F, QUICK, LOOK>(&s, &rare, skip, states)
 }
 
 /// Folds row by row into one accumulator per column, and asks for rows beforehand if told so.
@@ -237,7 +287,8 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     }
     // Short stretches of many rows are too many streams for the hardware to see them coming: rows that no cache holds are asked
     // for while those before them, `AHEAD` bytes of them, are folded.
-    let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS);
+    let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS) as isize * row_stride;
+    let strides = (row_stride, if ask { ahead } else { 0 });
     let mut r = 0;
     while const { !I::COMPACT } && cols >= LOOK && r + ROWS <= rows {
         let x = x.wrapping_offset(r as isize * row_stride);
@@ -245,22 +296,10 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
         while done < cols {
             // The last columns are folded with some before them, whose accumulators are left alone.
             let start = done.min(cols - LOOK);
-            let from = x.wrapping_add(start);
-            for row in 0..if ask { ROWS } else { 0 } {
-                let next = from.wrapping_offset((ahead + row) as isize * row_stride);
-                for byte in (0..LOOK * size_of::<F::In>()).step_by(64) {
-                    prefetch(next.cast::<u8>().wrapping_add(byte));
-                }
-            }
             let (params, states) = (&params[start..], &mut states[start..]);
             let (Some(params), Some(states)) = (params.first_chunk(), states.first_chunk_mut()) else { break };
-            let skip = done - start;
             // SAFETY: rows `r..r + ROWS` and these columns exist.
-            unsafe {
-                if !F::QUICK_COLUMNS || !fold_tile::<I, F, true>(f, from, row_stride, skip, params, states) {
-                    fold_tile::<I, F, false>(f, from, row_stride, skip, params, states);
-                }
-            }
+            unsafe { fold_tile::<I, F>(f, x.wrapping_add(start), strides, done - start, params, states) };
             done = start + LOOK;
         }
         r += ROWS;
@@ -272,7 +311,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
         let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
         if ask {
             for row in [a, b, c, d] {
-                prefetch(row.as_ptr().wrapping_offset(ahead as isize * row_stride).cast());
+                prefetch(row.as_ptr().wrapping_offset(ahead).cast());
             }
         }
         for j in 0..cols {

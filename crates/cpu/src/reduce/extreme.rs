@@ -21,8 +21,9 @@ const WIDE: usize = 1024;
 /// Fewer columns are folded several rows at a time.
 const NARROW: usize = 16;
 
-/// Rows that are compared before the next columns, and between those that are compared and those that are asked for.
+/// Rows that are compared before the next columns, and from those that are compared to those that are asked for.
 const ROWS: usize = 8;
+const AHEAD: usize = 2 * ROWS;
 
 /// Rows from which on few are better than all before, so that several are first reduced to their best.
 const SETTLED: usize = 512;
@@ -139,7 +140,7 @@ unsafe fn compare_rows<T: Value, const MAX: bool, const W: usize>(
     let (mut b, mut p) = (*best, *places);
     for r in from..from + rows {
         let row = x.wrapping_offset(r as isize * row_stride);
-        prefetch_run(row.wrapping_offset(ROWS as isize * row_stride).cast(), size_of::<[T; W]>());
+        prefetch_run(row.wrapping_offset(AHEAD as isize * row_stride).cast(), size_of::<[T; W]>());
         // SAFETY: the caller's row.
         compare::<T, MAX, W>(unsafe { row.cast::<[T; W]>().read_unaligned() }, r, &mut b, &mut p);
     }
@@ -195,11 +196,11 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
             // The last columns are compared with some before them.
             let start = start.min(b.cols - W);
             if const { W == LOOK && matches!(T::DTYPE, DType::F32 | DType::F64) } && from >= SETTLED && rows.1 == ROWS {
-                for i in 0..ROWS {
-                    let ahead = x.wrapping_offset((from + ROWS + i) as isize * b.row_stride);
-                    prefetch_run(ahead.wrapping_add(start).cast(), size_of::<[T; W]>());
-                }
                 for part in (start..start + W).step_by(NARROW) {
+                    for i in 0..ROWS {
+                        let ahead = x.wrapping_offset((from + AHEAD + i) as isize * b.row_stride);
+                        prefetch_run(ahead.wrapping_add(part).cast(), size_of::<[T; NARROW]>());
+                    }
                     let (best, places) = (best[part..].first_chunk_mut(), places[part..].first_chunk_mut());
                     let (Some(best), Some(places)) = (best, places) else { return };
                     // SAFETY: `NARROW` columns of the caller's rows.

@@ -4,7 +4,6 @@
 //! or along a run of elements for a single output, which are dealt to [`RUN`] accumulators that are merged in a tree.
 //! Four elements at a time are joined before they meet an accumulator, so that its latency is paid once for them.
 
-use super::columns::LOOK;
 use super::{Block, long_row};
 #[cfg(target_arch = "x86_64")]
 use super::{few_rows, quick_rows, runs, short};
@@ -48,6 +47,8 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     const QUICK: bool = false;
     /// Whether they pay for few rows of many columns.
     const QUICK_COLUMNS: bool = Self::QUICK;
+    /// Whether there are [`quick_rows`](Fold::quick_rows) (which serve all elements where other quick ways do not pay).
+    const QUICK_ROWS: bool = false;
     /// Whether few rows of many columns have a loop of their own, with accumulators in registers.
     const FEW_ROWS: bool = Self::QUICK;
     /// Whether a lane of a run takes neighbours in pairs: two elements of two bytes then are one of four, the bits of which are
@@ -77,12 +78,12 @@ pub(super) trait Fold: Copy + Send + Sync + 'static {
     fn shortest_run(dense: bool, _far: bool) -> usize {
         long_row(dense)
     }
-    /// Folds four rows of `LOOK` columns into their accumulators, where there is a quick way of its own. Says whether it did.
+    /// Folds four rows of `W` columns into their accumulators, where there is a quick way of its own. Says whether it did.
     ///
     /// # Safety
     /// The columns must be valid, and the machine must have `I`.
     #[inline(always)]
-    unsafe fn quick_rows<I: Isa>(_rows: [*const Self::In; 4], _states: &mut [Self::State; LOOK]) -> bool {
+    unsafe fn quick_rows<I: Isa, const W: usize>(_rows: [*const Self::In; 4], _states: &mut [Self::State; W]) -> bool {
         false
     }
     /// Folds the runs of a block from `first` on, where there is a way of its own for many. Gives how many it did.
@@ -255,7 +256,7 @@ macro_rules! fold {
     ($(#[$doc:meta])* $name:ident<$T:ident>: $State:ty = $identity:expr,
      neutral $neutral:expr, |$x:ident| $one:expr, |$a:ident, $b:ident| $merge:expr
      $(; at_most $highest:expr)?
-     $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr)?
+     $(; unless $e:ident $rare:expr, |$qa:ident, $qb:ident| $quick:expr, rows by extremes $max:literal)?
      $(; narrowly |$y:ident| $part:expr $(, above $least:expr)? $(, rows by $rows:ident)?)?
      $(; runs by $runs:ident)?
      $(; few_rows $few:literal $(by $few_rows:path)?)?) => {
@@ -321,21 +322,29 @@ macro_rules! fold {
                 fn quick_merge(self, $qa: Self::State, $qb: Self::State) -> Self::State {
                     $quick
                 }
+                const QUICK_ROWS: bool =
+                    matches!($T::DTYPE, DType::F32 | DType::F64) && cfg!(target_arch = "x86_64");
+                #[cfg(target_arch = "x86_64")]
+                #[inline(always)]
+                unsafe fn quick_rows<I: Isa, const W: usize>(rows: [*const $T; 4], best: &mut [$T; W]) -> bool {
+                    // SAFETY: the caller's; elements of those dtypes are these numbers.
+                    unsafe { quick_rows::extremes::<I, $T, W, { $max }>(rows, best) }
+                }
             )?
             $(
                 const QUICK: bool = $T::NARROW;
-                const QUICK_COLUMNS: bool =
-                    $T::NARROW && cfg!(target_arch = "x86_64") && !stringify!($($rows)?).is_empty();
+                const QUICK_COLUMNS: bool = $T::NARROW && Self::QUICK_ROWS;
                 $(
+                    const QUICK_ROWS: bool =
+                        matches!($T::DTYPE, DType::F32 | DType::F64) && cfg!(target_arch = "x86_64");
                     #[cfg(target_arch = "x86_64")]
                     #[inline(always)]
-                    unsafe fn quick_rows<I: Isa>(rows: [*const $T; 4], sums: &mut [Self::State; LOOK]) -> bool {
-                        if !$T::NARROW {
-                            return false;
-                        }
-                        let ([a, b, c, d], sums) = (rows, sums.as_mut_ptr().cast::<[f64; LOOK]>());
-                        // SAFETY: the caller's; what is narrow is `f32`, and its sums are `f64`.
-                        unsafe { quick_rows::$rows::<I, f32>([a.cast(), b.cast(), c.cast(), d.cast()], &mut *sums) }
+                    unsafe fn quick_rows<I: Isa, const W: usize>(
+                        rows: [*const $T; 4],
+                        sums: &mut [Self::State; W],
+                    ) -> bool {
+                        // SAFETY: the caller's. Sums of these dtypes are `f64`.
+                        unsafe { quick_rows::$rows::<I, $T, W>(rows, &mut *(sums as *mut [Self::State; W]).cast()) }
                     }
                 )?
                 #[inline(always)]
@@ -418,13 +427,13 @@ fold! {
     /// The largest; NaN if there is one.
     Max<T>: T = T::LOWEST, neutral T::LOWEST,
     |x| x, |a, b| larger(a, b);
-    unless e e.nan(), |a, b| select(b > a, b, a)
+    unless e e.nan(), |a, b| select(b > a, b, a), rows by extremes true
 }
 fold! {
     /// The smallest; NaN if there is one.
     Min<T>: T = T::HIGHEST, neutral T::HIGHEST,
     |x| x, |a, b| smaller(a, b);
-    unless e e.nan(), |a, b| select(b < a, b, a)
+    unless e e.nan(), |a, b| select(b < a, b, a), rows by extremes false
 }
 fold! {
     /// The largest magnitude; NaN if there is one. Its accumulator never falls below zero, as PyTorch's.

@@ -6,7 +6,6 @@ use flambeau_base::halves::f16_to_f32;
 use flambeau_base::{bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use {
-    super::columns::LOOK,
     super::{Block, quick_rows, runs, short},
     crate::math::{Level, level},
     flambeau_base::fast_paths::FastPath,
@@ -76,9 +75,9 @@ half_sum! {
     SumF16: f16 by f16_to_f32;
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn quick_rows<I: Isa>(rows: [*const f16; 4], sums: &mut [f64; LOOK]) -> bool {
+    unsafe fn quick_rows<I: Isa, const W: usize>(rows: [*const f16; 4], sums: &mut [f64; W]) -> bool {
         // SAFETY: the caller's.
-        unsafe { quick_rows::add::<I, f16>(rows, sums) }
+        unsafe { quick_rows::add::<I, f16, W>(rows, sums) }
     }
 }
 

@@ -65,7 +65,7 @@ const STREAMS: usize = 4;
 
 /// Bytes up to which nothing is asked for before it is read: a cache may hold them, and then sums of the columns of `f64` take
 /// a third longer with hints.
-const NEAR: usize = 1 << 23;
+const NEAR: usize = if cfg!(test) { 1 << 12 } else { 1 << 23 };
 
 #[derive(Clone, Copy)]
 struct Reduced {

@@ -16,6 +16,9 @@ pub(super) const MANY: usize = 128;
 const ENDS: usize = 32;
 const END_ROWS: usize = 12;
 
+/// Rows from those that are added to those that are asked for.
+const AHEAD: usize = 2 * ROWS;
+
 /// Groups of [`ROWS`] rows whose distances are added as `f32` before the sums go on as `f64`.
 const FEW_GROUPS: usize = 4;
 
@@ -90,12 +93,6 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
         for done in (0..cols).step_by(LOOK) {
             // The last columns are added with some before them, whose sums are put back.
             let start = done.min(cols - LOOK);
-            if b.far {
-                for row in rows {
-                    let ahead = row.wrapping_add(start).wrapping_offset(ROWS as isize * b.row_stride);
-                    prefetch_run(ahead.cast(), size_of::<[f32; LOOK]>());
-                }
-            }
             let (sums, squares) = (few_sums[start..].first_chunk_mut(), few_squares[start..].first_chunk_mut());
             let (Some(centre), Some(sums), Some(squares)) = (pilots[start..].first_chunk(), sums, squares) else {
                 return false;
@@ -104,11 +101,11 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
             let before = if skip > 0 { Some([*sums, *squares]) } else { None };
             // SAFETY: `LOOK` elements of each row.
             unsafe {
-                let rows = rows.map(|row| row.wrapping_add(start));
-                if const { matches!(I::LEVEL, Level::Avx512) } {
-                    add_eight::<I, LOOK>(rows, centre, sums, squares);
-                } else {
-                    add_eight::<I, { LOOK / 2 }>(rows, centre, sums, squares);
+                let rows = (rows.map(|row| row.wrapping_add(start)), AHEAD as isize * b.row_stride);
+                match (b.far, const { matches!(I::LEVEL, Level::Avx512) }) {
+                    (false, _) => add_eight::<I, { LOOK / 2 }, false>(rows, centre, sums, squares),
+                    (true, true) => add_eight::<I, { LOOK / 2 }, true>(rows, centre, sums, squares),
+                    (true, false) => add_eight::<I, { LOOK / 4 }, true>(rows, centre, sums, squares),
                 }
             }
             if let Some([before, squares_before]) = before {
@@ -136,35 +133,38 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
     true
 }
 
-/// Adds distances of [`LOOK`] columns from their centres, and their squares, to sums: `W` columns at a time, row by row.
+/// Adds distances of [`LOOK`] columns from their centres, and their squares, to sums: `W` columns at a time, in trees, since the
+/// sum of one row would wait for that of the one before. If the rows are `FAR`, what is `ahead` elements further on is asked
+/// for: no more at a time than is added, or all would wait.
 ///
 /// # Safety
 /// The rows must have these columns.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // As above.
-unsafe fn add_eight<I: Isa, const W: usize>(
-    rows: [*const f32; ROWS],
+#[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
+unsafe fn add_eight<I: Isa, const W: usize, const FAR: bool>(
+    (rows, ahead): ([*const f32; ROWS], isize),
     centres: &[f32; LOOK],
     sums: &mut [f32; LOOK],
     squares: &mut [f32; LOOK],
 ) {
     let sums = sums.as_chunks_mut::<W>().0.iter_mut().zip(squares.as_chunks_mut::<W>().0);
     for (part, (centre, (sums, squares))) in centres.as_chunks::<W>().0.iter().zip(sums).enumerate() {
-        let (mut sum, mut square) = ([0f32; W], [0f32; W]);
-        for i in 0..ROWS {
-            // SAFETY: `W` of the caller's columns.
-            let row = unsafe { rows[i].add(part * W).cast::<[f32; W]>().read_unaligned() };
-            for l in 0..W {
-                let d = row[l] - centre[l];
-                sum[l] += d;
-                square[l] = Number::mul_add::<I>(d, d, square[l]);
-            }
+        let at = |i: usize| rows[i].wrapping_add(part * W);
+        for i in 0..if FAR { ROWS } else { 0 } {
+            prefetch_run(at(i).wrapping_offset(ahead).cast(), size_of::<[f32; W]>());
         }
-        // (Sums of eight are added to copies: to add to the sums themselves takes accumulators to memory.)
         let (mut all, mut all_squares) = (*sums, *squares);
         for l in 0..W {
-            all[l] += sum[l];
-            all_squares[l] += square[l];
+            // SAFETY: an element of the caller's rows.
+            let near = |i: usize| unsafe { *at(i).add(l) } - centre[l];
+            let four = |i: usize| {
+                let [a, b, c, d] = [near(i), near(i + 1), near(i + 2), near(i + 3)];
+                let squares = Number::mul_add::<I>(b, b, a * a);
+                ((a + b) + (c + d), Number::mul_add::<I>(d, d, Number::mul_add::<I>(c, c, squares)))
+            };
+            let ((low, low_squares), (high, high_squares)) = (four(0), four(4));
+            all[l] += low + high;
+            all_squares[l] += low_squares + high_squares;
         }
         (*sums, *squares) = (all, all_squares);
     }

@@ -381,11 +381,14 @@ fn whole_rows_and_short_runs() {
         (values[r * cols + 3], values[r * cols + 777], values[r * cols + 1499]) =
             (f32::NEG_INFINITY, f32::INFINITY, f32::NAN);
     }
-    let mut input = Array::of(&values);
-    for (kept, stride, reduced, along) in [(cols, 1, rows, cols as isize), (cols, rows as isize, rows, 1)] {
-        let dims = [(kept, stride, false), (reduced, along, true)];
-        for op in [VARIANCE, Reduction::MinWithIndex, Reduction::MaxWithIndex, Reduction::LogSumExp] {
-            check(op, &dims, &mut input, &output_dtypes(op, DType::F32).unwrap(), 3e-6);
+    let doubles: Vec<f64> = values.iter().map(|&x| f64::from(x)).collect();
+    let extremes = [Reduction::MinWithIndex, Reduction::MaxWithIndex, Reduction::Max, Reduction::Min];
+    for (mut input, dtype) in [(Array::of(&values), DType::F32), (Array::of(&doubles), DType::F64)] {
+        for (kept, stride, reduced, along) in [(cols, 1, rows, cols as isize), (cols, rows as isize, rows, 1)] {
+            let dims = [(kept, stride, false), (reduced, along, true)];
+            for op in [VARIANCE, Reduction::LogSumExp, Reduction::Sum, Reduction::NanSum].into_iter().chain(extremes) {
+                check(op, &dims, &mut input, &output_dtypes(op, dtype).unwrap(), 3e-6);
+            }
         }
     }
 }
