@@ -1,7 +1,7 @@
 //! Rows put together from a part of each of several arrays: concatenation along an inner dimension.
 
-use super::rows::{SHORT_ROW_BYTES, copy_rows};
-use super::{PIECE_BYTES, Shared, mover};
+use super::rows::copy_rows;
+use super::{Mover, PIECE_BYTES, Shared};
 use crate::math::{Isa, Kernel, Level, entry, level};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
@@ -44,16 +44,17 @@ pub unsafe fn join_rows(to: *mut u8, parts: &[Part], rows: usize) {
     if row == 0 {
         return;
     }
-    let (to, mover) = (Shared(to), mover(2 * row * rows));
+    let (to, mover) = (Shared(to), Mover::of(2 * row * rows));
     parallel_for(rows, (PIECE_BYTES / row).max(1), &|range| {
         let from: SmallVec<[Part; 8]> = parts.iter().map(|part| part.at_row(range.start)).collect();
         // SAFETY: rows `range` of the caller's arrays; no other piece writes to them.
         unsafe { join_some(to.get().add(range.start * row), row, &from, range.len(), mover) }
+        mover.finish();
     });
 }
 
 /// [`join_rows`] on one thread; `row` is the sum of the parts, `mover` moves a long one.
-unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize, mover: unsafe fn(*const u8, *mut u8, usize)) {
+unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize, mover: Mover) {
     // SAFETY: the caller's contract.
     unsafe {
         if FastPath::CopyInterleave.is_on() && interleaved(to, parts, rows) {
@@ -64,7 +65,7 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize, mover:
             for r in 0..rows {
                 let mut at = to.add(r * row);
                 for part in parts {
-                    mover(part.at_row(r).data, at, part.bytes);
+                    mover.run(part.at_row(r).data, at, part.bytes);
                     at = at.add(part.bytes);
                 }
             }
@@ -75,11 +76,11 @@ unsafe fn join_some(to: *mut u8, row: usize, parts: &[Part], rows: usize, mover:
             let mut at = to.add(start * row);
             for part in parts {
                 let Part { data, bytes, step } = part.at_row(start);
-                if bytes <= SHORT_ROW_BYTES {
+                if mover.is_short(bytes) {
                     copy_rows((data, step, at, row as isize, bytes, count));
                 } else {
                     for i in 0..count {
-                        mover(data.offset(i as isize * step), at.add(i * row), bytes);
+                        mover.run(data.offset(i as isize * step), at.add(i * row), bytes);
                     }
                 }
                 at = at.add(bytes);

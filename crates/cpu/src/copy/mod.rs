@@ -99,9 +99,38 @@ pub(crate) unsafe fn move_bytes(src: *const u8, dst: *mut u8, n: usize) {
     }
 }
 
-/// [`move_bytes`], or its like past the caches, for a copy that reads and writes `total` bytes in all.
-pub(crate) fn mover(total: usize) -> unsafe fn(*const u8, *mut u8, usize) {
-    if stream::streams(total) { stream::move_past } else { move_bytes }
+/// [`move_bytes`], or its like past the caches.
+#[derive(Clone, Copy)]
+pub(crate) struct Mover {
+    past: bool,
+}
+
+impl Mover {
+    /// For a copy that reads and writes `total` bytes in all.
+    pub(crate) fn of(total: usize) -> Mover {
+        Mover { past: stream::streams(total) }
+    }
+
+    /// Moves some of them.
+    ///
+    /// # Safety
+    /// As [`move_bytes`].
+    pub(crate) unsafe fn run(self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { if self.past { stream::move_past(src, dst, n) } else { move_bytes(src, dst, n) } }
+    }
+
+    /// Whether rows of so many bytes are rather copied many in one call.
+    pub(crate) fn is_short(self, bytes: usize) -> bool {
+        bytes <= if self.past { stream::LEAST_BYTES } else { SHORT_ROW_BYTES }
+    }
+
+    /// Makes what a thread moved visible to others.
+    pub(crate) fn finish(self) {
+        if self.past {
+            stream::finish();
+        }
+    }
 }
 
 /// The strip that moves elements of `size` bytes, a power of two up to 128.
@@ -188,10 +217,11 @@ impl Plan {
             self.strides[1..=longer].rotate_right(1);
         }
         let (row, element) = (self.shape[0] * size, size as isize);
+        let mover = Mover::of(2 * size * self.shape.iter().product::<usize>());
         if self.shape.len() > 1 && row <= SHORT_ROW_BYTES && FastPath::CopyRows.is_on() {
             let n = self.shape[0];
             match self.strides[0] {
-                strides if strides == (element, element) => {
+                strides if strides == (element, element) && mover.is_short(row) => {
                     // SAFETY: rows of the plan; its contract is theirs.
                     return self.short_rows(row, &|args| unsafe { copy_rows(args) });
                 }
@@ -206,16 +236,16 @@ impl Plan {
             }
         }
         if self.strides[0] == (element, element) {
-            let mover = mover(2 * size * self.shape.iter().product::<usize>());
-            return self.rows(size, &|src, ss, dst, ds, n| {
+            let move_row = |src: *const u8, ss: isize, dst: *mut u8, ds: isize, n: usize| {
                 // (Short rows may be walked along the second dimension.)
                 let runs = (ss, ds) == (element, element);
                 // SAFETY: elements of the plan; its contract is the mover's and the strip's.
-                unsafe { if runs { mover(src, dst, n * size) } else { strip(src, ss, dst, ds, n) } }
-            });
+                unsafe { if runs { mover.run(src, dst, n * size) } else { strip(src, ss, dst, ds, n) } }
+            };
+            return self.rows(size, &move_row, &|| mover.finish());
         }
         // SAFETY: strips of the plan; its contract is the strip's.
-        self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) });
+        self.rows(size, &|src, ss, dst, ds, n| unsafe { strip(src, ss, dst, ds, n) }, &|| {});
     }
 
     /// Different dtypes, or a conjugation.
@@ -230,7 +260,7 @@ impl Plan {
                 }
             }
         };
-        let Some(fast) = self.source_dim() else { return self.rows(to.size().max(from.size()), &convert) };
+        let Some(fast) = self.source_dim() else { return self.rows(to.size().max(from.size()), &convert, &|| {}) };
         // Turn a block in its own dtype first, then convert its rows, which now run as the destination's do.
         let side = block_side(from.size());
         self.blocks(fast, side, from.size().max(to.size()), &|m| {
@@ -297,14 +327,20 @@ impl Plan {
         });
     }
 
-    /// Runs `strip` over every row.
-    fn rows(&self, size: usize, strip: &(dyn Fn(*const u8, isize, *mut u8, isize, usize) + Sync)) {
+    /// Runs `strip` over every row, and on each thread `finish` after its own.
+    fn rows(
+        &self,
+        size: usize,
+        strip: &(dyn Fn(*const u8, isize, *mut u8, isize, usize) + Sync),
+        finish: &(dyn Fn() + Sync),
+    ) {
         let n = self.shape[0];
         let (ds, ss) = self.strides[0];
         if self.shape.len() == 1 {
             return parallel_for(n, PIECE_BYTES / size, &|r| {
                 let at = r.start as isize;
                 strip(self.src.wrapping_offset(at * ss), ss, self.dst.wrapping_offset(at * ds), ds, r.len());
+                finish();
             });
         }
         // Pieces of `long` elements along the row, or of whole rows when those are short.
@@ -345,6 +381,7 @@ impl Plan {
                 }
                 row += count;
             }
+            finish();
         });
     }
 

@@ -7,7 +7,7 @@
 
 use super::move_bytes;
 use crate::math::{Isa, Kernel, run};
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_near};
 use flambeau_base::fast_paths::FastPath;
 
 /// Operands larger than this, together, do not stay in a last-level cache: two thirds of one of 32 MiB, since others use it
@@ -84,16 +84,17 @@ pub(crate) fn finish() {
     }
 }
 
-/// [`move_bytes`] past the caches.
+/// Fewer bytes are not worth the lines of which part is kept.
+pub(crate) const LEAST_BYTES: usize = 256;
+
+/// [`move_bytes`] past the caches. [`finish`] follows before others read them.
 ///
 /// # Safety
 /// As there.
 pub(crate) unsafe fn move_past(src: *const u8, dst: *mut u8, n: usize) {
-    /// Fewer bytes are not worth the lines of which part is kept.
-    const SHORT: usize = 2048;
     let overlaps = dst.addr().wrapping_sub(src.addr()) < n || src.addr().wrapping_sub(dst.addr()) < n;
     // SAFETY: the caller's contract.
-    unsafe { if n < SHORT || overlaps { move_bytes(src, dst, n) } else { run::<MovePast>((src, dst, n)) } }
+    unsafe { if n < LEAST_BYTES || overlaps { move_bytes(src, dst, n) } else { run::<MovePast>((src, dst, n)) } }
 }
 
 struct MovePast;
@@ -106,19 +107,32 @@ impl Kernel for MovePast {
     #[inline(always)]
     unsafe fn run<I: Isa>((src, dst, n): Self::Args) {
         const STEP: usize = 256;
-        let mut at = dst.addr().wrapping_neg() % 64;
+        const LINE: usize = 64;
+        ask_for_shared(dst.wrapping_add(n));
+        let mut at = dst.addr().wrapping_neg() % LINE;
         // SAFETY: the caller's bytes; those of a step are read before they are written.
         unsafe {
             std::ptr::copy_nonoverlapping(src, dst, at);
             while at + STEP <= n {
-                for line in (0..STEP).step_by(64) {
+                for line in (0..STEP).step_by(LINE) {
                     prefetch(src.wrapping_add(at + AHEAD + line));
                 }
                 store::<I, u8, STEP>(dst.add(at), &*src.add(at).cast::<[u8; STEP]>());
                 at += STEP;
             }
-            finish();
+            while at + LINE <= n {
+                store::<I, u8, LINE>(dst.add(at), &*src.add(at).cast::<[u8; LINE]>());
+                at += LINE;
+            }
             std::ptr::copy_nonoverlapping(src.add(at), dst.add(at), n - at);
         }
+    }
+}
+
+/// Asks for the line that what ends there shares with what follows. It is stored as usual, and stores behind it wait for it.
+#[inline(always)]
+pub(crate) fn ask_for_shared<T>(end: *mut T) {
+    if !end.addr().is_multiple_of(64) {
+        prefetch_near(end.cast_const().cast());
     }
 }

@@ -152,11 +152,12 @@ fn fills() {
 #[test]
 fn moves_past_the_caches() {
     let from: Vec<u8> = (0..6000).map(|i| (i * 7 + i / 256) as u8).collect();
-    for n in [1, 2047, 2048, 2100, 2303, 5000] {
+    for n in [1, 255, 256, 300, 320, 511, 2100, 2303, 5000] {
         for (a, b) in [(0, 0), (1, 0), (0, 1), (63, 64), (130, 3)] {
             let mut to = vec![0u8; 6000];
             // SAFETY: `n` bytes of each, apart.
             unsafe { stream::move_past(from.as_ptr().add(a), to.as_mut_ptr().add(b), n) };
+            stream::finish();
             assert!(to[b..b + n] == from[a..a + n], "{n} bytes from {a} to {b}");
             assert!(to[..b].iter().chain(&to[b + n..]).all(|&x| x == 0), "{n} bytes from {a} to {b}");
         }

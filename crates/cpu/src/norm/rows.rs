@@ -3,7 +3,6 @@
 use crate::buffer::aligned;
 use crate::copy::{CastStrip, Shared, cast_strip, move_bytes, stream};
 use crate::math::{Float, Isa, Kernel, Level, Number, select};
-use crate::prefetch::prefetch_near;
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use std::marker::PhantomData;
@@ -78,7 +77,8 @@ impl<T: Float> Rows<T> {
         }
     }
 
-    /// Stores the `n` elements from `at` on past the caches, in order, if they are stored as they are.
+    /// Stores the `n` elements from `at` on past the caches, in order, if they are stored as they are ([`stream::finish`] follows
+    /// before others read them).
     ///
     /// # Safety
     /// They must be valid for writes; `scratch` for `n` elements.
@@ -526,12 +526,8 @@ pub(crate) unsafe fn put_results<I: Isa, T: Float>(out: *mut T, n: usize, stream
             }
             return;
         }
-        // What follows a store waits for its line: the one that the next row, which usually follows, shares with the one after it
-        // is asked for.
-        let shared = out.wrapping_add(2 * n);
-        if !shared.addr().is_multiple_of(LINE_BYTES) {
-            prefetch_near(shared.cast_const().cast());
-        }
+        // The next row usually follows: the line that it shares with the one after it.
+        stream::ask_for_shared(out.wrapping_add(2 * n));
         let mut at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
         for i in 0..at {
             *out.add(i) = result(i);

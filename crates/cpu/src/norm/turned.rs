@@ -4,8 +4,8 @@
 use super::layer::{Inputs, PIECE_ROWS, TASK, moments_of};
 use super::rows::{LANES, Rows, together};
 use crate::buffer::{Scratch, aligned};
-use crate::copy::Shared;
 use crate::copy::transpose::turn;
+use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level};
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
@@ -142,6 +142,9 @@ pub(super) unsafe fn forward<T: Float, const CENTRE: bool>(
                     operand.inspect(|o| o.write_strided(first, 1, count, of.as_ptr()));
                 }
             }
+        }
+        if in_order {
+            stream::finish();
         }
     });
 }

@@ -288,6 +288,9 @@ impl Job {
                 }
             }
         }
+        if self.past {
+            stream::finish();
+        }
     }
 
     /// One line of `n` elements, continuing from the accumulator.

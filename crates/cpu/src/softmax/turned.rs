@@ -72,5 +72,8 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
                 write(&out, first * n, count * n, to);
             }
         }
+        if in_order {
+            stream::finish();
+        }
     });
 }
