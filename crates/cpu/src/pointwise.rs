@@ -183,9 +183,6 @@ impl<M: Map<T, N>, T: Element, const N: usize> Kernel for MapStrip<M, T, N> {
                 more = Self::next_row(&a, &mut at, &mut row);
             }
         }
-        if a.streams {
-            stream::finish();
-        }
     }
 }
 
@@ -548,20 +545,31 @@ pub unsafe fn run(strip: Strip, compute: DType, params: [Scalar; MAX_PARAMS], si
             }
         }
     }
-    let walk =
-        |rows: &Rows| turned.as_ref().map_or_else(|| iter.for_each_rows(rows), |turned| turned.for_each_rows(rows));
+    let walk = |rows: &Rows| {
+        let rows = |data: &[*mut u8], strides: [&[isize]; 2], counts: [usize; 2]| {
+            rows(data, strides, counts);
+            if streams {
+                stream::finish();
+            }
+        };
+        turned.as_ref().map_or_else(|| iter.for_each_rows(&rows), |turned| turned.for_each_rows(&rows))
+    };
     let expands = |data: &[*mut u8], strides: [&[isize]; 2], counts: [usize; 2], converted: bool| {
         counts[1] > 1 && turned.is_none() && expand::fits(data, strides, counts, &elements, converted)
     };
     if converts.iter().all(Option::is_none) {
+        // SAFETY: elements of the operands, or copies of them.
+        let strip_of_row = |data: &[*mut u8], strides: &[isize], count| unsafe {
+            (strip.run)(strip_args(data, strides, count, params, streams))
+        };
         return walk(&|data, [inner, outer], [count, rows]| {
             if expands(data, [inner, outer], [count, rows], false) {
                 // SAFETY: the iterator hands out elements within the operands, which are of the strip's dtypes.
-                return unsafe {
-                    expand::run(data, [inner, outer], [count, rows], &elements, &|data, strides, count| {
-                        (strip.run)(strip_args(data, strides, count, params, streams))
-                    })
-                };
+                return unsafe { expand::run(data, [inner, outer], [count, rows], &elements, &strip_of_row) };
+            }
+            if streams && turned.is_none() && expand::fits_past(data, [inner, outer], [count, rows], &elements) {
+                // SAFETY: as above.
+                return unsafe { expand::run_past(data, [inner, outer], [count, rows], &elements, &strip_of_row) };
             }
             let mut args = strip_args(data, inner, count, params, streams);
             if strip.rows {

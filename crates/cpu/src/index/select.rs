@@ -126,9 +126,6 @@ unsafe fn chosen<I: Isa, T: Copy + Default, const FIXED_X: bool, const FIXED_Y: 
             }
             start += CHUNK;
         }
-        if streams {
-            stream::finish();
-        }
         while const { !I::COMPACT } && start + PART <= n {
             let mut buffer = [T::default(); PART];
             for (i, b) in buffer.iter_mut().enumerate() {
@@ -173,6 +170,9 @@ pub unsafe fn select(
         let strides = strides.map(|s| [s[0], s[1], s[2], s[3]]);
         // SAFETY: rows of the caller's operands.
         unsafe { run(([p[0], p[1], p[2], p[3]], strides, counts, streams)) }
+        if streams {
+            stream::finish();
+        }
     });
 }
 

@@ -1,15 +1,28 @@
 //! Short rows of broadcast operands, several at a time.
 //!
 //! A strip takes rows one by one, and those that are shorter than its chunks element by element. Here what is broadcast
-//! among such rows is laid out for a block of them, so that the strip runs over the block as over one row.
+//! among such rows is laid out for a block of them, so that the strip runs over the block as over one row. So are longer rows
+//! of results that go past the caches, if they do not end where cache lines do: blocks of their own begin and end there.
 
 use super::{BLOCK, CHUNK, MAX_OPERANDS, SHORT};
+use crate::buffer::Scratch;
 use flambeau_base::fast_paths::FastPath;
+use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
 /// The longest rows that are laid out where operands are converted around the strip. Where not, only those are that are shorter
 /// than a chunk of it.
 const CONVERTED: usize = 256;
+
+/// The longest rows that are cut at cache lines, where each is laid out, and where one that is repeated is laid out once: in longer
+/// ones the first and the last line count little.
+const PAST: [usize; 2] = [1 << 11, 1 << 14];
+
+/// The elements that are computed at once then.
+const PAST_BLOCK: usize = 2048;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// The shortest rows for which laying out pays where nothing is converted.
 const LEAST: usize = 12;
@@ -49,14 +62,34 @@ pub(super) fn fits(
     converted: bool,
 ) -> bool {
     let chunk = if sizes.contains(&1) { CHUNK } else { SHORT };
-    let kind_of = |k: usize| kind(inner[k], outer[k], n, sizes[k]);
     // One row again and again is laid out once.
-    let once =
-        || rows * n >= 2 * BLOCK && (1..sizes.len()).all(|k| matches!(kind_of(k), Some(Rows::Plain | Rows::Repeated)));
+    let once = || rows * n >= 2 * BLOCK && repeats(inner, outer, n, sizes);
     let short = if converted { n <= CONVERTED } else { n < chunk && (n >= LEAST || once()) };
-    short
-        && n > 1
-        && rows >= 4
+    short && n > 1 && can_be_laid_out(data, [inner, outer], [n, rows], sizes)
+}
+
+/// Whether rows of `n` elements, `rows` of them, whose results go past the caches, had better be cut at cache lines. (Those of
+/// fewer bytes are too small a part of the memory that is read and written.)
+pub(super) fn fits_past(
+    data: &[*mut u8],
+    [inner, outer]: [&[isize]; 2],
+    [n, rows]: [usize; 2],
+    sizes: &[usize],
+) -> bool {
+    let ends_within = !(n * sizes[0]).is_multiple_of(LINE) && data[0].addr().is_multiple_of(sizes[0]);
+    let once = repeats(inner, outer, n, sizes);
+    sizes[0] >= 4 && ends_within && n <= PAST[once as usize] && can_be_laid_out(data, [inner, outer], [n, rows], sizes)
+}
+
+/// Whether no operand has to be laid out again for other rows.
+fn repeats(inner: &[isize], outer: &[isize], n: usize, sizes: &[usize]) -> bool {
+    (1..sizes.len()).all(|k| matches!(kind(inner[k], outer[k], n, sizes[k]), Some(Rows::Plain | Rows::Repeated)))
+}
+
+/// Whether results lie end to end, and operands are rows, or numbers, that can be read before results are written.
+fn can_be_laid_out(data: &[*mut u8], [inner, outer]: [&[isize]; 2], [n, rows]: [usize; 2], sizes: &[usize]) -> bool {
+    let kind_of = |k: usize| kind(inner[k], outer[k], n, sizes[k]);
+    rows >= 4
         && FastPath::PointwiseExpand.is_on()
         && kind_of(0) == Some(Rows::Plain)
         && inner[0] != 0
@@ -147,6 +180,73 @@ pub(super) unsafe fn run(
             }
         }
         row(&at[..data.len()], &strides[..data.len()], count * n);
+    }
+}
+
+/// Runs `row` over blocks, which begin and end where cache lines of the output do, of rows that [`fits_past`] was asked about.
+///
+/// # Safety
+/// As [`run`].
+pub(super) unsafe fn run_past(
+    data: &[*mut u8],
+    [inner, outer]: [&[isize]; 2],
+    [n, rows]: [usize; 2],
+    sizes: &[usize],
+    row: &Row<'_>,
+) {
+    // A row that is repeated, and as much again as a block may go on from its last element; or a block.
+    let mut rooms = SmallVec::<[Scratch<u8>; MAX_OPERANDS]>::new();
+    let mut at = [std::ptr::null_mut::<u8>(); MAX_OPERANDS];
+    let mut strides = [0; MAX_OPERANDS];
+    let mut kinds = [Rows::Plain; MAX_OPERANDS];
+    for k in 0..data.len() {
+        let Some(kind) = kind(inner[k], outer[k], n, sizes[k]) else { return };
+        (kinds[k], strides[k]) = (kind, if kind == Rows::Plain { inner[k] } else { sizes[k] as isize });
+        let elements = match kind {
+            Rows::Plain => 0,
+            Rows::Repeated => n + PAST_BLOCK,
+            Rows::Number | Rows::Apart => PAST_BLOCK + AT_ONCE,
+        };
+        rooms.push(Scratch::new(elements * sizes[k]));
+        let (mut filled, all) = (0, if kind == Rows::Repeated { elements * sizes[k] } else { 0 });
+        while filled < all {
+            let more = (n * sizes[k]).min(all - filled);
+            // SAFETY: the operand's row; there is room for all.
+            unsafe { rooms[k].get().add(filled).copy_from_nonoverlapping(data[k], more) };
+            filled += more;
+        }
+    }
+    let (total, before) = (rows * n, data[0].addr().wrapping_neg() % LINE / sizes[0]);
+    let mut start = 0;
+    while start < total {
+        let len = if start < before { before } else { PAST_BLOCK }.min(total - start);
+        for k in 0..data.len() {
+            let size = sizes[k];
+            at[k] = match kinds[k] {
+                Rows::Plain => data[k].wrapping_offset(start as isize * inner[k]),
+                Rows::Repeated => rooms[k].get().wrapping_add(start % n * size),
+                Rows::Number | Rows::Apart => {
+                    let (to, mut done) = (rooms[k].get(), 0);
+                    while done < len {
+                        let (i, j) = ((start + done) / n, (start + done) % n);
+                        let count = (n - j).min(len - done);
+                        let from = data[k].wrapping_offset(i as isize * outer[k] + j as isize * inner[k]);
+                        // SAFETY: `count` elements of the operand's row, or its number; the buffer holds as many, and `AT_ONCE` more.
+                        unsafe {
+                            let to = to.add(done * size);
+                            match kinds[k] {
+                                Rows::Number => spread(size, from, 0, to, count, 1),
+                                _ => to.copy_from_nonoverlapping(from, count * size),
+                            }
+                        }
+                        done += count;
+                    }
+                    to
+                }
+            };
+        }
+        row(&at[..data.len()], &strides[..data.len()], len);
+        start += len;
     }
 }
 
@@ -245,6 +345,16 @@ mod tests {
                 check::<f16, f32>(rows, n);
                 check::<flambeau_base::Complex<f64>, flambeau_base::Complex<f64>>(rows, n);
             }
+        }
+    }
+
+    /// Rows that are cut at cache lines, longer and shorter than what is computed at once.
+    #[test]
+    fn rows_of_results_past_the_caches() {
+        for (rows, n) in [(4, 2049), (5, 5000), (41, 1001), (700, 33)] {
+            check::<f32, f32>(rows, n);
+            check::<f64, f64>(rows, n);
+            check::<i32, i32>(rows, n);
         }
     }
 

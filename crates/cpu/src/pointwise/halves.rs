@@ -87,9 +87,6 @@ pub(super) unsafe fn rows<I: Isa, K: Chunk<T, N, C>, T: Element, const N: usize,
             *at = at.wrapping_offset(stride);
         }
     }
-    if a.streams {
-        stream::finish();
-    }
 }
 
 /// Stores a chunk's results.
