@@ -1,7 +1,7 @@
 //! Connectionist temporal classification of one sample: its forward variables, and its gradient. The states of a step
 //! depend on the step before only, so that a step is a loop over states, which vectorises.
 
-use crate::math::{Float, Isa, Kernel, run, select};
+use crate::math::{Float, Isa, Kernel, Level, run, select};
 
 const NEVER: f64 = f64::NEG_INFINITY;
 
@@ -50,6 +50,7 @@ struct Forward<'a>(std::marker::PhantomData<&'a ()>);
 impl<'a> Kernel for Forward<'a> {
     type Args = (Sample<'a>, &'a mut [f64], usize);
     type Output = f64;
+    const HIGHEST: Level = Level::Avx2;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((sample, alphas, width): Self::Args) -> f64 {
@@ -88,6 +89,7 @@ struct Backward<'a>(std::marker::PhantomData<&'a ()>);
 impl<'a> Kernel for Backward<'a> {
     type Args = (Sample<'a>, &'a [f64], usize, f64, f64, &'a mut [f64]);
     type Output = ();
+    const HIGHEST: Level = Level::Avx2;
 
     #[inline(always)]
     unsafe fn run<I: Isa>((sample, alphas, width, loss, g, out): Self::Args) {

@@ -167,7 +167,7 @@ macro_rules! run {
 /// form,` after the condition it has one for `bfloat16`, which needs less exact ones; see `Map::HALVES`. With `vectors form,`
 /// it has one for arrays of `C` elements, or for none; see `Map::map_vectors`. `floats costly |x, y|` says that an expression
 /// takes too long for loops of its own over numbers to pay; see `Map::COSTLY`; `tensors`, that operands are hardly ever
-/// numbers; see `Map::NUMBERS`; `rare`, that it is not worth compiling for AVX-512, and `scalar`, that no vectors come of it;
+/// numbers; see `Map::NUMBERS`; `light`, that it is few operations; see `Map::LIGHT`; `rare`, that it is not worth compiling for AVX-512, and `scalar`, that no vectors come of it;
 /// see `Map::HIGHEST`. `ints wrapping` and `numbers wrapping` say that integers with and without signs give the same bits, so
 /// that one strip does.
 #[macro_export]
@@ -179,8 +179,8 @@ macro_rules! strips {
             None
         }
     };
-    (@numbers $dtype:ident, $level:ident, [wrapping $($how:ident)?], $($rest:tt)*) => {
-        $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [signed, reals, complexes], $dtype, $level, [wrapping $($how)?], $($rest)*);
+    (@numbers $dtype:ident, $level:ident, [wrapping $($how:ident)*], $($rest:tt)*) => {
+        $crate::strips!(@impl [T: ::flambeau_cpu::math::Number] T, [signed, reals, complexes], $dtype, $level, [wrapping $($how)*], $($rest)*);
     };
     (@ints $dtype:ident, $level:ident, [wrapping], $($rest:tt)*) => {
         $crate::strips!(@impl [T: ::flambeau_cpu::math::Integer] T, [signed], $dtype, $level, [wrapping], $($rest)*);
@@ -203,6 +203,7 @@ macro_rules! strips {
             type Out = $crate::strips!(@out $t, $($out)?);
             const COSTLY: bool = $crate::strips!(@costly $how);
             const NUMBERS: bool = $crate::strips!(@numbered $how);
+            const LIGHT: bool = $crate::strips!(@light $how);
             const HIGHEST: ::flambeau_cpu::math::Level = $crate::strips!(@highest $how);
             const PARAMS: bool = $crate::strips!(@params [$($p)?]);
             $crate::strips!(@map map, $t, [$($x),+], [$($p)?], $e);
@@ -218,15 +219,23 @@ macro_rules! strips {
     }};
     (@params []) => { false };
     (@params [$p:ident]) => { true };
-    (@costly [costly]) => { true };
-    (@costly [costly rare]) => { true };
-    (@costly $how:tt) => { false };
-    (@numbered [$(wrapping)? tensors]) => { false };
-    (@numbered $how:tt) => { true };
-    (@highest [$(costly)? rare]) => { ::flambeau_cpu::math::Level::Avx2 };
+    (@costly [costly $($how:ident)*]) => { true };
+    (@costly [$first:ident $($how:ident)*]) => { $crate::strips!(@costly [$($how)*]) };
+    (@costly []) => { false };
+    (@light [light $($how:ident)*]) => { true };
+    (@light [$first:ident $($how:ident)*]) => { $crate::strips!(@light [$($how)*]) };
+    (@light []) => { false };
+    (@numbered [tensors $($how:ident)*]) => { false };
+    (@numbered [$first:ident $($how:ident)*]) => { $crate::strips!(@numbered [$($how)*]) };
+    (@numbered []) => { true };
+    (@highest [rare]) => { ::flambeau_cpu::math::Level::Avx2 };
     (@highest [scalar]) => { ::flambeau_cpu::math::Level::Baseline };
-    (@highest [$(wrapping)? $(costly)? $(tensors)?]) => { ::flambeau_cpu::math::Level::Avx512 };
-    (@dtype $dtype:ident, [wrapping $($how:ident)?]) => { $dtype.to_signed() };
+    (@highest [wrapping $($how:ident)*]) => { $crate::strips!(@highest [$($how)*]) };
+    (@highest [costly $($how:ident)*]) => { $crate::strips!(@highest [$($how)*]) };
+    (@highest [light $($how:ident)*]) => { $crate::strips!(@highest [$($how)*]) };
+    (@highest [tensors $($how:ident)*]) => { $crate::strips!(@highest [$($how)*]) };
+    (@highest []) => { ::flambeau_cpu::math::Level::Avx512 };
+    (@dtype $dtype:ident, [wrapping $($how:ident)*]) => { $dtype.to_signed() };
     (@dtype $dtype:ident, $how:tt) => { $dtype };
     (@choice $t:ty, $x:tt, $p:tt, []) => {};
     (@choice $t:ty, [$($x:ident),+], [$($p:ident)?], [[$vectors:expr] $($rest:tt)*]) => {

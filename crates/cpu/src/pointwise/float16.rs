@@ -99,6 +99,8 @@ impl<M: Map<T, N>, T: Element, const N: usize> Chunk<T, N, CHUNK> for HalfStrip<
 impl<M: Map<T, N>, T: Element, const N: usize> Kernel for HalfStrip<M, T, N> {
     type Args = StripArgs;
     type Output = ();
+    /// (With AVX-512, whose conversions are slower, Zen 4 takes 1.1 to 1.25 of the time.)
+    const HIGHEST: Level = if M::LIGHT { Level::Avx2 } else { Level::Avx512 };
 
     #[inline(always)]
     unsafe fn run<I: Isa>(a: StripArgs) {

@@ -31,9 +31,13 @@ const SETTLED: usize = 512;
 /// Elements of a block that is searched.
 const BLOCK: usize = 8192;
 
-/// Elements of a run that are looked at together where places are carried along, and the longest such run: of elements as wide
-/// as places, and of smaller ones.
+/// Elements of a run that are looked at together where places are carried along, and of runs of `LONG` elements and more with
+/// AVX-512, of which fewer are two vectors that wait for each other.
 const STEP: usize = 32;
+const WIDE_STEP: usize = 64;
+const LONG: usize = 512;
+
+/// The longest run of which places are carried along: of elements as wide as places, and of smaller ones.
 const SHORT: [usize; 2] = [16384, 2048];
 
 /// The best value and its index; the index is `i64::MAX` where nothing was seen.
@@ -229,21 +233,21 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
 /// [`find_extreme`] of a short run, with places carried along.
 ///
 /// # Safety
-/// `x` must be valid for `n` elements, [`STEP`] at least.
+/// `x` must be valid for `n` elements, `W` at least.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // As above.
-unsafe fn find_in_short<T: Value, const MAX: bool>(x: *const T, n: usize, identity: T) -> (T, usize) {
-    let (mut best, mut places) = (aligned([identity; STEP]), aligned([T::Place::default(); STEP]));
-    for start in (0..n).step_by(STEP) {
-        let start = start.min(n - STEP);
+unsafe fn find_in_short<T: Value, const MAX: bool, const W: usize>(x: *const T, n: usize, identity: T) -> (T, usize) {
+    let (mut best, mut places) = (aligned([identity; W]), aligned([T::Place::default(); W]));
+    for start in (0..n).step_by(W) {
+        let start = start.min(n - W);
         // SAFETY: elements of the caller's.
-        let block = unsafe { x.add(start).cast::<[T; STEP]>().read_unaligned() };
-        compare::<T, MAX, STEP>(block, start, &mut best, &mut places);
+        let block = unsafe { x.add(start).cast::<[T; W]>().read_unaligned() };
+        compare::<T, MAX, W>(block, start, &mut best, &mut places);
     }
-    let value = best_of::<T, MAX>(&best);
+    let value = best_of::<T, MAX, W>(&best);
     // Of the lanes that have it, the first place.
-    let mut first = [T::Place::LAST; STEP];
-    for l in 0..STEP {
+    let mut first = [T::Place::LAST; W];
+    for l in 0..W {
         let has = (best[l] == value) | (best[l].nan() & value.nan());
         first[l] = select(has, places[l].plus(T::Place::of(l)), T::Place::LAST);
     }
@@ -254,20 +258,24 @@ unsafe fn find_in_short<T: Value, const MAX: bool>(x: *const T, n: usize, identi
 /// The best of so many values: NaN if there is one.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-fn best_of<T: Value, const MAX: bool>(values: &[T; STEP]) -> T {
-    const { assert!(STEP == 32) };
+fn best_of<T: Value, const MAX: bool, const W: usize>(values: &[T; W]) -> T {
+    const { assert!(W == 32 || W == 64) };
     let better = |a: T, b: T| select(if MAX { b > a } else { b < a }, b, a);
     // An array for each step, as in `norm::rows::together`.
-    let (mut x16, mut x8, mut x4) = ([T::ZERO; 16], [T::ZERO; 8], [T::ZERO; 4]);
+    let (mut x32, mut x16, mut x8, mut x4) = ([T::ZERO; 32], [T::ZERO; 16], [T::ZERO; 8], [T::ZERO; 4]);
     let mut nan = 0u32;
-    for l in 0..STEP {
+    for l in 0..W {
         nan |= values[l].nan() as u32;
     }
     if nan != 0 {
         return values.iter().copied().find(|v| v.nan()).unwrap_or(values[0]);
     }
+    for l in 0..32 {
+        // (The same one of 32.)
+        x32[l] = better(values[l], values[W - 32 + l]);
+    }
     for l in 0..16 {
-        x16[l] = better(values[l], values[16 + l]);
+        x16[l] = better(x32[l], x32[16 + l]);
     }
     for l in 0..8 {
         x8[l] = better(x16[l], x16[8 + l]);
@@ -293,10 +301,11 @@ unsafe fn find_extreme<I: Isa, T: Value, F: Fold<In = T, State = T, Param = ()> 
     if const { !I::COMPACT } && (STEP..=short).contains(&n) {
         // SAFETY: the caller's elements.
         return unsafe {
-            if F::MAX {
-                find_in_short::<T, true>(x, n, F::IDENTITY)
-            } else {
-                find_in_short::<T, false>(x, n, F::IDENTITY)
+            match (const { I::VECTOR_BYTES == 64 && size_of::<T>() == 4 } && n >= LONG, F::MAX) {
+                (true, true) => find_in_short::<T, true, WIDE_STEP>(x, n, F::IDENTITY),
+                (true, false) => find_in_short::<T, false, WIDE_STEP>(x, n, F::IDENTITY),
+                (false, true) => find_in_short::<T, true, STEP>(x, n, F::IDENTITY),
+                (false, false) => find_in_short::<T, false, STEP>(x, n, F::IDENTITY),
             }
         };
     }

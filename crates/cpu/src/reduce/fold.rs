@@ -136,10 +136,10 @@ macro_rules! runs {
                     // SAFETY: the machine has that level; the rest is the caller's.
                     unsafe {
                         match (level(), dtype) {
-                            $((Level::Avx512, DType::$dtype) => {
+                            $((Level::Avx512, DType::$dtype) if short::are_short::<$op>(block) => {
                                 return short::fold_runs::<$op>(block, first, states.cast());
                             })+
-                            $((Level::Avx2, DType::$narrow) => {
+                            $((Level::Avx2 | Level::Avx512, DType::$narrow) => {
                                 return runs::fold_runs::<$narrow_op>(block, first, states.cast());
                             })+
                             _ => {}
@@ -438,12 +438,14 @@ fold! {
 fold! {
     /// The largest magnitude; NaN if there is one. Its accumulator never falls below zero, as PyTorch's.
     MaxAbs<T>: T = T::ZERO, neutral T::ZERO,
-    |x| x.magnitude(), |a, b| larger(a, b)
+    |x| x.magnitude(), |a, b| larger(a, b);
+    at_most Level::Avx2
 }
 fold! {
     /// The smallest magnitude; NaN if there is one.
     MinAbs<T>: T = T::HIGHEST, neutral T::HIGHEST,
-    |x| x.magnitude(), |a, b| smaller(a, b)
+    |x| x.magnitude(), |a, b| smaller(a, b);
+    at_most Level::Avx2
 }
 
 #[inline(always)]
@@ -513,6 +515,7 @@ impl<T: Value> Fold for SumPowers<T> {
 pub(super) struct ComplexProduct;
 
 impl Fold for ComplexProduct {
+    const HIGHEST: Level = Level::Avx2;
     type In = Complex<f64>;
     type State = Complex<f64>;
     type Param = ();

@@ -50,8 +50,10 @@ macro_rules! half_sum {
                 // SAFETY: the caller's; the machine has that level.
                 unsafe {
                     match level() {
-                        Level::Avx512 => short::fold_runs::<short::Sum<$T>>(block, first, states),
-                        Level::Avx2 => runs::fold_runs::<short::Sum<$T>>(block, first, states),
+                        Level::Avx512 if short::are_short::<short::Sum<$T>>(block) => {
+                            short::fold_runs::<short::Sum<$T>>(block, first, states)
+                        }
+                        Level::Avx2 | Level::Avx512 => runs::fold_runs::<short::Sum<$T>>(block, first, states),
                         Level::Baseline => 0,
                     }
                 }

@@ -19,7 +19,7 @@ pub(super) trait Operation {
     const OVERFLOWS: bool = false;
     /// What accumulators are above, or have to be made another way as well.
     const ABOVE: Option<f64> = None;
-    /// The longest runs that are faster this way.
+    /// The longest runs that are faster this way: others are folded with AVX2.
     const LONGEST: usize = usize::MAX;
     /// Accumulators of nothing.
     unsafe fn nothing() -> __m512d;
@@ -166,11 +166,12 @@ unsafe fn load_f16(x: *const f16, mask: u64, at: usize) -> __m512 {
 
 /// Sums of `f32`, or of halves as such, four of which are added before they are widened.
 macro_rules! narrow_sums {
-    ($($op:ty: $T:ty, |$x:ident, $mask:ident| $four:expr $(, above $least:expr)?;)*) => { $(
+    ($($op:ty: $T:ty, |$x:ident, $mask:ident| $four:expr $(, above $least:expr)? $(, up to $longest:literal)?;)*) => { $(
         impl Operation for $op {
             type In = $T;
             const OVERFLOWS: bool = true;
             $( const ABOVE: Option<f64> = Some($least); )?
+            $( const LONGEST: usize = $longest; )?
             #[inline]
             #[target_feature(enable = "avx512f")]
             unsafe fn nothing() -> __m512d {
@@ -196,8 +197,8 @@ macro_rules! narrow_sums {
     )* };
 }
 narrow_sums! {
-    Sum<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| load(x, mask, at));
-    Sum<f16>: f16, |x, mask| in_pairs!(_mm512_add_ps, |at| load_f16(x, mask, at));
+    Sum<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| load(x, mask, at)), up to 4096;
+    Sum<f16>: f16, |x, mask| in_pairs!(_mm512_add_ps, |at| load_f16(x, mask, at)), up to 64;
     Sum<bf16>: bf16, |x, mask| _mm512_add_ps(neighbours(x, mask, 0), neighbours(x, mask, 2 * RUN));
     SumSquares<f32>: f32, |x, mask| in_pairs!(_mm512_add_ps, |at| {
         let x = load(x, mask, at);
@@ -348,6 +349,11 @@ unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: u64)
     }
 }
 
+/// Whether a block's runs are short enough.
+pub(super) fn are_short<O: Operation>(b: &Block) -> bool {
+    b.rows <= O::LONGEST
+}
+
 /// Folds a block's runs from `first` on into their states, of eight bytes, four at a time where so many are left, until some
 /// have to be folded another way. Gives how many it did.
 ///
@@ -356,9 +362,6 @@ unsafe fn lanes_of_four<O: Operation>(x: [*const O::In; 4], n: usize, last: u64)
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn fold_runs<O: Operation>(b: &Block, first: usize, states: *mut f64) -> usize {
     let n = b.rows;
-    if n > O::LONGEST {
-        return 0;
-    }
     let last = u64::MAX << ((SET - n % SET) % SET);
     let mut j = first;
     while j < b.cols {

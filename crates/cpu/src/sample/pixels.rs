@@ -1,7 +1,7 @@
 //! Sampling with the pixels of several planes side by side: a corner of a place is then one vector, and not an element of
 //! each plane.
 
-use super::{Adjacent, BLOCK, CORNERS, Corners, Images, Interpolation, Sampled, Sampler, compiled_for};
+use super::{Adjacent, BLOCK, CORNERS, Corners, HIGHEST, Images, Interpolation, Sampled, Sampler};
 use crate::buffer::Buffer;
 use crate::copy::Shared;
 use crate::copy::transpose::turn;
@@ -122,7 +122,7 @@ impl<'a, T: Sampled> Kernel for Forward<'a, T> {
     /// With the pixels, the blocks, and where all samples go.
     type Args = (Sampler, &'a Images<'a, T::Wide>, *const Pixel<T::Wide>, Range<usize>, *mut T::Wide);
     type Output = ();
-    const HIGHEST: Level = compiled_for::<T>();
+    const HIGHEST: Level = HIGHEST;
     const FAST_PATH: bool = true;
 
     #[inline(always)]
@@ -194,7 +194,7 @@ impl<'a, T: Sampled> Kernel for ImageGradient<'a, T> {
     /// With an image and groups of it, the samples' gradient and where that of the groups' pixels goes.
     type Args = (Sampler, &'a Images<'a, T::Wide>, (usize, Range<usize>), &'a [T::Wide], *mut Pixel<T::Wide>);
     type Output = ();
-    const HIGHEST: Level = compiled_for::<T>();
+    const HIGHEST: Level = HIGHEST;
     const FAST_PATH: bool = true;
 
     #[inline(always)]
@@ -235,7 +235,7 @@ impl<'a, T: Sampled> Kernel for GridGradient<'a, T> {
     /// With the pixels, the blocks, the samples' gradient and where that of all places goes.
     type Args = (Sampler, &'a Images<'a, T::Wide>, *const Pixel<T::Wide>, Range<usize>, &'a [T::Wide], *mut T::Wide);
     type Output = ();
-    const HIGHEST: Level = compiled_for::<T>();
+    const HIGHEST: Level = HIGHEST;
     const FAST_PATH: bool = true;
 
     #[inline(always)]

@@ -126,7 +126,7 @@ gradient! {
     /// The gradient of [`Tensor::tanh`]: `self * conj(1 - output^2)`.
     fn tanh_backward(grad_output, output) in (-0.9, 0.9);
     {
-        floats tensors |g, y| g * (T::ONE - y * y);
+        floats light tensors |g, y| g * (T::ONE - y * y);
         complexes |g, y| g.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y.square()).conj());
     }
     derivative: backward! {
@@ -147,7 +147,7 @@ gradient! {
     /// The gradient of [`Tensor::sigmoid`]: `self * conj(output * (1 - output))`.
     fn sigmoid_backward(grad_output, output) in (0.1, 0.9);
     {
-        floats tensors |g, y| g * (y * (T::ONE - y));
+        floats light tensors |g, y| g * (y * (T::ONE - y));
         complexes |g, y| g.mul(y.mul(crate::Complex::new(R::ONE, R::ZERO).sub(y)).conj());
     }
     derivative: backward! {
@@ -168,7 +168,7 @@ fn relu_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 unary! {
     /// The element where it is positive, zero elsewhere.
     fn relu, relu_, relu_out(x): Promotion::Custom(relu_dtype);
-    { ints |x| x.maximum(T::ZERO); floats |x| if x < T::ZERO { T::ZERO } else { x }; }
+    { ints |x| x.maximum(T::ZERO); floats light |x| if x < T::ZERO { T::ZERO } else { x }; }
     derivative: backward! { self_(g, result: Tensor) => g.threshold_backward(&result, 0)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
 }
@@ -181,7 +181,7 @@ op! {
         promotion: Promotion::Common,
         strips: strips! {
             ints tensors |g, x; p| if x <= p[0] { T::ZERO } else { g };
-            floats tensors |g, x; p| if x <= p[0] { T::ZERO } else { g };
+            floats light tensors |g, x; p| if x <= p[0] { T::ZERO } else { g };
         },
         params: compute_params,
         text: strip_text! { numbers |g, x; p| if x <= p[0] { 0 } else { g }; },
@@ -240,7 +240,7 @@ activation! {
         params[1].fit(dtype)?;
         Ok(params)
     };
-    { ints |x; p| if x <= p[0] { p[1] } else { x }; floats |x; p| if x <= p[0] { p[1] } else { x }; }
+    { ints |x; p| if x <= p[0] { p[1] } else { x }; floats light |x; p| if x <= p[0] { p[1] } else { x }; }
     derivative: backward! { self_(g, self_: Tensor, threshold: Scalar) => g.threshold_backward(&self_, threshold)? };
     samples: |m| examples(&OP, m, 0.5, 3.0, &[1.into(), 2.into()]);
     out_rule: crate::OutRule::CASTABLE;
@@ -270,7 +270,7 @@ gradient_with! {
         );
         Ok(params)
     };
-    { floats tensors |g, x; p| if x > T::ZERO { g } else { g * p[0] }; }
+    { floats light tensors |g, x; p| if x > T::ZERO { g } else { g * p[0] }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, negative_slope: Scalar) => g.leaky_relu_backward(&self_, negative_slope, false)?,
         self_(g) => g.zeros_like()?,
@@ -304,7 +304,7 @@ activation! {
     };
     {
         ints |x; p| x.maximum(p[0]).minimum(p[1]);
-        floats |x; p| {
+        floats light |x; p| {
             let raised = if x < p[0] { p[0] } else { x };
             if raised > p[1] { p[1] } else { raised }
         };
@@ -322,7 +322,7 @@ gradient_with! {
     fn hardtanh_backward: "grad_output", "Scalar min_val, Scalar max_val", "hardtanh_backward_cpu";
     (&self, x: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) [self, x, min_val.into(), max_val.into()]
     |args, dtype| compute_params(args, dtype);
-    { floats tensors |g, x; p| if (x <= p[0]) | (x >= p[1]) { T::ZERO } else { g }; }
+    { floats light tensors |g, x; p| if (x <= p[0]) | (x >= p[1]) { T::ZERO } else { g }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, min_val: Scalar, max_val: Scalar) => g.hardtanh_backward(&self_, min_val, max_val)?,
         self_(g) => g.zeros_like()?,
@@ -332,7 +332,7 @@ gradient_with! {
 unary! {
     /// A sigmoid of three straight pieces: `self / 6 + 1/2` clamped to `[0, 1]`.
     fn hardsigmoid, hardsigmoid_, hardsigmoid_out(x): Promotion::Common;
-    { floats |x| ramp(x) / T::from_f64(6.0); }
+    { floats light |x| ramp(x) / T::from_f64(6.0); }
     derivative: backward! { self_(g, self_: Tensor) => g.hardsigmoid_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
     out_rule: crate::OutRule::UNCAST;
@@ -348,7 +348,7 @@ fn ramp<T: flambeau_cpu::math::Float>(x: T) -> T {
 gradient! {
     /// The gradient of [`Tensor::hardsigmoid`] at `of`, times `self`.
     fn hardsigmoid_backward(grad_output, self) in (-2.0, 2.0);
-    { floats tensors |g, x| {
+    { floats light tensors |g, x| {
         let three = T::from_f64(3.0);
         if (x > -three) & (x < three) { g / T::from_f64(6.0) } else { T::ZERO }
     }; }
@@ -360,7 +360,7 @@ gradient! {
 unary! {
     /// `self * hardsigmoid(self)`.
     fn hardswish, hardswish_, hardswish_out(x): Promotion::Common;
-    { floats |x| x * ramp(x) / T::from_f64(6.0); }
+    { floats light |x| x * ramp(x) / T::from_f64(6.0); }
     derivative: backward! { self_(g, self_: Tensor) => g.hardswish_backward(&self_)? };
     samples: |m| super::examples(&OP, m, -2.0, 2.0, &[]);
     out_rule: crate::OutRule::UNCAST;
@@ -368,7 +368,7 @@ unary! {
 gradient! {
     /// The gradient of [`Tensor::hardswish`] at `of`, times `self`.
     fn hardswish_backward(grad_output, self) in (-2.0, 2.0);
-    { floats tensors |g, x| {
+    { floats light tensors |g, x| {
         let three = T::from_f64(3.0);
         // The sum is exact where it is small.
         let middle = if x < three { g * ((x + T::from_f64(1.5)) / three) } else { g };

@@ -62,7 +62,7 @@ op! {
         arity: 2,
         promotion: Promotion::Common,
         strips: strips! {
-            numbers wrapping |x, y; p| x.add(y.mul(p[0]));
+            numbers wrapping light |x, y; p| x.add(y.mul(p[0]));
             bools |x, y; p| x.add(y.mul(p[0]));
         },
         params: alpha,
@@ -105,7 +105,7 @@ op! {
     Body::Pointwise(&Pointwise {
         arity: 2,
         promotion: Promotion::Custom(sub_dtype),
-        strips: strips! { numbers wrapping |x, y; p| x.sub(y.mul(p[0])); },
+        strips: strips! { numbers wrapping light |x, y; p| x.sub(y.mul(p[0])); },
         params: alpha_to_subtract,
         text: strip_text! { numbers |x, y; p| x - p[0] * y; },
         cpu_name: "sub_stub",
@@ -145,7 +145,7 @@ fn sub_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 binary! {
     /// `self * other`.
     fn mul, mul_, mul_out(x, y): Promotion::KeepNumbers(&Promotion::Common);
-    { numbers wrapping |x, y| x.mul(y); bools |x, y| x.mul(y); }
+    { numbers wrapping light |x, y| x.mul(y); bools |x, y| x.mul(y); }
     derivative: backward! {
         self_(g, other: OwnedOperand) => g.mul(&other.conj()?)?,
         other(g, self_: OwnedOperand) => g.mul(&self_.conj()?)?,
@@ -171,7 +171,7 @@ binary! {
 unary! {
     /// The negative.
     fn neg, neg_, neg_out(x): Promotion::Custom(neg_dtype);
-    { numbers wrapping |x| x.neg(); }
+    { numbers wrapping light |x| x.neg(); }
     sign: [0xffff, 0x8000];
     derivative: backward! { self_(g) => g.neg()? };
     forward: Forward::Linear;
@@ -235,7 +235,7 @@ op! {
         Out OUT: "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(|o| ordered("maximum", o)), scalar_params, "";
         ints |x, y| x.maximum(y);
-        floats |x, y| x.maximum::<I>(y);
+        floats light |x, y| x.maximum::<I>(y);
         bools |x, y| x.add(y);
     );
     derivative: backward! {
@@ -253,7 +253,7 @@ op! {
         Out OUT: "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(|o| ordered("minimum", o)), scalar_params, "";
         ints |x, y| x.minimum(y);
-        floats |x, y| x.minimum::<I>(y);
+        floats light |x, y| x.minimum::<I>(y);
         bools |x, y| x.mul(y);
     );
     derivative: backward! {
@@ -283,7 +283,7 @@ op! {
         Out OUT: "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(|o| ordered("fmax", o)), scalar_params, "";
         ints tensors |x, y| x.maximum(y);
-        floats tensors |x, y| x.fmax::<I>(y);
+        floats light tensors |x, y| x.fmax::<I>(y);
         bools |x, y| x.add(y);
     );
     derivative: backward! {
@@ -301,7 +301,7 @@ op! {
         Out OUT: "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(|o| ordered("fmin", o)), scalar_params, "";
         ints tensors |x, y| x.minimum(y);
-        floats tensors |x, y| x.fmin::<I>(y);
+        floats light tensors |x, y| x.fmin::<I>(y);
         bools |x, y| x.mul(y);
     );
     derivative: backward! {

@@ -38,7 +38,7 @@ fn square_dtype(operands: &[Operand<'_>]) -> Result<DType> {
 unary! {
     /// The square.
     fn square, square_, square_out(x): Promotion::Custom(square_dtype);
-    { numbers wrapping |x| x.square(); }
+    { numbers wrapping light |x| x.square(); }
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.mul(2)?.conj()?)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }

@@ -33,7 +33,7 @@ inner! {
     /// `self` where it is positive, `weight * self` elsewhere, broadcast.
     fn prelu_kernel: "_prelu_kernel(Tensor self, Tensor weight) -> Tensor", 2, "prelu_cpu";
     (&self, weight: &Tensor) [self, weight]
-    { floats |x, w| if x > T::ZERO { x } else { w * x }; }
+    { floats light |x, w| if x > T::ZERO { x } else { w * x }; }
     derivative: backward! {
         self_(g, self_: Tensor, weight: Tensor) => g.prelu_gradient(&self_, &weight)?,
         weight(g, self_: Tensor) => g.mul(&self_)?.mul(&self_.gt(0)?.logical_not()?)?,
@@ -44,7 +44,7 @@ inner! {
     /// The gradient of prelu in its argument `x`, times `self`.
     fn prelu_gradient: "_prelu_gradient(Tensor grad_output, Tensor self, Tensor weight) -> Tensor", 3, "prelu_backward_cpu";
     (&self, x: &Tensor, weight: &Tensor) [self, x, weight]
-    { floats tensors |g, x, w| if x > T::ZERO { g } else { w * g }; }
+    { floats light tensors |g, x, w| if x > T::ZERO { g } else { w * g }; }
     derivative: backward! {
         grad_output(g, self_: Tensor, weight: Tensor) => g.prelu_gradient(&self_, &weight)?,
         self_(g, self_: Tensor) => self_.zeros_like()?.mul(g)?,

@@ -459,7 +459,7 @@ op! {
         Out OUT: "heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(heaviside_dtype), scalar_params, "heaviside_cpu";
         ints tensors |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
-        floats tensors |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
+        floats light tensors |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
         bools |x, y| x.add(y);
     );
     derivative: Derivative::NotImplemented("derivative for aten::heaviside is not implemented");
@@ -508,7 +508,7 @@ op! {
         Overload SCALAR: "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
         InPlace SCALAR_INPLACE: "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
         Out SCALAR_OUT: "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(2, Promotion::Float, scalar_params, "copysign_cpu"; floats tensors |x, y| x.copysign::<I>(y););
+    pointwise!(2, Promotion::Float, scalar_params, "copysign_cpu"; floats light tensors |x, y| x.copysign::<I>(y););
     derivative: backward! {
         self_(g, self_: Tensor, result: Tensor) => g.mul(&result.div(&self_)?.masked_fill(&self_.eq(0)?, 0)?)?,
         other(g) => g.zeros_like()?,

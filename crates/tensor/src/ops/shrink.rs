@@ -12,7 +12,7 @@ activation! {
     fn hardshrink; hardshrink_out: "Scalar lambd=0.5", "hardshrink_cpu";
     (&self, lambd: impl Into<Scalar>) [self, lambd.into()]
     Promotion::Common, |args, dtype| defaults(args, dtype, [0.5]);
-    { floats |x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { x }; }
+    { floats light |x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { x }; }
     derivative: backward! { self_(g, self_: Tensor, lambd: Scalar) => g.hardshrink_backward(&self_, lambd)? };
     samples: |m| examples(&OP, m, 1.0, 3.0, &[0.5.into()]);
 }
@@ -24,7 +24,7 @@ macro_rules! shrink_gradient {
             fn $name: $grad_text, "Scalar lambd", "shrink_backward_cpu";
             (&self, x: &Tensor, lambd: impl Into<Scalar>) [self, x, lambd.into()]
             |args, dtype| scalar_params(args, dtype);
-            { floats tensors |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
+            { floats light tensors |g, x; p| if (x >= -p[0]) & (x <= p[0]) { T::ZERO } else { g }; }
             derivative: backward! {
                 $grad(g, self_: Tensor, lambd: Scalar) => g.$name(&self_, lambd)?,
                 self_(g) => g.zeros_like()?,

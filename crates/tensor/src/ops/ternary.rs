@@ -166,7 +166,7 @@ op! {
         Out TENSOR_OUT: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(clamp_dtype), scalar_params, "clamp_min_scalar_cpu";
         ints |x, y| x.maximum(y);
-        floats |x, y| x.maximum::<I>(y);
+        floats light |x, y| x.maximum::<I>(y);
         bools |x, y| x.add(y);
     );
     derivative: backward! {
@@ -192,7 +192,7 @@ op! {
         Out TENSOR_OUT: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(clamp_dtype), scalar_params, "clamp_max_scalar_cpu";
         ints |x, y| x.minimum(y);
-        floats |x, y| x.minimum::<I>(y);
+        floats light |x, y| x.minimum::<I>(y);
         bools |x, y| x.mul(y);
     );
     derivative: backward! {
@@ -215,7 +215,7 @@ op! {
         Out OUT: "clamp_between.out(Tensor self, Tensor min, Tensor max, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::Custom(clamp_dtype), scalar_params, "clamp_cpu";
         ints |x, a, b| x.maximum(a).minimum(b);
-        floats |x, a, b| x.between::<I>(a, b);
+        floats light |x, a, b| x.between::<I>(a, b);
     );
     derivative: backward! {
         self_(g, self_: Tensor, min: OwnedOperand, max: OwnedOperand) => {
@@ -352,7 +352,7 @@ op! {
         InPlace SCALAR_INPLACE: "lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)",
         Out SCALAR_OUT: "lerp.Scalar_out(Tensor self, Tensor end, Scalar weight, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::KeepNumbers(&Promotion::Custom(lerp_dtype)), scalar_params, "lerp_kernel_scalar";
-        floats |x, end, w| {
+        floats light |x, end, w| {
             let near = w.abs::<I>() < T::from_f64(0.5);
             let (from, by) = (if near { x } else { end }, if near { w } else { w - T::ONE });
             from + by * (end - x)
@@ -401,7 +401,7 @@ op! {
     addcmul: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
         InPlace INPLACE: "addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
         Out OUT: "addcmul.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)";
-    pointwise!(3, Promotion::Common, factor, "addcmul_cpu_out"; numbers tensors |x, a, b; p| x.add(p[0].mul(a).mul(b)););
+    pointwise!(3, Promotion::Common, factor, "addcmul_cpu_out"; numbers light tensors |x, a, b; p| x.add(p[0].mul(a).mul(b)););
     derivative: backward! {
         self_(g) => g.clone(),
         tensor1(g, tensor2: Tensor, value: Option<Scalar>) => g.mul(&tensor2.conj()?)?.mul(factor_conj(value))?,
@@ -437,7 +437,7 @@ op! {
         InPlace INPLACE: "addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)",
         Out OUT: "addcdiv.out(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(3, Promotion::Custom(addcdiv_dtype), factor, "addcdiv_cpu_out";
-        floats tensors |x, a, b; p| x + p[0] * a / b;
+        floats light tensors |x, a, b; p| x + p[0] * a / b;
         complexes |x, a, b; p| x.add(p[0].mul(a).div(b));
     );
     derivative: backward! {

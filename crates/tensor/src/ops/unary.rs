@@ -55,7 +55,7 @@ fn abs_writes(write: &crate::out::Write<'_, '_>) -> Result<()> {
 unary! {
     /// The absolute value; of a complex number, its distance from zero.
     fn abs, abs_, abs_out(x): Promotion::Common;
-    { ints |x| x.abs(); floats |x| x.abs::<I>(); complexes -> R |x| complex::abs::<I, R>(x); }
+    { ints |x| x.abs(); floats light |x| x.abs::<I>(); complexes -> R |x| complex::abs::<I, R>(x); }
     sign: [0x7fff, 0];
     derivative: backward! { self_(g, self_: Tensor) => g.mul(&self_.sgn()?)? };
     samples: |m| super::examples(&OP, m, 0.5, 3.0, &[]);
@@ -163,7 +163,7 @@ unary! {
 unary! {
     /// Degrees to radians.
     fn deg2rad, deg2rad_, deg2rad_out(x): Promotion::Float;
-    { floats |x| x * T::from_f64(std::f64::consts::PI / 180.0); }
+    { floats light |x| x * T::from_f64(std::f64::consts::PI / 180.0); }
     derivative: backward! { self_(g) => g.deg2rad()? };
     forward: crate::autograd::Forward::Linear;
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
@@ -171,7 +171,7 @@ unary! {
 unary! {
     /// Radians to degrees.
     fn rad2deg, rad2deg_, rad2deg_out(x): Promotion::Float;
-    { floats |x| x * T::from_f64(180.0 / std::f64::consts::PI); }
+    { floats light |x| x * T::from_f64(180.0 / std::f64::consts::PI); }
     derivative: backward! { self_(g) => g.rad2deg()? };
     forward: crate::autograd::Forward::Linear;
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
@@ -431,7 +431,7 @@ unary! {
 unary! {
     /// What is left of the element without its integer part.
     fn frac, frac_, frac_out(x): Promotion::Common;
-    { floats |x| x.frac::<I>(); }
+    { floats light |x| x.frac::<I>(); }
     derivative: backward! { self_(g) => g.clone() };
     samples: |m| super::examples(&OP, m, 0.1, 0.9, &[]);
     out_rule: crate::OutRule::UNCAST;
