@@ -1,7 +1,6 @@
 //! Memory for intermediate results: not cleared, kept from call to call where fresh pages cost more than the work, and
 //! at the beginning of cache lines.
 
-use crate::math::Number;
 use flambeau_base::allocator::CpuAllocator;
 use flambeau_base::{Allocator, Device};
 use std::cell::RefCell;
@@ -149,16 +148,15 @@ impl<E: Copy> Scratch<E> {
         self.block.as_ptr().cast()
     }
 
-    /// Its first `len` elements, at most all, as zeros.
+    /// Its first `len` elements, at most all, after setting them to a value.
     #[inline(always)]
-    pub(crate) fn zeros(&mut self, len: usize) -> &mut [E]
-    where
-        E: Number,
-    {
+    pub(crate) fn filled(&mut self, len: usize, value: E) -> &mut [E] {
         let len = len.min(self.bytes / size_of::<E>());
-        // SAFETY: memory for as many elements, which nobody else has; numbers of zero bytes are zero.
+        // SAFETY: memory for as many elements, which nobody else has, each of which is written before it is lent.
         unsafe {
-            self.get().write_bytes(0, len);
+            for i in 0..len {
+                self.get().add(i).write(value);
+            }
             std::slice::from_raw_parts_mut(self.get(), len)
         }
     }

@@ -8,15 +8,17 @@ use super::columns::{LOOK, fold_columns};
 use super::fold::{Fold, Max, Min, Place, Value, fold_run};
 use super::simple::write;
 use super::{Block, Output, Reducer};
-use crate::buffer::aligned;
+use crate::buffer::{Scratch, aligned};
 use crate::math::{Isa, Kernel, entry, level, select};
 use crate::prefetch::prefetch_run;
 use flambeau_base::DType;
 use std::marker::PhantomData;
 
-/// Columns side by side; and where they are read as they lie, in long rows, which memory gives faster.
+/// Columns side by side; and where they are read as they lie, in long rows, which memory gives faster, the more so where no
+/// cache may hold them.
 const TILE: usize = 256;
 const WIDE: usize = 1024;
+const FAR_WIDE: usize = 4096;
 
 /// Fewer columns are folded several rows at a time.
 const NARROW: usize = 16;
@@ -185,7 +187,7 @@ unsafe fn may_beat<T: Value, const MAX: bool, const W: usize>(
 /// Adds the extremes of the columns of rows that contiguous elements make to their states.
 ///
 /// # Safety
-/// The block's elements must be valid, `W` columns at least and [`WIDE`] at most; `states` holds one for each.
+/// The block's elements must be valid, `W` columns at least; `states` holds one for each.
 #[inline(always)]
 unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
     b: &Block,
@@ -193,7 +195,8 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
     states: *mut Found<T>,
 ) {
     let x = b.data.cast::<T>();
-    let (mut best, mut places) = (aligned([identity; WIDE]), aligned([T::Place::default(); WIDE]));
+    let (mut best, mut places) = (Scratch::<T>::new(b.cols), Scratch::<T::Place>::new(b.cols));
+    let (best, places) = (best.filled(b.cols, identity), places.filled(b.cols, T::Place::default()));
     for from in (0..b.rows).step_by(ROWS) {
         let rows = (from, ROWS.min(b.rows - from));
         for start in (0..b.cols).step_by(W) {
@@ -420,8 +423,12 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax, G: Fn(T) -> T + S
     fn state_size(&self) -> usize {
         size_of::<Found<T>>()
     }
-    fn tile(&self, direct: bool) -> usize {
-        if direct { WIDE } else { TILE }
+    fn tile(&self, direct: bool, far: bool) -> usize {
+        match (direct, far) {
+            (false, _) => TILE,
+            (true, false) => WIDE,
+            (true, true) => FAR_WIDE,
+        }
     }
     fn shortest_run(&self, _dense: bool, _far: bool) -> usize {
         STEP

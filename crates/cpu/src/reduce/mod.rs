@@ -195,8 +195,8 @@ trait Reducer: Sync {
     fn domain(&self) -> DType;
     /// Bytes of a state.
     fn state_size(&self) -> usize;
-    /// The most columns in a block, which is read `direct`ly or gathered.
-    fn tile(&self, direct: bool) -> usize;
+    /// The most columns in a block, which is read `direct`ly or gathered; `far` says that caches may not hold all.
+    fn tile(&self, direct: bool, far: bool) -> usize;
     /// [`long_row`], unless this operation has a limit of its own, for four rows or more; `far` says that caches may not hold all.
     fn shortest_run(&self, dense: bool, _far: bool) -> usize {
         long_row(dense)

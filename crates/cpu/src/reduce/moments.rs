@@ -15,9 +15,11 @@ use crate::softmax::{LINES, add_exponentials_of_lines, exponentials_of_row, rela
 use flambeau_base::{Complex, DType};
 use std::marker::PhantomData;
 
-/// Columns side by side; and where they are read as they lie, in long rows, which memory gives faster.
+/// Columns side by side; and where they are read as they lie, in long rows, which memory gives faster, the more so where no
+/// cache may hold them.
 const TILE: usize = 256;
 const WIDE: usize = 1024;
+const FAR_WIDE: usize = 4096;
 
 /// Elements gone over twice while they are in cache.
 const BLOCK: usize = 8192;
@@ -221,7 +223,6 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
     unsafe fn run<I: Isa>((b, states): Self::Args) {
         // SAFETY: one state per column by the contract.
         let states = unsafe { std::slice::from_raw_parts_mut(states, b.cols) };
-        let units = [(); WIDE];
         if b.is_runs() {
             // Loops, not a closure, which need not be inlined and then loses the instruction set.
             for (j, state) in states.iter_mut().enumerate() {
@@ -235,42 +236,58 @@ impl<T: Value<Sum = f64>> Kernel for FoldMoments<T> {
             }
             return;
         }
-        if const { !I::COMPACT && matches!(T::DTYPE, DType::F32) } && b.cols >= LOOK {
+        if const { !I::COMPACT && matches!(T::DTYPE, DType::F32) } && b.cols >= LOOK && b.rows >= MANY {
             // SAFETY: rows of the caller's block, of `f32`.
-            if b.rows >= MANY && unsafe { quick_columns::<I>(b, states) } {
-                return;
-            }
-            // SAFETY: as above.
-            if unsafe { one_pass_columns::<T>(b, states) } {
+            if unsafe { quick_columns::<I>(b, states) } {
                 return;
             }
         }
-        let (mut means, mut squares, mut rests) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
-        sub_blocks::<T>(b, |b| {
-            let count = b.rows as f64;
-            means[..b.cols].fill(0.0);
-            squares[..b.cols].fill(0.0);
-            // SAFETY: rows of the caller's block.
-            unsafe { fold_columns::<I, _>(Sum::<T>::NEW, b, &units, &mut means) };
-            for m in &mut means[..b.cols] {
-                *m /= count;
-            }
-            // SAFETY: as above.
-            unsafe { fold_columns::<I, _>(SumDeviations::<T, true>(PhantomData), b, &means, &mut squares) };
-            if means.iter().zip(&squares).take(b.cols).any(|(&m, &s)| is_far(m, s, count)) {
-                rests[..b.cols].fill(0.0);
-                // SAFETY: as above.
-                unsafe { fold_columns::<I, _>(SumDeviations::<T, false>(PhantomData), b, &means, &mut rests) };
-                for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(&rests).take(b.cols) {
-                    *square = not_negative(*square - rest * rest / count);
-                    *mean += rest / count;
-                }
-            }
-            for (j, state) in states.iter_mut().enumerate() {
-                *state = state.merge(Moments { count, mean: means[j], squares: squares[j] });
-            }
-        });
+        for (part, states) in states.chunks_mut(WIDE).enumerate() {
+            let data = b.data.wrapping_add(part * WIDE * size_of::<T>());
+            // SAFETY: some columns of the caller's block.
+            unsafe { fold_some_columns::<I, T>(Block { data, cols: states.len(), ..b }, states) };
+        }
     }
+}
+
+/// Adds the moments of columns to their states.
+///
+/// # Safety
+/// The block's rows must be valid, contiguous elements, [`WIDE`] at most.
+#[inline(always)]
+unsafe fn fold_some_columns<I: Isa, T: Value<Sum = f64>>(b: Block, states: &mut [Moments]) {
+    let units = [(); WIDE];
+    if const { !I::COMPACT && matches!(T::DTYPE, DType::F32) } && b.cols >= LOOK {
+        // SAFETY: the caller's rows.
+        if unsafe { one_pass_columns::<T>(b, states) } {
+            return;
+        }
+    }
+    let (mut means, mut squares, mut rests) = ([0.0; WIDE], [0.0; WIDE], [0.0; WIDE]);
+    sub_blocks::<T>(b, |b| {
+        let count = b.rows as f64;
+        means[..b.cols].fill(0.0);
+        squares[..b.cols].fill(0.0);
+        // SAFETY: rows of the caller's block.
+        unsafe { fold_columns::<I, _>(Sum::<T>::NEW, b, &units, &mut means) };
+        for m in &mut means[..b.cols] {
+            *m /= count;
+        }
+        // SAFETY: as above.
+        unsafe { fold_columns::<I, _>(SumDeviations::<T, true>(PhantomData), b, &means, &mut squares) };
+        if means.iter().zip(&squares).take(b.cols).any(|(&m, &s)| is_far(m, s, count)) {
+            rests[..b.cols].fill(0.0);
+            // SAFETY: as above.
+            unsafe { fold_columns::<I, _>(SumDeviations::<T, false>(PhantomData), b, &means, &mut rests) };
+            for ((mean, square), rest) in means.iter_mut().zip(&mut squares).zip(&rests).take(b.cols) {
+                *square = not_negative(*square - rest * rest / count);
+                *mean += rest / count;
+            }
+        }
+        for (j, state) in states.iter_mut().enumerate() {
+            *state = state.merge(Moments { count, mean: means[j], squares: squares[j] });
+        }
+    });
 }
 
 /// What rounding made negative is zero; NaN stays.
@@ -342,8 +359,12 @@ impl<T: Value<Sum = f64>> Reducer for Variance<T> {
     fn state_size(&self) -> usize {
         size_of::<Moments>()
     }
-    fn tile(&self, direct: bool) -> usize {
-        if direct && T::DTYPE == DType::F32 { WIDE } else { TILE }
+    fn tile(&self, direct: bool, far: bool) -> usize {
+        match (direct && T::DTYPE == DType::F32, far) {
+            (false, _) => TILE,
+            (true, false) => WIDE,
+            (true, true) => FAR_WIDE,
+        }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         // SAFETY: `n` aligned states by the contract.
@@ -519,7 +540,7 @@ impl<T: Value + Float> Reducer for LogSumExp<T> {
     fn state_size(&self) -> usize {
         size_of::<Exponentials<f64>>()
     }
-    fn tile(&self, direct: bool) -> usize {
+    fn tile(&self, direct: bool, _far: bool) -> usize {
         if direct { WIDE } else { TILE }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
@@ -568,7 +589,7 @@ impl Reducer for ComplexLogSumExp {
     fn state_size(&self) -> usize {
         size_of::<ComplexExponentials>()
     }
-    fn tile(&self, _direct: bool) -> usize {
+    fn tile(&self, _direct: bool, _far: bool) -> usize {
         TILE
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {

@@ -180,10 +180,10 @@ impl<'a> Plan<'a> {
         let widest = match (single, turned) {
             (true, _) => (PIECE / reduced_count.max(1)).clamp(1, BATCH),
             // Whole rows at a time, if there is room for enough of them.
-            (_, true) => (GATHERED / row.size.max(1)).max(TURNED_COLUMNS).min(reducer.tile(false)),
+            (_, true) => (GATHERED / row.size.max(1)).max(TURNED_COLUMNS).min(reducer.tile(false, far)),
             // Few rows make one piece: there should be several tiles.
-            _ if reduced_count < 2 * PIECE_ROWS => reducer.tile(direct).min((col.size / 4).max(FEWEST_COLUMNS)),
-            _ => reducer.tile(direct),
+            _ if reduced_count < 2 * PIECE_ROWS => reducer.tile(direct, far).min((col.size / 4).max(FEWEST_COLUMNS)),
+            _ => reducer.tile(direct, far),
         };
         let tiles = col.size.div_ceil(widest).max(1);
         // Tiles of equal width, in whole cache lines.

@@ -70,9 +70,9 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
     let row = |r: usize| x.wrapping_offset(r as isize * b.row_stride);
     let cols = b.cols;
     let (mut few, mut all) = (Scratch::<f32>::new(3 * cols), Scratch::<f64>::new(2 * cols));
-    let (pilots, few) = few.zeros(3 * cols).split_at_mut(cols);
+    let (pilots, few) = few.filled(3 * cols, 0.0).split_at_mut(cols);
     let (few_sums, few_squares) = few.split_at_mut(cols);
-    let (sums, squares) = all.zeros(2 * cols).split_at_mut(cols);
+    let (sums, squares) = all.filled(2 * cols, 0.0).split_at_mut(cols);
     for r in (0..END_ROWS).chain(b.rows - END_ROWS..b.rows) {
         // SAFETY: a row of the caller's.
         let row = unsafe { std::slice::from_raw_parts(row(r), cols) };

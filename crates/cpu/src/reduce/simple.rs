@@ -11,8 +11,8 @@ use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
-/// Bytes of the accumulators of a tile.
-const STATE_BYTES: usize = 1 << 14;
+/// Bytes of the accumulators of a tile, and of one of elements that no cache may hold.
+const STATE_BYTES: [usize; 2] = [1 << 14, 1 << 15];
 
 /// Columns of a tile of `f32` whose rows are gathered.
 const GATHERED_COLUMNS: usize = 512;
@@ -127,13 +127,13 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
     fn state_size(&self) -> usize {
         size_of::<F::State>()
     }
-    fn tile(&self, direct: bool) -> usize {
+    fn tile(&self, direct: bool, far: bool) -> usize {
         if !direct && F::In::DTYPE == DType::F32 {
             // Several rows fit into what holds them, and are folded together. (Products of integers take longer so.)
             return GATHERED_COLUMNS;
         }
         // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
-        (STATE_BYTES / size_of::<F::State>()).max(512)
+        (STATE_BYTES[usize::from(far)] / size_of::<F::State>()).max(512)
     }
     fn shortest_run(&self, dense: bool, far: bool) -> usize {
         F::shortest_run(dense, far)
