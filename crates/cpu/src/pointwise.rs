@@ -106,8 +106,8 @@ pub trait Map<T: Element, const N: usize> {
     /// The highest level that it is worth compiling for: a lower one where it is hardly ever asked for, or where elements are
     /// computed one after the other.
     const HIGHEST: Level = Level::Avx512;
-    /// Whether it is so few operations that real numbers come and go no sooner with wider vectors (Zen 4 takes 0.98 to 1.03 of
-    /// the time with AVX-512, in every cache): those of `bfloat16`, which are converted on the way, and complex ones do.
+    /// Whether it is so few operations that real numbers come and go no sooner with wider vectors (Zen 4 takes 0.94 to 1.06 of
+    /// the time with AVX-512, from its caches): those of `bfloat16`, which are converted on the way, and complex ones do.
     const LIGHT: bool = false;
     /// Whether it asks for the scalar parameters: most do not, and converting them is half of a small strip's code.
     const PARAMS: bool = true;

@@ -8,7 +8,7 @@ use super::moments::{Moments, not_negative};
 use crate::buffer::Scratch;
 use crate::math::{Isa, Level, Number};
 use crate::norm::rows::{long_deviations, sums};
-use crate::prefetch::prefetch_run;
+use crate::prefetch::{prefetch, prefetch_run};
 
 /// Elements, or rows, from which on distances are summed as `f32`; and so many of the first and of the last have a mean that
 /// stands in for that of all, which it is near to where elements rise or fall, too. Of rows fewer will do.
@@ -99,7 +99,7 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
             };
             let skip = done - start;
             let before = if skip > 0 { Some([*sums, *squares]) } else { None };
-            // SAFETY: `LOOK` elements of each row.
+            // SAFETY: `LOOK` elements of each row; the machine has `I`.
             unsafe {
                 let rows = (rows.map(|row| row.wrapping_add(start)), AHEAD as isize * b.row_stride);
                 match (b.far, const { matches!(I::LEVEL, Level::Avx512) }) {
@@ -195,7 +195,7 @@ unsafe fn add_eight_avx512(
                 let near = |i: usize| {
                     let x = rows[i].wrapping_add(at);
                     if far {
-                        prefetch_run(x.wrapping_offset(ahead).cast(), 64);
+                        prefetch(x.wrapping_offset(ahead).cast());
                     }
                     _mm512_sub_ps(_mm512_loadu_ps(x), centre)
                 };

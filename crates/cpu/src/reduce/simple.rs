@@ -11,7 +11,7 @@ use flambeau_base::fast_paths::FastPath;
 use flambeau_base::{DType, Element};
 use std::marker::PhantomData;
 
-/// Bytes of the accumulators of a tile, and of one of elements that no cache may hold.
+/// Bytes of the accumulators of a tile, and of one of elements that are read as they lie and that no cache may hold.
 const STATE_BYTES: [usize; 2] = [1 << 14, 1 << 15];
 
 /// Columns of a tile of `f32` whose rows are gathered.
@@ -133,7 +133,7 @@ impl<F: Fold<Param = ()>, V: Element, G: Fn(F::State) -> V + Sync> Reducer for S
             return GATHERED_COLUMNS;
         }
         // Rows as long as accumulators in the first-level cache allow: short ones of many rows are slow to read.
-        (STATE_BYTES[usize::from(far)] / size_of::<F::State>()).max(512)
+        (STATE_BYTES[usize::from(direct && far)] / size_of::<F::State>()).max(512)
     }
     fn shortest_run(&self, dense: bool, far: bool) -> usize {
         F::shortest_run(dense, far)

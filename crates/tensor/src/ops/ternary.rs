@@ -166,7 +166,7 @@ op! {
         Out TENSOR_OUT: "clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(clamp_dtype), scalar_params, "clamp_min_scalar_cpu";
         ints |x, y| x.maximum(y);
-        floats light |x, y| x.maximum::<I>(y);
+        floats |x, y| x.maximum::<I>(y);
         bools |x, y| x.add(y);
     );
     derivative: backward! {
@@ -192,7 +192,7 @@ op! {
         Out TENSOR_OUT: "clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)";
     pointwise!(2, Promotion::Custom(clamp_dtype), scalar_params, "clamp_max_scalar_cpu";
         ints |x, y| x.minimum(y);
-        floats light |x, y| x.minimum::<I>(y);
+        floats |x, y| x.minimum::<I>(y);
         bools |x, y| x.mul(y);
     );
     derivative: backward! {
