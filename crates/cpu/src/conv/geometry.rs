@@ -182,9 +182,13 @@ impl Gather {
 
     /// Where the factors of every sum stand in a row of the weight: channel by channel, and tap by tap.
     pub(crate) fn weight_offsets(&self) -> Vec<usize> {
-        let of_channel =
-            |c: usize| self.taps.iter().map(move |t| c * self.weight_source_stride + t.0 * self.weight_tap_stride);
-        (0..self.source_channels).flat_map(of_channel).collect()
+        // (Loops: such iterators do not know how many they give, and take several times as long.)
+        let mut offsets = Vec::with_capacity(self.depth());
+        for c in 0..self.source_channels {
+            let first = c * self.weight_source_stride;
+            offsets.extend(self.taps.iter().map(|t| first + t.0 * self.weight_tap_stride));
+        }
+        offsets
     }
 
     /// Terms of every sum.

@@ -7,7 +7,7 @@
 //! Products with padding are left out as far as the pixels of a register tile agree on them: the positions of a tile
 //! are put together by the taps they have in the source ([`Kinds`]). Of 3 x 3 taps on 7 x 7 pixels a fifth is padding.
 //! Where hardly a tile would have to be smaller for it, no products with padding are left, and the source need not be
-//! staged.
+//! staged. Else positions that are left over share tiles, if that is cheaper ([`put_together`]).
 
 use super::access::{Stage, store_run};
 use super::geometry::{Gather, Kinds, TileRange, Tiling};
@@ -25,6 +25,10 @@ const TILE_POSITIONS: usize = 256;
 const PLANE_POSITIONS: [usize; 2] = [392, 800];
 /// Sums kept in working memory: half a second-level cache of `f32`.
 const MOST_SUMS: usize = 1 << 17;
+/// Groups of positions to choose from when they are put together, at most.
+const MOST_GROUPS: usize = 16;
+/// Multiply-adds for a position from which that pays.
+const GROUPS_WORK: usize = 100_000;
 /// With at most this many tiles, tasks pack the weights they use, panel by panel.
 const FEW_TILES: usize = 2;
 
@@ -45,12 +49,20 @@ impl Panels {
         Panels { columns, lanes, count: columns.div_ceil(lanes).div_ceil(most) }
     }
 
+    /// The same columns in so many panels of at most `most` vectors that `tasks` tasks have the same work. (Panels of one
+    /// vector are not worth it.)
+    pub(crate) fn in_tasks(self, tasks: usize, most: usize) -> Panels {
+        let vectors = self.columns.div_ceil(self.lanes);
+        let count = tasks * vectors.div_ceil(tasks * most);
+        Panels { count: count.min(self.count.max(vectors / 2)), ..self }
+    }
+
     /// First column and number of vectors of panel `p`.
     #[inline(always)]
     pub(crate) fn get(&self, p: usize) -> (usize, usize) {
         let vectors = self.columns.div_ceil(self.lanes);
-        let (each, more) = (vectors / self.count, vectors % self.count);
-        ((p * each + p.min(more)) * self.lanes, each + usize::from(p < more))
+        let start = |p: usize| (p * vectors).div_ceil(self.count);
+        (start(p) * self.lanes, start(p + 1) - start(p))
     }
 
     /// The fewest vectors of a panel; none has two more.
@@ -75,6 +87,44 @@ type Valid = [(usize, usize); 3];
 /// Taps of any of two positions, at least.
 fn either(a: Valid, b: Valid) -> Valid {
     std::array::from_fn(|i| (a[i].0.min(b[i].0), a[i].1.max(b[i].1)))
+}
+
+/// Positions that have the same taps, as where each is read and its number.
+type Group = (Valid, Vec<(usize, usize)>);
+
+/// Groups of few positions, put together: neighbours until `most` groups are left, then those that are cheaper to compute
+/// together than apart.
+fn put_together(mut groups: Vec<Group>, most: usize) -> Vec<Group> {
+    let join = |to: &mut Group, (valid, positions): Group| {
+        to.0 = either(to.0, valid);
+        to.1.extend(positions);
+    };
+    while groups.len() > most {
+        let mut all = groups.into_iter();
+        groups = Vec::with_capacity(all.len().div_ceil(2));
+        while let Some(mut group) = all.next() {
+            if let Some(next) = all.next() {
+                join(&mut group, next);
+            }
+            groups.push(group);
+        }
+    }
+    // A tile of one row takes as long as one of two: its sums wait for one another.
+    let cost = |n: usize, valid: Valid| n.max(2) * valid.iter().map(|v| v.1 - v.0).product::<usize>();
+    let saved = |a: &Group, b: &Group| {
+        let (a, b) = ((a.1.len(), a.0), (b.1.len(), b.0));
+        (cost(a.0, a.1) + cost(b.0, b.1)).saturating_sub(cost(a.0 + b.0, either(a.1, b.1)))
+    };
+    while groups.len() > 1 {
+        let pairs = (1..groups.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let Some((a, b)) = pairs.max_by_key(|&(a, b)| saved(&groups[a], &groups[b])) else { break };
+        if saved(&groups[a], &groups[b]) == 0 {
+            break;
+        }
+        let group = groups.swap_remove(b);
+        join(&mut groups[a], group);
+    }
+    groups
 }
 
 /// The terms of a block for positions with certain taps, for panels of the fewest vectors and of one more.
@@ -154,38 +204,39 @@ impl<E: Dispatch> Plan<'_, E> {
             .map(|i| [i / (counts[1] * counts[2]), i / counts[2] % counts[1], i % counts[2]])
             .map(|of| std::array::from_fn(|a| classes[a].ranges[of[a]]))
             .collect();
+        let groups = if self.gather.depth() * self.gather.result_channels < GROUPS_WORK { 1 } else { MOST_GROUPS };
         let mut row_tiles = Vec::with_capacity(position.div_ceil(most) + 2);
         let mut rest = Vec::new();
         for (bucket, valid) in buckets.iter().zip(valid) {
-            let (whole, mut left) = bucket.split_at(bucket.len() / most * most);
-            for chunk in whole.chunks(most) {
-                row_tiles.push(self.row_tile(chunk.iter().copied(), valid));
-            }
-            while self.exact && !left.is_empty() {
+            let mut left = &bucket[..];
+            while left.len() >= 4 || self.exact && !left.is_empty() {
                 let (now, later) = left.split_at(rows_of(left.len(), most).0);
-                row_tiles.push(self.row_tile(now.iter().copied(), valid));
+                row_tiles.push(self.row_tile(now, valid));
                 left = later;
             }
-            rest.extend(left.iter().map(|&at| (at, valid)));
+            if !left.is_empty() {
+                rest.push((valid, left.to_vec()));
+            }
         }
-        let mut rest = &rest[..];
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(rows_of(rest.len(), most).0);
-            let valid = now.iter().map(|x| x.1).fold(now[0].1, either);
-            row_tiles.push(self.row_tile(now.iter().map(|x| x.0), valid));
-            rest = later;
+        for (valid, positions) in put_together(rest, groups) {
+            let mut left = &positions[..];
+            while !left.is_empty() {
+                let (now, later) = left.split_at(rows_of(left.len(), most).0);
+                row_tiles.push(self.row_tile(now, valid));
+                left = later;
+            }
         }
         row_tiles
     }
 
-    fn row_tile(&mut self, at: impl ExactSizeIterator<Item = (usize, usize)>, valid: Valid) -> RowTile {
+    fn row_tile(&mut self, at: &[(usize, usize)], valid: Valid) -> RowTile {
         let set = self.sets.iter().position(|s| s.valid == valid).unwrap_or_else(|| {
             self.sets.push(self.term_set(valid));
             self.sets.len() - 1
         });
         let kernel = rows_of(at.len(), self.rows).1;
         let (mut reads, mut positions) = ([0; MOST_ROWS], [0; MOST_ROWS]);
-        for (i, (read, position)) in at.enumerate() {
+        for (i, &(read, position)) in at.iter().enumerate() {
             (reads[i], positions[i]) = (read, position);
         }
         RowTile { kernel, set, reads, positions }
@@ -208,7 +259,11 @@ impl<E: Dispatch> Plan<'_, E> {
                 a: (c * channel + offsets[i]) as u32,
                 b: ((c * g.taps.len() + taps[i]) * width) as u32,
             };
-            (0..self.block).flat_map(|c| (0..taps.len()).map(move |i| term(c, i)).collect::<Vec<_>>()).collect()
+            let mut terms = Vec::with_capacity(self.block * taps.len());
+            for c in 0..self.block {
+                terms.extend((0..taps.len()).map(|i| term(c, i)));
+            }
+            terms
         });
         TermSet { valid, per_channel: taps.len(), terms }
     }
@@ -410,17 +465,15 @@ impl<E: Number> Plan<'_, E> {
         let (first, vectors) = self.panels.get(panel);
         let width = vectors * S::LANES;
         let offsets = &self.weight_offsets[block.start * g.taps.len()..block.end * g.taps.len()];
-        for column in (0..width).step_by(S::LANES) {
-            let n = (g.result_channels - first - column).min(S::LANES);
-            let place = group * g.weight_group_stride + (first + column) * g.weight_result_stride;
-            // SAFETY: the caller's; every panel's vector has a channel.
-            unsafe {
-                let (source, target) = (self.operands.weight.add(place), target.add(column));
-                pack_rows::<S>(source, g.weight_result_stride, n, (offsets, g.taps.len()), target, width);
-                if n < S::LANES {
-                    for k in 0..offsets.len() {
-                        S::clear(target.add(k * width + n), S::LANES - n);
-                    }
+        let n = (g.result_channels - first).min(width);
+        let place = group * g.weight_group_stride + first * g.weight_result_stride;
+        // SAFETY: the caller's.
+        unsafe {
+            let source = self.operands.weight.add(place);
+            pack_rows::<S>(source, g.weight_result_stride, n, (offsets, g.taps.len()), target, width);
+            if n < width {
+                for k in 0..offsets.len() {
+                    S::clear(target.add(k * width + n), width - n);
                 }
             }
         }
@@ -545,7 +598,10 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, last: [bool; 2], operands: 
     let block = {
         let widest = panels.get(0).1 * panels.lanes;
         let most = (block_terms::<E>(widest) / taps.max(1)).max(1);
-        g.source_channels.div_ceil(g.source_channels.div_ceil(most).max(1)).max(1)
+        let block = g.source_channels.div_ceil(g.source_channels.div_ceil(most).max(1)).max(1);
+        // Blocks of whole vectors of terms: those of weights in a line begin where a line of a cache does.
+        let whole = (1..=block).find(|c| (c * taps).is_multiple_of(panels.lanes)).unwrap_or(1);
+        block / whole * whole
     };
     let all = g.groups * g.source_channels;
     let same = operands.access.same;
@@ -562,9 +618,9 @@ pub(crate) unsafe fn gather<E: Dispatch>(g: &Gather, last: [bool; 2], operands: 
         in_place.unwrap_or_else(|| Stage::new(&g.axes, source_last, tiling.images, tiling.size, same, block, all));
     let units = tiling.len() * g.groups;
     let most = if channels_last { usize::MAX / 2 } else { MOST_SUMS / tiling.positions() };
-    let channels =
-        channel_block(g.result_channels, units, tiling.positions() * depth.max(1), most, 1).next_multiple_of(width);
-    let panels_per_task = (channels / width).min(panels.count);
+    let channels = channel_block(g.result_channels, units, tiling.positions() * depth.max(1), most, 1);
+    let panels = panels.in_tasks(g.result_channels.div_ceil(channels), 3);
+    let panels_per_task = panels.count.div_ceil(g.result_channels.div_ceil(channels));
     let blocks = panels.count.div_ceil(panels_per_task);
     let mut plan = Plan {
         gather: g,

@@ -420,34 +420,42 @@ pub(crate) unsafe fn pack_rows<S: Simd>(
     target: *mut S::Element,
     width: usize,
 ) {
-    // Where channels are neighbours in memory, those are transposed together.
+    // What is neighbours in memory is transposed together: all terms, or channels, or runs of terms.
+    let in_line = offsets.windows(2).fold(true, |all, pair| all & (pair[1] == pair[0] + 1));
     let channels = offsets.len() / taps.max(1);
-    let together = (1..channels).all(|c| offsets[c * taps] == offsets[0] + c);
-    if taps > 1 && channels > 1 && offsets.len() == channels * taps && together {
-        for tap in 0..taps {
-            for c in (0..channels).step_by(S::LANES) {
-                let (n, k) = ((channels - c).min(S::LANES), c * taps + tap);
-                // SAFETY: rows and terms are inside the weight; the target holds `rows` numbers per term.
-                unsafe { S::transpose(source.add(offsets[k]), stride, rows, n, target.add(k * width), taps * width) };
-            }
-        }
-        return;
-    }
-    let mut k = 0;
-    while k < offsets.len() {
-        // Terms that are neighbours in memory are transposed together.
-        let most = (offsets.len() - k).min(S::LANES);
-        let n = (1..most).find(|&n| offsets[k + n] != offsets[k] + n).unwrap_or(most);
+    let together = !in_line
+        && taps > 1
+        && channels > 1
+        && offsets.len() == channels * taps
+        && (1..channels).all(|c| offsets[c * taps] == offsets[0] + c);
+    for first in (0..rows).step_by(S::LANES) {
+        let n = (rows - first).min(S::LANES);
         // SAFETY: rows and terms are inside the weight; the target holds `rows` numbers per term.
         unsafe {
-            let (from, to) = (source.add(offsets[k]), target.add(k * width));
-            if stride == 1 && n == 1 {
-                S::copy(from, to, rows);
-            } else {
-                S::transpose(from, stride, rows, n, to, width);
+            let (source, target) = (source.add(first * stride), target.add(first));
+            if together {
+                for tap in 0..taps {
+                    for c in (0..channels).step_by(S::LANES) {
+                        let (terms, k) = ((channels - c).min(S::LANES), c * taps + tap);
+                        S::transpose(source.add(offsets[k]), stride, n, terms, target.add(k * width), taps * width);
+                    }
+                }
+                continue;
+            }
+            let mut k = 0;
+            while k < offsets.len() {
+                let most = (offsets.len() - k).min(S::LANES);
+                let ends = |&terms: &usize| offsets[k + terms] != offsets[k] + terms;
+                let terms = if in_line { most } else { (1..most).find(ends).unwrap_or(most) };
+                let (from, to) = (source.add(offsets[k]), target.add(k * width));
+                if stride == 1 && terms == 1 {
+                    S::copy(from, to, n);
+                } else {
+                    S::transpose(from, stride, n, terms, to, width);
+                }
+                k += terms;
             }
         }
-        k += n;
     }
 }
 

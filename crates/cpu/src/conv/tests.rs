@@ -463,6 +463,53 @@ fn many_channels_equal_the_definition() {
     });
 }
 
+/// Positions of few pixels, of which every one or two have taps of their own, and tasks of several panels.
+#[test]
+fn positions_left_over_equal_the_definition() {
+    let _alone = alone();
+    at_every_level(|| {
+        for (i, (batch, channels, size, taps)) in [
+            (1, [150, 300, 1], [1, 7, 7], [1, 3, 3]),
+            (2, [33, 70, 1], [1, 7, 6], [1, 7, 7]),
+            (1, [64, 274, 2], [1, 5, 5], [1, 5, 5]),
+            (1, [40, 90, 1], [3, 5, 4], [3, 3, 3]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let [from, to, groups] = channels;
+            let padding = taps.map(|t: usize| t / 2);
+            let shape = ConvShape::new(batch, from, to, groups, size, taps, [1; 3], padding, [1; 3]).unwrap();
+            check_all::<f32>(&shape, i as u64);
+            check_all::<f64>(&shape.channels_last(), i as u64);
+        }
+    });
+}
+
+/// Panels cover every column once, differ by one vector at most, and tasks have as many vectors as one another.
+#[test]
+fn panels_are_even() {
+    for columns in 1..600usize {
+        for tasks in 1..=columns.div_ceil(128) {
+            let panels = pixels::Panels::new(columns, 16, 3);
+            for panels in [panels, panels.in_tasks(tasks, 3)] {
+                let mut next = 0;
+                for p in 0..panels.count {
+                    let (first, vectors) = panels.get(p);
+                    assert_eq!(first, next);
+                    assert!(
+                        (panels.least()..=panels.least() + 1).contains(&vectors) && vectors * 16 <= panels.widest()
+                    );
+                    next = first + vectors * 16;
+                }
+                assert_eq!(next, panels.padded());
+                assert!(panels.widest() <= 48 && (panels.least() > 1 || panels.widest() < 48));
+            }
+            assert!(panels.in_tasks(tasks, 3).count >= panels.count);
+        }
+    }
+}
+
 /// Channels in pairs, where the machine multiplies such: odd numbers of them, groups, strides that leave places out,
 /// volumes, few and many tiles, and sources that begin in the middle of a pair.
 #[test]
