@@ -6,7 +6,7 @@
 use super::columns::{LOOK, fold_columns};
 use super::fold::{Fold, Max, Sum, Value, fold_run, larger};
 use super::quick_moments::{MANY, quick_columns, quick_moments};
-use super::simple::write;
+use super::simple::{write, write_blocks};
 use super::{Block, Output, Reducer};
 use crate::buffer::aligned;
 use crate::math::{Float, Isa, Kernel, entry, level, run, select};
@@ -68,28 +68,21 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    const EMPTY: Moments = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
-
     /// The moments of both sets: Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing
     /// sample variances", 1979.
     #[inline(always)]
     pub(super) fn merge(self, other: Moments) -> Moments {
-        if self.count == 0.0 {
-            return other;
-        }
-        if other.count == 0.0 {
-            return self;
-        }
         let count = self.count + other.count;
         let delta = other.mean - self.mean;
         let share = other.count / count;
         let mean = self.mean + delta * share;
-        Moments {
-            count,
-            // Infinities of one sign stay infinite.
-            mean: if mean.is_nan() { self.mean + other.mean } else { mean },
-            squares: self.squares + other.squares + delta * delta * (self.count * share),
-        }
+        // Infinities of one sign stay infinite.
+        let mean = select(mean.is_nan(), self.mean + other.mean, mean);
+        let squares = self.squares + other.squares + delta * delta * (self.count * share);
+        // Of either alone where the other is empty. (All is computed: then compilers merge several side by side.)
+        let (first, second) = (other.count == 0.0, self.count == 0.0);
+        let of = |a: f64, b: f64, both: f64| select(second, b, select(first, a, both));
+        Moments { count, mean: of(self.mean, other.mean, mean), squares: of(self.squares, other.squares, squares) }
     }
 }
 
@@ -338,6 +331,43 @@ unsafe fn moments_of_run<I: Isa, T: Value<Sum = f64>>(x: *const T, n: usize, bef
     Moments { count, mean, squares }
 }
 
+/// Adds moments, as many as there are columns, to others.
+struct MergeMoments;
+
+impl Kernel for MergeMoments {
+    type Args = (*mut Moments, *const Moments, usize);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((into, from, n): Self::Args) {
+        for i in 0..n {
+            // SAFETY: two runs of `n` states by the contract.
+            unsafe { *into.add(i) = (*into.add(i)).merge(*from.add(i)) };
+        }
+    }
+}
+
+/// The variances or standard deviations of states, as many as are asked for, by the correction and whether of roots.
+struct Variances;
+
+impl Kernel for Variances {
+    type Args = (*const [Moments], *mut [f64], f64, bool);
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<I: Isa>((states, results, correction, root): Self::Args) {
+        // SAFETY: the caller's slices.
+        let (states, results) = unsafe { (&*states, &mut *results) };
+        for (result, state) in results.iter_mut().zip(states) {
+            let variance = state.squares / (state.count - correction).max(0.0);
+            *result = select(state.count == 0.0, f64::NAN, variance);
+        }
+        if root {
+            for result in results {
+                *result = result.sqrt();
+            }
+        }
+    }
+}
+
 /// Variance or standard deviation, and the mean where there is a second output.
 pub(super) struct Variance<T> {
     correction: f64,
@@ -367,32 +397,26 @@ impl<T: Value<Sum = f64>> Reducer for Variance<T> {
         }
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
-        // SAFETY: `n` aligned states by the contract.
-        unsafe { std::slice::from_raw_parts_mut(states.cast(), n) }.fill(Moments::EMPTY);
+        // SAFETY: `n` aligned states by the contract; zeros are the moments of nothing.
+        unsafe { states.cast::<Moments>().write_bytes(0, n) };
     }
     unsafe fn fold(&self, block: Block, states: *mut u8) {
         // SAFETY: the machine has `level()`; the rest is the contract.
         unsafe { (self.run)((block, states.cast())) }
     }
     unsafe fn merge(&self, into: *mut u8, from: *const u8, n: usize) {
-        for i in 0..n {
-            // SAFETY: two runs of `n` aligned states by the contract.
-            unsafe {
-                let into = into.cast::<Moments>().add(i);
-                *into = (*into).merge(*from.cast::<Moments>().add(i));
-            }
-        }
+        // SAFETY: two runs of `n` aligned states by the contract; the machine has its level.
+        unsafe { run::<MergeMoments>((into.cast(), from.cast(), n)) }
     }
     unsafe fn finish(&self, states: *const u8, n: usize, outputs: &[Output]) {
         // SAFETY: `n` aligned states by the contract.
         let states = unsafe { std::slice::from_raw_parts(states.cast::<Moments>(), n) };
-        let variance = |i: usize| {
-            let Moments { count, squares, .. } = states[i];
-            let variance = if count == 0.0 { f64::NAN } else { squares / (count - self.correction).max(0.0) };
-            if self.root { variance.sqrt() } else { variance }
+        let variances = |start: usize, results: &mut [f64]| {
+            // SAFETY: the machine has its level.
+            unsafe { run::<Variances>((&raw const states[start..], &raw mut *results, self.correction, self.root)) }
         };
         // SAFETY: the contract.
-        unsafe { write(&outputs[0], n, variance) };
+        unsafe { write_blocks(&outputs[0], n, variances) };
         if let Some(output) = outputs.get(1) {
             let mean = |i: usize| if states[i].count == 0.0 { f64::NAN } else { states[i].mean };
             // SAFETY: the contract.

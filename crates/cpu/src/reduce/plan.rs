@@ -35,6 +35,9 @@ const MOST_PARTIALS: usize = 1 << 24;
 /// Fewest rows of a piece: partial results then take little memory beside the elements.
 const PIECE_ROWS: usize = 256;
 
+/// Columns of a tile whose partial results are merged by one task.
+const MERGED: usize = 512;
+
 /// Elements of work worth a parallel task.
 const TASK: usize = 1 << 15;
 
@@ -291,21 +294,28 @@ impl<'a> Plan<'a> {
                 }
             }
         });
-        parallel_for(count, (TASK / (pieces * self.tile)).max(1), &|range| {
-            for t in range {
-                let tile = self.tile_at(t);
-                // SAFETY: the runs of states of this tile, all initialised above.
+        // Wide tiles are merged a part at a time.
+        let parts = self.tile.div_ceil(MERGED);
+        parallel_for(count * parts, (TASK / (pieces * self.tile.min(MERGED))).max(1), &|range| {
+            for i in range {
+                let (t, start) = (i / parts, i % parts * MERGED);
+                let mut tile = self.tile_at(t);
+                let cols = MERGED.min(tile.cols.saturating_sub(start));
+                for output in &mut tile.outputs {
+                    output.data = output.data.wrapping_offset(start as isize * output.stride);
+                }
+                // SAFETY: the runs of states of this part of the tile, all initialised above.
                 unsafe {
-                    let states = partials.get().add(t * pieces * bytes);
+                    let states = partials.get().add(t * pieces * bytes + start * state);
                     let mut distance = 1;
                     while distance < pieces {
                         for p in (0..pieces - distance).step_by(2 * distance) {
                             let (into, from) = (states.add(p * bytes), states.add((p + distance) * bytes));
-                            self.reducer.merge(into, from, tile.cols);
+                            self.reducer.merge(into, from, cols);
                         }
                         distance *= 2;
                     }
-                    self.reducer.finish(states, tile.cols, &tile.outputs);
+                    self.reducer.finish(states, cols, &tile.outputs);
                 }
             }
         });

@@ -198,7 +198,7 @@ pub(super) unsafe fn write<V: Element>(output: &Output, n: usize, value: impl Fn
 ///
 /// # Safety
 /// As there.
-unsafe fn write_blocks<V: Element>(output: &Output, n: usize, fill: impl Fn(usize, &mut [V])) {
+pub(super) unsafe fn write_blocks<V: Element>(output: &Output, n: usize, fill: impl Fn(usize, &mut [V])) {
     const BLOCK: usize = 128;
     let strip = cast_strip(V::DTYPE, output.dtype);
     let mut block = aligned([V::default(); BLOCK]);
