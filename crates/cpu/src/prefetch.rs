@@ -65,6 +65,14 @@ pub(crate) fn prefetch_near(p: *const u8) {
     let _ = p;
 }
 
+/// [`prefetch_near`] of all lines of `bytes` bytes.
+#[inline(always)]
+pub(crate) fn prefetch_run_near(start: *const u8, bytes: usize) {
+    for offset in (0..bytes).step_by(64) {
+        prefetch_near(start.wrapping_add(offset));
+    }
+}
+
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::is_before_zen_4;

@@ -4,7 +4,7 @@ use super::Block;
 use super::fold::{Fold, any_rare};
 use crate::buffer::aligned;
 use crate::math::{Isa, select};
-use crate::prefetch::{prefetch, prefetch_run};
+use crate::prefetch::{prefetch, prefetch_run, prefetch_run_near};
 
 /// Accumulators that the elements of few columns are dealt to.
 pub(super) const LANES: usize = 256;
@@ -18,8 +18,8 @@ pub(super) const LOOK: usize = 64;
 /// Rows folded together: an accumulator is loaded and stored once for that many elements.
 pub(super) const ROWS: usize = 8;
 
-/// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns, and asks for what is `ahead` elements further on
-/// unless that is 0.
+/// Folds `ROWS` rows of `LOOK` columns, but not the first `skip` columns, and asks for what is `ahead` elements further on, and
+/// `next` elements, unless that is 0.
 ///
 /// # Safety
 /// `x` must be valid for the rows, `row_stride` elements apart.
@@ -27,7 +27,7 @@ pub(super) const ROWS: usize = 8;
 unsafe fn fold_tile<I: Isa, F: Fold>(
     f: F,
     x: *const F::In,
-    strides: (isize, isize),
+    strides: (isize, isize, usize),
     skip: usize,
     params: &[F::Param; LOOK],
     states: &mut [F::State; LOOK],
@@ -53,7 +53,7 @@ unsafe fn fold_tile<I: Isa, F: Fold>(
 unsafe fn fold_parts<I: Isa, F: Fold, const W: usize>(
     f: F,
     x: *const F::In,
-    (row_stride, ahead): (isize, isize),
+    (row_stride, ahead, next): (isize, isize, usize),
     skip: usize,
     params: &[F::Param; LOOK],
     states: &mut [F::State; LOOK],
@@ -62,7 +62,11 @@ unsafe fn fold_parts<I: Isa, F: Fold, const W: usize>(
     for ((states, params), start) in parts.zip((0..).step_by(W)) {
         let (x, skip) = (x.wrapping_add(start), skip.saturating_sub(start));
         for r in 0..if ahead != 0 { ROWS as isize } else { 0 } {
-            prefetch_run(x.wrapping_offset(r * row_stride + ahead).cast(), W * size_of::<F::In>());
+            let row = x.wrapping_offset(r * row_stride);
+            prefetch_run(row.wrapping_offset(ahead).cast(), W * size_of::<F::In>());
+            if next != 0 {
+                prefetch_run_near(row.wrapping_add(next).cast(), W * size_of::<F::In>());
+            }
         }
         // SAFETY: columns of the caller's.
         unsafe {
@@ -288,7 +292,10 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
     // Short stretches of many rows are too many streams for the hardware to see them coming: rows that no cache holds are asked
     // for while those before them, `AHEAD` bytes of them, are folded.
     let ahead = (AHEAD / (cols * size_of::<F::In>()).max(1)).max(ROWS) as isize * row_stride;
-    let strides = (row_stride, if ask { ahead } else { 0 });
+    let ahead = if ask { ahead } else { 0 };
+    // Of longer ones, what comes next in each comes on from the second-level cache meanwhile, where sums and extremes would wait
+    // for it. (Where rows end soon, what follows them would be waited for instead.)
+    let near = ask && const { F::QUICK_ROWS } && cols * size_of::<F::In>() > LONG_STRETCH / 2;
     let mut r = 0;
     while const { !I::COMPACT } && cols >= LOOK && r + ROWS <= rows {
         let x = x.wrapping_offset(r as isize * row_stride);
@@ -298,6 +305,7 @@ unsafe fn fold_rows<I: Isa, F: Fold>(
             let start = done.min(cols - LOOK);
             let (params, states) = (&params[start..], &mut states[start..]);
             let (Some(params), Some(states)) = (params.first_chunk(), states.first_chunk_mut()) else { break };
+            let strides = (row_stride, ahead, if near && start + LOOK < cols { LOOK } else { 0 });
             // SAFETY: rows `r..r + ROWS` and these columns exist.
             unsafe { fold_tile::<I, F>(f, x.wrapping_add(start), strides, done - start, params, states) };
             done = start + LOOK;
