@@ -168,8 +168,8 @@ macro_rules! run {
 /// it has one for arrays of `C` elements, or for none; see `Map::map_vectors`. `floats costly |x, y|` says that an expression
 /// takes too long for loops of its own over numbers to pay; see `Map::COSTLY`; `tensors`, that operands are hardly ever
 /// numbers; see `Map::NUMBERS`; `light`, that it is few operations; see `Map::LIGHT`; `rare`, that it is not worth compiling
-/// for AVX-512, and `scalar`, that no vectors come of it; see `Map::HIGHEST`. `ints wrapping` and `numbers wrapping` say that integers with and without signs give the same bits, so
-/// that one strip does.
+/// for AVX-512, and `scalar`, that no vectors come of it; see `Map::HIGHEST`. `ints wrapping` and `numbers wrapping` say that
+/// integers with and without signs give the same bits, so that one strip does.
 #[macro_export]
 macro_rules! strips {
     ($($group:ident $($how:ident)* $(-> $out:ty)? |$($x:ident),+ $(; $p:ident)?| $(=> $fast:expr, if $cond:expr, $(halves $half:expr,)? $(vectors $vectors:expr,)? else)? $e:expr;)*) => {

@@ -182,7 +182,7 @@ impl Gather {
 
     /// Where the factors of every sum stand in a row of the weight: channel by channel, and tap by tap.
     pub(crate) fn weight_offsets(&self) -> Vec<usize> {
-        // (Loops: such iterators do not know how many they give, and take several times as long.)
+        // (A loop: such an iterator does not know how many it gives, and the vector would grow step by step.)
         let mut offsets = Vec::with_capacity(self.depth());
         for c in 0..self.source_channels {
             let first = c * self.weight_source_stride;

@@ -208,25 +208,31 @@ impl<E: Dispatch> Plan<'_, E> {
         let mut row_tiles = Vec::with_capacity(position.div_ceil(most) + 2);
         let mut rest = Vec::new();
         for (bucket, valid) in buckets.iter().zip(valid) {
-            let mut left = &bucket[..];
-            while left.len() >= 4 || self.exact && !left.is_empty() {
-                let (now, later) = left.split_at(rows_of(left.len(), most).0);
-                row_tiles.push(self.row_tile(now, valid));
-                left = later;
-            }
+            let left = self.cut(bucket, valid, if self.exact { 1 } else { 4 }, &mut row_tiles);
             if !left.is_empty() {
                 rest.push((valid, left.to_vec()));
             }
         }
         for (valid, positions) in put_together(rest, groups) {
-            let mut left = &positions[..];
-            while !left.is_empty() {
-                let (now, later) = left.split_at(rows_of(left.len(), most).0);
-                row_tiles.push(self.row_tile(now, valid));
-                left = later;
-            }
+            self.cut(&positions, valid, 1, &mut row_tiles);
         }
         row_tiles
+    }
+
+    /// Adds register tiles of positions as long as `least` are left, and gives what is left then.
+    fn cut<'p>(
+        &mut self,
+        mut left: &'p [(usize, usize)],
+        valid: Valid,
+        least: usize,
+        row_tiles: &mut Vec<RowTile>,
+    ) -> &'p [(usize, usize)] {
+        while left.len() >= least {
+            let (now, later) = left.split_at(rows_of(left.len(), self.rows).0);
+            row_tiles.push(self.row_tile(now, valid));
+            left = later;
+        }
+        left
     }
 
     fn row_tile(&mut self, at: &[(usize, usize)], valid: Valid) -> RowTile {

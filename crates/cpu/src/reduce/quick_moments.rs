@@ -8,7 +8,7 @@ use super::moments::{Moments, not_negative};
 use crate::buffer::Scratch;
 use crate::math::{Isa, Level, Number};
 use crate::norm::rows::{long_deviations, sums};
-use crate::prefetch::{prefetch, prefetch_near, prefetch_run};
+use crate::prefetch::{prefetch, prefetch_near, prefetch_run, prefetch_run_near};
 
 /// Elements, or rows, from which on distances are summed as `f32`; and so many of the first and of the last have a mean that
 /// stands in for that of all, which it is near to where elements rise or fall, too. Of rows fewer will do.
@@ -20,10 +20,12 @@ const END_ROWS: usize = 6;
 const AHEAD: usize = 2 * ROWS;
 
 /// Elements from those that are added to those of the same row that are asked to come on from the second-level cache.
-const NEXT: usize = 64;
+const NEXT: usize = LOOK;
 
-/// Groups of [`ROWS`] rows whose distances are added as `f32` before the sums go on as `f64`.
+/// Groups of [`ROWS`] rows whose distances are added as `f32`, in registers, before the sums go on as `f64`; and those of rows
+/// that no cache may hold, of which fewer are read side by side (with four, a sixth less is read in a time).
 const FEW_GROUPS: usize = 4;
+const FEW_FAR_GROUPS: usize = 2;
 
 /// The same columns of [`ROWS`] rows.
 type Rows = [*const f32; ROWS];
@@ -65,8 +67,8 @@ fn about(pilot: f32, sum: f64, square: f64, count: f64, share: f64) -> (Moments,
     (Moments { count, mean: f64::from(pilot) + distance, squares }, near)
 }
 
-/// Adds the moments of columns of [`MANY`] rows or more to their states, as [`quick_moments`], eight rows at a time, about
-/// the mean of the [`END_ROWS`]. Gives up, having changed nothing, if that does not do for one of them.
+/// Adds the moments of columns of [`MANY`] rows or more to their states, as [`quick_moments`], some groups of rows at a
+/// time, about the mean of the [`END_ROWS`]. Gives up, having changed nothing, if that does not do for one of them.
 ///
 /// # Safety
 /// The block's rows must be valid, contiguous elements, [`LOOK`] at least.
@@ -88,7 +90,7 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
     for pilot in pilots.iter_mut() {
         *pilot *= const { 0.5 / END_ROWS as f32 };
     }
-    let few = if b.far { 2 } else { FEW_GROUPS };
+    let few = if b.far { FEW_FAR_GROUPS } else { FEW_GROUPS };
     let groups = b.rows.div_ceil(ROWS);
     for first in (0..groups).step_by(few) {
         // Rows after the last are the pilot itself, and add nothing.
@@ -162,7 +164,7 @@ unsafe fn add_groups<I: Isa, const W: usize, const FAR: bool>(
             let at = |i: usize| rows[i].wrapping_add(start + part * W);
             for i in 0..if FAR { ROWS } else { 0 } {
                 prefetch_run(at(i).wrapping_offset(ahead).cast(), size_of::<[f32; W]>());
-                prefetch_near(at(i).wrapping_add(NEXT).cast());
+                prefetch_run_near(at(i).wrapping_add(NEXT).cast(), size_of::<[f32; W]>());
             }
             for l in 0..W {
                 // SAFETY: an element of the caller's rows.
