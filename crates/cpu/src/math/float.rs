@@ -148,7 +148,13 @@ pub trait Float:
     fn exp_common<I: Isa>(self) -> Self {
         self.exp::<I>()
     }
-    /// The same of many numbers, where vectors are chosen by hand. (A multiple of a vector's lanes.)
+    /// The exponential as [`exp_vectors`](Float::exp_vectors) has it; in loops over numbers that is slower. (`common`, a
+    /// constant: whether it is a [common](Float::is_common_exponent) exponent.)
+    #[inline(always)]
+    fn exp_one<I: Isa>(self, common: bool) -> Self {
+        if common { self.exp_common::<I>() } else { self.exp::<I>() }
+    }
+    /// The exponentials of many numbers, where vectors are chosen by hand. (A multiple of a vector's lanes.)
     #[inline(always)]
     fn exp_vectors<I: Isa, const C: usize>(_x: [Self; C]) -> Option<[Self; C]> {
         None

@@ -336,6 +336,20 @@ float! {
             bessel_k_common(order_1: bool, scaled: bool) -> f32 = special::single::bessel::k;
         }
         #[inline(always)]
+        fn exp_one<I: Isa>(self, common: bool) -> f32 {
+            vectors::exp::<I>(self, common)
+        }
+        #[inline(always)]
+        fn exp_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
+            #[cfg(target_arch = "x86_64")]
+            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+                // SAFETY: who names a set vouches that the machine has it.
+                return Some(unsafe { vectors::x86::exp_of_f32(x) });
+            }
+            let _ = x;
+            None
+        }
+        #[inline(always)]
         fn exp_not_positive_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
             #[cfg(target_arch = "x86_64")]
             if const { I::LEVEL as u8 == Level::Avx512 as u8 } {

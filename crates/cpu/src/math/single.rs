@@ -36,7 +36,7 @@ fn power(n: i32) -> f32 {
 
 /// `x * 2^n` in two steps, so that the result may be subnormal or infinite; only the second rounds.
 #[inline(always)]
-fn scale(x: f32, n: i32) -> f32 {
+pub(super) fn scale(x: f32, n: i32) -> f32 {
     let half = n >> 1;
     x * power(half) * power(n.wrapping_sub(half))
 }
@@ -59,10 +59,16 @@ fn exp_parts<I: Isa>(x: f32) -> (f32, i32) {
     (fma::<I, _>(z, q, r), n)
 }
 
+/// An exponent of which nothing is left out whose exponential is more than zero and less than infinity; NaN stays.
+#[inline(always)]
+pub(super) fn clamp_exponent(x: f32) -> f32 {
+    clamp(x, -104.0, 89.0)
+}
+
 /// The exponential.
 #[inline(always)]
 pub fn exp<I: Isa>(x: f32) -> f32 {
-    let (p, n) = exp_parts::<I>(clamp(x, -104.0, 89.0));
+    let (p, n) = exp_parts::<I>(clamp_exponent(x));
     scale(1.0 + p, n)
 }
 

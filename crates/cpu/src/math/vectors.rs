@@ -1,6 +1,6 @@
 //! Forms for many numbers at once, with vectors chosen by hand: where AVX-512 has instructions that no loop over numbers is
-//! compiled to. They give the bits of the forms for one number here, or of the plain ones; but for exponentials of what is not
-//! positive, whose last bits are others.
+//! compiled to. They give the bits of the forms for one number here, or of the plain ones; but for `f32` exponentials of what
+//! is not positive, whose last bits are others.
 
 use super::poly::{fma, horner, paired, select};
 use super::{Isa, Level, double, single};
@@ -136,6 +136,33 @@ fn pow_of_magnitude(x: f32, y: f32) -> f32 {
     (f64::from(ROOTS[at] + fma::<I, _>(ROOTS[at], q, LOST[at])) * scale) as f32
 }
 
+/// The exponential, as [`exp`](x86::exp_of_f32) has it for many: `2^n (1 + r + ...)`, with `n` in sixteenths, whose power of
+/// two comes from a table. `common` says of a constant whether it [is one](single::is_common_exponent).
+#[inline(always)]
+pub fn exp<I: Isa>(x: f32, common: bool) -> f32 {
+    if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+        exp_by_root(x)
+    } else if common {
+        single::exp_common::<I>(x)
+    } else {
+        single::exp::<I>(x)
+    }
+}
+
+/// [`exp`] by the table.
+#[inline(always)]
+fn exp_by_root(x: f32) -> f32 {
+    type I = super::Avx512;
+    let x = single::clamp_exponent(x);
+    let t = fma::<I, _>(x, std::f32::consts::LOG2_E, ROUNDER / 16.0);
+    let n = t - ROUNDER / 16.0;
+    let r = fma::<I, _>(n, -single::LN2_HI, x);
+    let r = fma::<I, _>(n, -single::LN2_LO, r);
+    let q = fma::<I, _>(r * r, fma::<I, _>(r, 1.0 / 6.0, 0.5), r);
+    let at = t.to_bits() as usize % 16;
+    single::scale(ROOTS[at] + fma::<I, _>(ROOTS[at], q, LOST[at]), n.floor() as i32)
+}
+
 /// `x` times the normal distribution function. With AVX-512 the tail comes from a table as far as that goes, in half the
 /// time; other sets have no such instruction, and their loops would fetch number by number.
 #[inline(always)]
@@ -266,6 +293,41 @@ pub mod x86 {
                 let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
                 let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
                 let results = _mm512_scalef_ps(_mm512_fmadd_ps(power, q, power), n);
+                _mm512_storeu_ps(y.as_mut_ptr().add(i), results);
+            }
+        }
+        y
+    }
+
+    /// The exponential of any number, as [`exp_not_positive`] has it, but that what is lost of the table's powers is added.
+    ///
+    /// # Safety
+    /// The machine has AVX-512.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub unsafe fn exp_of_f32<const C: usize>(x: [f32; C]) -> [f32; C] {
+        const { assert!(C.is_multiple_of(16)) };
+        let all = |x: f32| _mm512_set1_ps(x);
+        let mut y = x;
+        for i in (0..C).step_by(16) {
+            // SAFETY: 16 elements from there, and tables of 16.
+            unsafe {
+                let x = _mm512_loadu_ps(x.as_ptr().add(i));
+                let t = _mm512_fmadd_ps(x, all(std::f32::consts::LOG2_E), all(ROUNDER / 16.0));
+                let n = _mm512_sub_ps(t, all(ROUNDER / 16.0));
+                let r = _mm512_fmadd_ps(n, all(-single::LN2_HI), x);
+                let r = _mm512_fmadd_ps(n, all(-single::LN2_LO), r);
+                // What is left of a number that is too large may be anything, and NaN of infinity: the smaller in magnitude
+                // of that and one, which is the one that is a number.
+                let r = _mm512_range_ps::<SMALLER>(r, all(1.0));
+                // The low four bits choose.
+                let of =
+                    |table: &[f32; 16]| _mm512_permutexvar_ps(_mm512_castps_si512(t), _mm512_loadu_ps(table.as_ptr()));
+                let (power, lost) = (of(&ROOTS), of(&LOST));
+                let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
+                let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
+                // Rounds once, and knows what to make of powers that are infinite or NaN.
+                let results = _mm512_scalef_ps(_mm512_add_ps(power, _mm512_fmadd_ps(power, q, lost)), n);
                 _mm512_storeu_ps(y.as_mut_ptr().add(i), results);
             }
         }
@@ -432,31 +494,51 @@ mod tests {
         assert!(gelu_near(f32::INFINITY) == f32::INFINITY && gelu::<Avx512>(f32::NEG_INFINITY).is_nan());
     }
 
-    /// The exponential by a table of roots: every 997th number that is not positive, and those that are none.
-    #[test]
-    fn exponentials_by_table() {
-        if level() < Level::Avx512 {
-            return;
-        }
-        let exp = |x: [f32; 16]| f32::exp_not_positive_vectors::<Avx512, 16>(x).unwrap();
+    /// The worst error, in units in the last place, of an exponential by a table of roots, over every 997th number among
+    /// those with the bits `from..to`; and its results for `special`.
+    fn exponentials<const S: usize>(
+        exp: impl Fn([f32; 16]) -> [f32; 16],
+        (from, to): (u32, u32),
+        special: [f32; S],
+    ) -> ((f64, f32), [f32; S]) {
         let mut worst = (0.0, 0.0);
-        for start in (0x8000_0000u32..0xff80_0000).step_by(16 * 997) {
-            let x: [f32; 16] = std::array::from_fn(|i| f32::from_bits((start + 997 * i as u32).min(0xff80_0000)));
+        for start in (from..to).step_by(16 * 997) {
+            let x: [f32; 16] = std::array::from_fn(|i| f32::from_bits((start + 997 * i as u32).min(to - 1)));
             for (x, y) in x.into_iter().zip(exp(x)) {
                 let wanted = f64::from(x).exp();
                 let unit =
                     f64::from_bits(wanted.to_bits() & 0x7ff << 52).max(f64::from(f32::MIN_POSITIVE)) * 2f64.powi(-23);
-                let error = (f64::from(y) - wanted).abs() / unit;
+                let same = f64::from(y) == wanted || y == f32::INFINITY && wanted >= f64::from(f32::MAX) + unit / 2.0;
+                let error = if same { 0.0 } else { (f64::from(y) - wanted).abs() / unit };
                 if error > worst.0 {
                     worst = (error, x);
                 }
             }
         }
+        (worst, special.map(|x| exp([x; 16])[7]))
+    }
+
+    #[test]
+    fn exponentials_by_table() {
+        if level() < Level::Avx512 {
+            return;
+        }
+        let (inf, least) = (f32::INFINITY, f32::from_bits(1));
+        let exp = |x: [f32; 16]| f32::exp_not_positive_vectors::<Avx512, 16>(x).unwrap();
+        let special = [0.0, -0.0, -inf, f32::MIN, -f32::MIN_POSITIVE, -104.0, -103.0, f32::NAN];
+        let (worst, y) = exponentials(exp, (0x8000_0000, 0xff80_0001), special);
         assert!(worst.0 <= 1.1, "{worst:?}");
-        let special = [0.0, -0.0, f32::NEG_INFINITY, f32::NAN, f32::MIN, -f32::MIN_POSITIVE, -104.0, -103.0];
-        let y = exp(std::array::from_fn(|i| special[i % 8]));
-        assert_eq!([y[0], y[1], y[2], y[4], y[5], y[6], y[7]], [1.0, 1.0, 0.0, 0.0, 1.0, 0.0, f32::from_bits(1)]);
-        assert!(y[3].is_nan());
+        assert_eq!(y[..7], [1.0, 1.0, 0.0, 0.0, 1.0, 0.0, least]);
+        assert!(y[7].is_nan());
+
+        let exp = |x: [f32; 16]| f32::exp_vectors::<Avx512, 16>(x).unwrap();
+        let special = [0.0, -0.0, -inf, inf, f32::MIN, f32::MAX, 1e10, -1e10, 89.0, -104.0, -103.0, f32::NAN];
+        for bits in [(0, 0x7f80_0001), (0x8000_0000, 0xff80_0001)] {
+            let (worst, y) = exponentials(exp, bits, special);
+            assert!(worst.0 <= 0.8, "{worst:?}");
+            assert_eq!(y[..11], [1.0, 1.0, 0.0, inf, 0.0, inf, inf, 0.0, inf, 0.0, least]);
+            assert!(y[11].is_nan());
+        }
     }
 
     /// Powers by tables against those of `f64`, over numbers and exponents of all sizes, near one, and C's special cases.
@@ -553,12 +635,15 @@ mod tests {
                 let one = pow::<Avx512>(x[i], e[i]);
                 assert!(y[i].to_bits() == one.to_bits() || y[i].is_nan() && one.is_nan(), "{} {}", x[i], e[i]);
             }
+            let y = f32::exp_vectors::<Avx512, 32>(x).unwrap();
+            let one = x.map(|x| x.exp_one::<Avx512>(true));
+            assert!((0..32).all(|i| y[i].to_bits() == one[i].to_bits() || y[i].is_nan() && one[i].is_nan()), "{x:?}");
             let x: [f64; 32] = std::array::from_fn(|i| match start % 2 {
                 0 => f64::from_bits(u64::from(any(32 * start + i as u32).to_bits()) * 0x9e37_79b9_7f4a_7c15),
                 _ => f64::from(any(32 * start + i as u32) % 800.0),
             });
             let y = f64::exp_vectors::<Avx512, 32>(x).unwrap();
-            let one = x.map(Float::exp::<Avx512>);
+            let one = x.map(|x| x.exp_one::<Avx512>(x.is_common_exponent()));
             assert!((0..32).all(|i| y[i].to_bits() == one[i].to_bits() || y[i].is_nan() && one[i].is_nan()), "{x:?}");
         }
     }
