@@ -6,6 +6,8 @@
 
 use super::columns::{LOOK, fold_columns};
 use super::fold::{Fold, Max, Min, Place, Value, fold_run};
+#[cfg(target_arch = "x86_64")]
+use super::quick_places;
 use super::simple::write;
 use super::{Block, Output, Reducer};
 use crate::buffer::{Scratch, aligned};
@@ -26,9 +28,6 @@ const NARROW: usize = 16;
 /// Rows that are compared before the next columns, and from those that are compared to those that are asked for.
 const ROWS: usize = 8;
 const AHEAD: usize = 2 * ROWS;
-
-/// Rows from which on few are better than all before, so that several are first reduced to their best.
-const SETTLED: usize = 512;
 
 /// Elements of a block that is searched.
 const BLOCK: usize = 8192;
@@ -153,43 +152,34 @@ unsafe fn compare_rows<T: Value, const MAX: bool, const W: usize>(
     (*best, *places) = (b, p);
 }
 
-/// Whether one of [`ROWS`] rows, from row `from` on, beats the best of its column, or is NaN.
+/// [`compare_rows`] of as many columns as [`quick_places`] does: whole times [`NARROW`], or none.
 ///
 /// # Safety
-/// `x` must be valid for those rows of `W` elements.
+/// `x` must be valid for those rows of as many columns as there are places, and the machine must have `I`.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // As above.
-#[allow(clippy::neg_cmp_op_on_partial_ord)] // NaN is neither.
-unsafe fn may_beat<T: Value, const MAX: bool, const W: usize>(
+unsafe fn compare_quickly<I: Isa, T: Value, const MAX: bool>(
     x: *const T,
     row_stride: isize,
-    from: usize,
-    best: &[T; W],
-) -> bool {
-    // SAFETY: the caller's rows.
-    let row =
-        |i: usize| unsafe { x.wrapping_offset((from + i) as isize * row_stride).cast::<[T; W]>().read_unaligned() };
-    let rows: [[T; W]; ROWS] = std::array::from_fn(row);
-    let better = |a: T, b: T| select(if MAX { b > a } else { b < a }, b, a);
-    let mut any = 0u32;
-    for l in 0..W {
-        let mut nan = false;
-        let mut all = rows[0][l];
-        for i in 0..ROWS {
-            nan |= rows[i][l].nan();
-            all = better(all, rows[i][l]);
-        }
-        any |= (nan | if MAX { !(all <= best[l]) } else { !(all >= best[l]) }) as u32;
+    (from, rows): (usize, usize),
+    best: &mut [T],
+    places: &mut [T::Place],
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if rows == ROWS {
+        let rows = std::array::from_fn(|i| x.wrapping_offset((from + i) as isize * row_stride));
+        // SAFETY: the caller's rows.
+        return unsafe { quick_places::compare::<I, T, MAX>((rows, AHEAD as isize * row_stride), from, best, places) };
     }
-    any != 0
+    let _ = (x, row_stride, from, rows, best, places);
+    0
 }
 
 /// Adds the extremes of the columns of rows that contiguous elements make to their states.
 ///
 /// # Safety
-/// The block's elements must be valid, `W` columns at least; `states` holds one for each.
+/// The block's elements must be valid, `W` columns at least; `states` holds one for each. The machine must have `I`.
 #[inline(always)]
-unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
+unsafe fn add_columns<I: Isa, T: Value, F: IsMax, const MAX: bool, const W: usize>(
     b: &Block,
     identity: T,
     states: *mut Found<T>,
@@ -199,31 +189,24 @@ unsafe fn add_columns<T: Value, F: IsMax, const MAX: bool, const W: usize>(
     let (best, places) = (best.filled(b.cols, identity), places.filled(b.cols, T::Place::default()));
     for from in (0..b.rows).step_by(ROWS) {
         let rows = (from, ROWS.min(b.rows - from));
-        for start in (0..b.cols).step_by(W) {
-            // The last columns are compared with some before them.
-            let start = start.min(b.cols - W);
-            if const { W == LOOK && matches!(T::DTYPE, DType::F32 | DType::F64) } && from >= SETTLED && rows.1 == ROWS {
-                for part in (start..start + W).step_by(NARROW) {
-                    for i in 0..ROWS {
-                        let ahead = x.wrapping_offset((from + AHEAD + i) as isize * b.row_stride);
-                        prefetch_run(ahead.wrapping_add(part).cast(), size_of::<[T; NARROW]>());
-                    }
-                    let (best, places) = (best[part..].first_chunk_mut(), places[part..].first_chunk_mut());
-                    let (Some(best), Some(places)) = (best, places) else { return };
-                    // SAFETY: `NARROW` columns of the caller's rows.
-                    unsafe {
-                        let x = x.wrapping_add(part);
-                        if may_beat::<T, MAX, NARROW>(x, b.row_stride, from, best) {
-                            compare_rows::<T, MAX, NARROW>(x, b.row_stride, rows, best, places);
-                        }
-                    }
-                }
-                continue;
+        let mut done = 0;
+        while done < b.cols {
+            // The last columns are compared with some before them. (Few at a time where one of them is NaN.)
+            let start = done.min(b.cols - NARROW);
+            // SAFETY: columns of the caller's rows.
+            let quick = unsafe {
+                let x = x.wrapping_add(start);
+                compare_quickly::<I, T, MAX>(x, b.row_stride, rows, &mut best[start..], &mut places[start..])
+            };
+            done = start + quick;
+            if quick == 0 {
+                let start = start.min(b.cols - W);
+                let (best, places) = (best[start..].first_chunk_mut(), places[start..].first_chunk_mut());
+                let (Some(best), Some(places)) = (best, places) else { return };
+                // SAFETY: `W` columns of the caller's rows.
+                unsafe { compare_rows::<T, MAX, W>(x.wrapping_add(start), b.row_stride, rows, best, places) };
+                done = start + W;
             }
-            let (best, places) = (best[start..].first_chunk_mut(), places[start..].first_chunk_mut());
-            let (Some(best), Some(places)) = (best, places) else { return };
-            // SAFETY: `W` columns of the caller's rows.
-            unsafe { compare_rows::<T, MAX, W>(x.wrapping_add(start), b.row_stride, rows, best, places) };
         }
     }
     for j in 0..b.cols {
@@ -349,10 +332,10 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax> Kernel for FoldEx
             // SAFETY: the caller's block, of so many columns.
             return unsafe {
                 match (const { !I::COMPACT } && b.cols >= LOOK, F::MAX) {
-                    (true, true) => add_columns::<T, F, true, LOOK>(&b, F::IDENTITY, states),
-                    (true, false) => add_columns::<T, F, false, LOOK>(&b, F::IDENTITY, states),
-                    (false, true) => add_columns::<T, F, true, NARROW>(&b, F::IDENTITY, states),
-                    (false, false) => add_columns::<T, F, false, NARROW>(&b, F::IDENTITY, states),
+                    (true, true) => add_columns::<I, T, F, true, LOOK>(&b, F::IDENTITY, states),
+                    (true, false) => add_columns::<I, T, F, false, LOOK>(&b, F::IDENTITY, states),
+                    (false, true) => add_columns::<I, T, F, true, NARROW>(&b, F::IDENTITY, states),
+                    (false, false) => add_columns::<I, T, F, false, NARROW>(&b, F::IDENTITY, states),
                 }
             };
         }
@@ -432,6 +415,9 @@ impl<T: Value, F: Fold<In = T, State = T, Param = ()> + IsMax, G: Fn(T) -> T + S
     }
     fn shortest_run(&self, _dense: bool, _far: bool) -> usize {
         STEP
+    }
+    fn prefers_few_pieces(&self) -> bool {
+        true
     }
     unsafe fn init(&self, states: *mut u8, n: usize) {
         let empty = Found { value: F::IDENTITY, index: i64::MAX };

@@ -19,6 +19,8 @@ mod moments;
 mod plan;
 mod quick_moments;
 #[cfg(target_arch = "x86_64")]
+mod quick_places;
+#[cfg(target_arch = "x86_64")]
 mod quick_rows;
 #[cfg(target_arch = "x86_64")]
 mod runs;
@@ -200,6 +202,10 @@ trait Reducer: Sync {
     /// [`long_row`], unless this operation has a limit of its own, for four rows or more; `far` says that caches may not hold all.
     fn shortest_run(&self, dense: bool, _far: bool) -> usize {
         long_row(dense)
+    }
+    /// Whether results are the same wherever a reduction is cut into pieces, and states so large that these should be few.
+    fn prefers_few_pieces(&self) -> bool {
+        false
     }
     /// Makes states of no elements.
     unsafe fn init(&self, states: *mut u8, n: usize);

@@ -5,7 +5,7 @@ use crate::buffer;
 use crate::copy::{CastStrip, Matrix, SHORT_ROW_BYTES, Shared, cast_strip, copy_rows, transpose};
 use crate::math::{Level, level};
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{num_threads, parallel_for};
 use flambeau_base::{Complex, DType};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -34,6 +34,9 @@ const PIECE: usize = 1 << 16;
 const MOST_PARTIALS: usize = 1 << 24;
 /// Fewest rows of a piece: partial results then take little memory beside the elements.
 const PIECE_ROWS: usize = 256;
+
+/// Pieces for each thread where there should be few.
+const FEW_PIECES: usize = 2;
 
 /// Columns of a tile whose partial results are merged by one task.
 const MERGED: usize = 512;
@@ -228,7 +231,10 @@ impl<'a> Plan<'a> {
     /// As [`super::reduce`].
     pub(super) unsafe fn run(&self) {
         let count = self.outer_count * self.tiles;
-        let piece = (PIECE / self.tile).max(PIECE_ROWS).max(self.reduced_count / (MOST_PARTIALS / self.tile).max(1));
+        let few = !self.single && self.reducer.prefers_few_pieces();
+        let rows = if few { self.reduced_count.div_ceil(FEW_PIECES * num_threads()) } else { 0 };
+        let rows = rows.max(self.reduced_count / (MOST_PARTIALS / self.tile).max(1));
+        let piece = (PIECE / self.tile).max(PIECE_ROWS).max(rows);
         let pieces = if self.reduced_count < 2 * piece { 1 } else { self.reduced_count.div_ceil(piece) };
         let state = self.reducer.state_size();
         if pieces == 1 {

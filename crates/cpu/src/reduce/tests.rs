@@ -776,13 +776,13 @@ fn threads_do_not_change_bits() {
     let mut x = Array::of(&v);
     let before = flambeau_base::parallel::num_threads();
     for dims in [vec![(n, 1, true)], vec![(n / 500, 500, true), (500, 1, false)]] {
-        for op in [Reduction::Sum, VARIANCE, Reduction::LogSumExp] {
-            let results: Vec<u64> = [1, 2, 5]
-                .map(|t| {
-                    flambeau_base::parallel::set_num_threads(t);
-                    run(op, &dims, &mut x, &[DType::F64])[0].at::<f64>(0).to_bits()
-                })
-                .to_vec();
+        for op in [Reduction::Sum, VARIANCE, Reduction::LogSumExp, Reduction::MaxWithIndex] {
+            let outs = output_dtypes(op, DType::F64).unwrap();
+            let results = [1, 2, 5].map(|t| {
+                flambeau_base::parallel::set_num_threads(t);
+                let outputs = run(op, &dims, &mut x, &outs);
+                outputs.iter().map(|output| output.get(0).re.to_bits()).collect::<Vec<u64>>()
+            });
             assert!(results.iter().all(|r| *r == results[0]), "{op:?}");
         }
     }
