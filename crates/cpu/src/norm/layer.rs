@@ -8,6 +8,7 @@ use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
 use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Elements of work worth a parallel task.
 pub(super) const TASK: usize = 1 << 15;
@@ -196,8 +197,8 @@ pub(super) fn moments_of<const CENTRE: bool>(centre: f64, squares: f64, rest: f6
 /// Rows that are normalised together: what is made of the sums of one would wait for the one before.
 const TOGETHER: usize = 16;
 
-/// Rows of which a vector holds what is known.
-const VECTOR: usize = 8;
+/// Elements of rows of which the next is gone over before the results of one are written: three stay in L1.
+const OVERLAPPED: Range<usize> = 512..LONG;
 
 /// Elements of rows that are normalised together: they stay in L1.
 const TOGETHER_ELEMENTS: usize = 2048;
@@ -217,44 +218,65 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
     unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps, streams): Self::Args) -> [[f64; TOGETHER]; 2] {
         let shares = Shares::of(n);
-        let mut pilots = [<T as Number>::ZERO; TOGETHER];
-        let (mut centre, mut squares, mut rest) = ([0.0; TOGETHER], [1.0; TOGETHER], [0.0; TOGETHER]);
-        for row in 0..rows {
-            // SAFETY: `n` elements of each of the caller's rows.
-            pilots[row] = unsafe { pilot::<I, T, CENTRE>(x.add(row * n), shares) };
-        }
-        for row in 0..rows {
-            // SAFETY: as above.
-            let found = unsafe { row_sums::<I, T, CENTRE>(x.add(row * n), n, pilots[row], shares) };
-            [centre[row], squares[row], rest[row]] = found;
-        }
+        let (mut pilots, mut sums) = ([<T as Number>::ZERO; TOGETHER], [[0.0; 3]; TOGETHER]);
         let (mut mean, mut rstd) = ([0.0; TOGETHER], [0.0; TOGETHER]);
-        for first in (0..rows).step_by(VECTOR) {
-            for row in first..first + VECTOR {
-                let found = moments_of::<CENTRE>(centre[row], squares[row], rest[row], shares.all, eps);
-                (mean[row], rstd[row]) = found;
-            }
-        }
+        // What is waited for, sums across lanes and what is made of them, is computed beside what is done to other rows: of short
+        // ones all, of long ones the next, and the pilot of the one after it.
+        let (at_once, ahead) = if OVERLAPPED.contains(&n) { (1, 1) } else { (rows, 0) };
+        let (mut piloted, mut known) = (0, 0);
         for row in 0..rows {
-            let (m, r) = (T::from_f64(mean[row]), T::from_f64(rstd[row]));
-            // SAFETY: `n` elements each by the caller's contract.
+            // SAFETY: `n` elements of each of the caller's rows, and as many results.
             unsafe {
-                let (x, out) = (x.add(row * n), out.add(row * n));
-                match (weight, bias) {
-                    (Some(w), Some(b)) => put_results::<I, T>(out, n, streams, |i| {
-                        ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i))
-                    }),
-                    (Some(w), None) => {
-                        put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r * *w.add(i));
+                while known < rows.min(row + 1 + ahead) {
+                    let end = rows.min(known + at_once);
+                    while piloted < rows.min(end + ahead) {
+                        pilots[piloted] = pilot::<I, T, CENTRE>(x.add(piloted * n), shares);
+                        piloted += 1;
                     }
-                    (None, Some(b)) => {
-                        put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r + *b.add(i));
+                    for row in known..end {
+                        sums[row] = row_sums::<I, T, CENTRE>(x.add(row * n), n, pilots[row], shares);
                     }
-                    (None, None) => put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r),
+                    for row in known..end {
+                        let [centre, squares, rest] = sums[row];
+                        (mean[row], rstd[row]) = moments_of::<CENTRE>(centre, squares, rest, shares.all, eps);
+                    }
+                    known = end;
                 }
+                let found = (T::from_f64(mean[row]), T::from_f64(rstd[row]));
+                put_row::<I, T>(x.add(row * n), out.add(row * n), n, (weight, bias), found, streams);
             }
         }
         [mean, rstd]
+    }
+}
+
+/// Writes a row's results.
+///
+/// # Safety
+/// As [`ForwardRows`], of one row.
+#[inline(always)]
+unsafe fn put_row<I: Isa, T: Float>(
+    x: *const T,
+    out: *mut T,
+    n: usize,
+    (weight, bias): (Option<*const T>, Option<*const T>),
+    (m, r): (T, T),
+    streams: bool,
+) {
+    // SAFETY: `n` elements each by the caller's contract.
+    unsafe {
+        match (weight, bias) {
+            (Some(w), Some(b)) => {
+                put_results::<I, T>(out, n, streams, |i| ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i)))
+            }
+            (Some(w), None) => {
+                put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r * *w.add(i));
+            }
+            (None, Some(b)) => {
+                put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r + *b.add(i));
+            }
+            (None, None) => put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r),
+        }
     }
 }
 
@@ -287,10 +309,14 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     let (w, b) = unsafe {
         (weight.map(|w| values::<T>(Some(w), n, T::ONE)), bias.map(|b| values::<T>(Some(b), n, <T as Number>::ZERO)))
     };
-    let elements = if streams { STREAMED_ELEMENTS } else { TOGETHER_ELEMENTS };
-    let together = (elements / n.max(1)).clamp(1, TOGETHER);
+    let direct = x.is_direct() && out.is_direct();
+    let together = match (direct && OVERLAPPED.contains(&n), streams) {
+        (true, _) => TOGETHER,
+        (false, true) => (STREAMED_ELEMENTS / n.max(1)).clamp(1, TOGETHER),
+        (false, false) => (TOGETHER_ELEMENTS / n.max(1)).clamp(1, TOGETHER),
+    };
     parallel_for(rows, (TASK / n.max(1)).max(1), &|range| {
-        let scratch = Scratch::<T>::new(2 * together * n);
+        let scratch = Scratch::<T>::new(if direct { 0 } else { 2 * together * n });
         let (w, b) = (w.as_ref().map(|w| w.as_ptr()), b.as_ref().map(|b| b.as_ptr()));
         for first in range.clone().step_by(together) {
             let count = together.min(range.end - first);
