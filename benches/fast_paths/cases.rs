@@ -178,6 +178,9 @@ pub fn case(path: FastPath) -> Case {
         FastPath::ReducePairs => of("bfloat16, sum of 1M", HALF, || step(normal_of(&[MILLION], BF16), Tensor::sum)),
 
         FastPath::SoftmaxShort => of("32768 rows of 16", SINGLE, || step(normal(&[32768, 16]), |x| x.softmax(1, None))),
+        FastPath::SoftmaxOverlapped => {
+            of("1024 rows of 512", SINGLE, || step(normal(&[1024, 512]), |x| x.softmax(1, None)))
+        }
         FastPath::SoftmaxColumns => {
             of("1024 columns of 1024", SINGLE, || step(normal(&[1024, 1024]), |x| x.softmax(0, None)))
         }

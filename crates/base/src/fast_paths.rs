@@ -125,6 +125,8 @@ fast_paths! {
     ReducePairs "reduce.pairs": "sums of halves widen in registers", else "blocks are converted to float32";
 
     SoftmaxShort "softmax.short": "short rows stay in registers, several to a call", else "row by row, in three passes";
+    SoftmaxOverlapped "softmax.overlapped": "with AVX-512, a row's results are written while the next row's terms are computed",
+        else "row by row, in three passes";
     SoftmaxColumns "softmax.columns": "along an outer dim, columns are computed side by side",
         else "each is gathered, computed and scattered";
     SoftmaxTall "softmax.tall": "columns that no cache keeps are gone through twice, whole lines at a time",

@@ -20,7 +20,7 @@ pub mod special;
 #[allow(clippy::excessive_precision)]
 mod trig;
 #[allow(clippy::excessive_precision, clippy::approx_constant)]
-mod vectors;
+pub(crate) mod vectors;
 
 pub use float::Float;
 pub use isa::{Avx2, Avx512, Baseline, Isa, Kernel, Level, entry, highest, level, run};

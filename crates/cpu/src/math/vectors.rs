@@ -268,8 +268,7 @@ pub mod x86 {
         _mm512_mul_ps(x, _mm512_mask_sub_ps(tail, positive, all(1.0), tail))
     }
 
-    /// The exponential of numbers that are not positive, or NaN: `2^n (1 + r + ...)`, with `n` in sixteenths, whose power of
-    /// two comes from a table (of a register), so that the polynomial is short, and a last product that rounds once.
+    /// The exponential of numbers that are not positive, or NaN.
     ///
     /// # Safety
     /// The machine has AVX-512.
@@ -277,26 +276,31 @@ pub mod x86 {
     #[target_feature(enable = "avx512f,avx512dq")]
     pub unsafe fn exp_not_positive<const C: usize>(x: [f32; C]) -> [f32; C] {
         const { assert!(C.is_multiple_of(16)) };
-        let all = |x: f32| _mm512_set1_ps(x);
         let mut y = x;
         for i in (0..C).step_by(16) {
             // SAFETY: 16 elements from there.
-            unsafe {
-                // (Of NaN and a number, the second operand.)
-                let x = _mm512_max_ps(all(-104.0), _mm512_loadu_ps(x.as_ptr().add(i)));
-                let t = _mm512_fmadd_ps(x, all(std::f32::consts::LOG2_E), all(ROUNDER / 16.0));
-                let n = _mm512_sub_ps(t, all(ROUNDER / 16.0));
-                let r = _mm512_fmadd_ps(n, all(-single::LN2_HI), x);
-                let r = _mm512_fmadd_ps(n, all(-single::LN2_LO), r);
-                // The low four bits choose.
-                let power = _mm512_permutexvar_ps(_mm512_castps_si512(t), _mm512_loadu_ps(ROOTS.as_ptr()));
-                let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
-                let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
-                let results = _mm512_scalef_ps(_mm512_fmadd_ps(power, q, power), n);
-                _mm512_storeu_ps(y.as_mut_ptr().add(i), results);
-            }
+            unsafe { _mm512_storeu_ps(y.as_mut_ptr().add(i), exp_of_sixteen(_mm512_loadu_ps(x.as_ptr().add(i)))) };
         }
         y
+    }
+
+    /// [`exp_not_positive`] of a vector: `2^n (1 + r + ...)`, with `n` in sixteenths, whose power of two comes from a table (of
+    /// a register), so that the polynomial is short, and a last product that rounds once.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub fn exp_of_sixteen(x: __m512) -> __m512 {
+        let all = |x: f32| _mm512_set1_ps(x);
+        // (Of NaN and a number, the second operand.)
+        let x = _mm512_max_ps(all(-104.0), x);
+        let t = _mm512_fmadd_ps(x, all(std::f32::consts::LOG2_E), all(ROUNDER / 16.0));
+        let n = _mm512_sub_ps(t, all(ROUNDER / 16.0));
+        let r = _mm512_fmadd_ps(n, all(-single::LN2_HI), x);
+        let r = _mm512_fmadd_ps(n, all(-single::LN2_LO), r);
+        // SAFETY: a table of 16, of which the low four bits choose.
+        let power = unsafe { _mm512_permutexvar_ps(_mm512_castps_si512(t), _mm512_loadu_ps(ROOTS.as_ptr())) };
+        let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
+        let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
+        _mm512_scalef_ps(_mm512_fmadd_ps(power, q, power), n)
     }
 
     /// The exponential of any number, as [`exp_not_positive`] has it, but that what is lost of the table's powers is added.

@@ -5,6 +5,8 @@
 //! into pieces, in parallel, and neighbours too long for one are gone through twice (`tall.rs`). Halves are computed in
 //! `f32`.
 
+#[cfg(target_arch = "x86_64")]
+mod overlapped;
 mod short;
 mod tall;
 #[cfg(test)]
@@ -13,6 +15,8 @@ mod turned;
 
 use crate::buffer::{Scratch, aligned};
 use crate::copy::stream;
+#[cfg(target_arch = "x86_64")]
+use crate::math::Level;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{
     BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, put_results, total,
@@ -138,12 +142,22 @@ trait RowFunction: 'static {
     }
     /// Whether the result is the term times the scale.
     const SCALED_TERM: bool = false;
+    /// Whether it is softmax, or its logarithm, to full precision, which there is a way of its own for.
+    const SOFTMAX: Option<Of> = None;
+}
+
+/// What softmax gives.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Terms,
+    Logarithms,
 }
 
 struct Softmax;
 impl RowFunction for Softmax {
     const MAX: bool = true;
     const SCALED_TERM: bool = true;
+    const SOFTMAX: Option<Of> = Some(Of::Terms);
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max).exp_not_positive::<I>() * scale
@@ -157,6 +171,7 @@ impl RowFunction for Softmax {
 struct LogSoftmax;
 impl RowFunction for LogSoftmax {
     const MAX: bool = true;
+    const SOFTMAX: Option<Of> = Some(Of::Logarithms);
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max) - scale
@@ -660,6 +675,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
+    } else if inner == 1 && overlaps::<T, F>(&a, &out, dim) && FastPath::SoftmaxOverlapped.is_on() {
+        // SAFETY: the caller's contract, of `f32` that are read and written in place; the machine has AVX-512.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            overlapped::run(F::SOFTMAX == Some(Of::Logarithms), (outer, dim), &a, &out, streams)
+        }
     } else if inner == 1 {
         let row = entry::<Row<T, F>>(level());
         // Converted rows whose terms wait in the output are best computed in place.
@@ -742,6 +763,19 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
             }
         });
     }
+}
+
+/// Whether rows of `n` elements are computed as `overlapped` ones.
+#[cfg(target_arch = "x86_64")]
+fn overlaps<T: Float, F: RowFunction>(x: &Rows<T>, out: &Rows<T>, n: usize) -> bool {
+    let suits = const { matches!(T::DTYPE, DType::F32) && F::SOFTMAX.is_some() };
+    suits && n <= overlapped::LONGEST && x.is_direct() && out.is_direct() && level() == Level::Avx512
+}
+
+/// Whether they are: there is no such way here.
+#[cfg(not(target_arch = "x86_64"))]
+fn overlaps<T: Float, F: RowFunction>(_: &Rows<T>, _: &Rows<T>, _: usize) -> bool {
+    false
 }
 
 /// The summary of a row from those of its pieces.

@@ -224,3 +224,51 @@ fn results_past_the_caches_have_the_same_bits() {
     all::<f32>();
     all::<f64>();
 }
+
+/// Rows beside each other against one by one, past the caches and not, wherever they begin; and nothing else is written.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn overlapped_rows_are_as_one_by_one() {
+    if level() < Level::Avx512 {
+        return;
+    }
+    fn check<F: RowFunction, const LOG: bool>() {
+        const ROOM: usize = 9000;
+        let alone = entry::<Row<f32, F>>(level());
+        for n in [1, 15, 63, 64, 65, 100, 127, 128, 129, 200, 1000, 2048] {
+            for (count, shift) in [(1, 0), (2, 1), (3, 8), (4, 0), (4, 15), (4, 33)] {
+                let mut x = values::<f32>(ROOM, 20.0);
+                if count > 2 {
+                    (x[n], x[2 * n - 1], x[2 * n]) = (f32::NEG_INFINITY, -1e9, 500.0);
+                    x[2 * n + n / 2] = f32::NAN;
+                }
+                let [mut expected, mut plain, mut in_place] = [vec![1.0f32; ROOM], vec![1.0; ROOM], vec![1.0; ROOM]];
+                in_place[shift..shift + count * n].copy_from_slice(&x[..count * n]);
+                let past = Scratch::<f32>::new(ROOM);
+                let room = Scratch::<f32>::new(2 * overlapped::room(n));
+                // SAFETY: all hold as many rows, and the machine has AVX-512.
+                unsafe {
+                    for row in 0..count {
+                        let x = x.as_ptr().add(row * n);
+                        alone((x, x, expected.as_mut_ptr().add(shift + row * n), n, None));
+                    }
+                    let none = std::ptr::null_mut();
+                    overlapped::rows::<LOG, false>((x.as_ptr(), plain.as_mut_ptr().add(shift)), (count, n), none);
+                    let to = in_place.as_mut_ptr().add(shift);
+                    overlapped::rows::<LOG, false>((to.cast_const(), to), (count, n), none);
+                    let past = std::slice::from_raw_parts_mut(past.get(), ROOM);
+                    past.fill(1.0);
+                    overlapped::rows::<LOG, true>((x.as_ptr(), past.as_mut_ptr().add(shift)), (count, n), room.get());
+                    stream::finish();
+                    for results in [&plain[..], &in_place, past] {
+                        for (&y, &expected) in results.iter().zip(&expected) {
+                            close(y.into(), expected.into(), if LOG { 1.0 } else { 1e-30 }, 1e-6);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    check::<Softmax, false>();
+    check::<LogSoftmax, true>();
+}
