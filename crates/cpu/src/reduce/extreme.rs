@@ -23,10 +23,10 @@ const WIDE: usize = 1024;
 const FAR_WIDE: usize = 4096;
 
 /// Fewer columns are folded several rows at a time.
-const NARROW: usize = 16;
+pub(super) const NARROW: usize = 16;
 
 /// Rows that are compared before the next columns, and from those that are compared to those that are asked for.
-const ROWS: usize = 8;
+pub(super) const ROWS: usize = 8;
 const AHEAD: usize = 2 * ROWS;
 
 /// Elements of a block that is searched.

@@ -1,21 +1,16 @@
 //! Places of the extremes of columns, eight rows at a time, by vectors chosen by hand: compilers test every number for NaN by
 //! itself.
 
+use super::extreme::{NARROW, ROWS};
 use super::fold::Value;
 use crate::math::{Isa, Level};
 use crate::prefetch::prefetch;
 use flambeau_base::DType;
 use std::arch::x86_64::*;
 
-/// Rows that are compared at once.
-pub(super) const ROWS: usize = 8;
-
-/// Columns that are compared, or left to others, together.
-pub(super) const COLS: usize = 16;
-
 /// Compares columns of [`ROWS`] rows, from row `from` on, with the best so far: where a number is better, it is put there, and
 /// its row's place. Asks for what is `ahead` elements further on. Stops where there is NaN; gives how many columns it did before,
-/// [`COLS`] at a time: none where the level has no such vectors.
+/// [`NARROW`] at a time: none where the level has no such vectors.
 ///
 /// # Safety
 /// The rows must have as many columns as there are of the best and of places, and the machine `I`.
@@ -67,7 +62,7 @@ macro_rules! compare {
             let unordered = |$a, $b| $unordered;
             let either = |$x, $y| $either;
             let of_row: [_; ROWS] = std::array::from_fn(|i| $all((from + i) as $P));
-            let n = n / COLS * COLS;
+            let n = n / NARROW * NARROW;
             for at in (0..n).step_by($N) {
                 // SAFETY: columns of the caller's, and as many of the best and of places.
                 unsafe {
@@ -78,7 +73,7 @@ macro_rules! compare {
                     let nan = either(unordered(x[0], x[1]), unordered(x[2], x[3]));
                     let $x = either(nan, either(unordered(x[4], x[5]), unordered(x[6], x[7])));
                     if $any {
-                        return at / COLS * COLS;
+                        return at / NARROW * NARROW;
                     }
                     let mut b = $load(best.add(at));
                     let mut $p = $load_places(places.add(at).cast());

@@ -5,8 +5,8 @@
 use super::TASK;
 use crate::buffer::Scratch;
 use crate::copy::stream;
-use crate::math::Float;
-use crate::math::{Avx512, vectors::x86::exp_of_sixteen};
+use crate::math::vectors::x86::exp_of_sixteen;
+use crate::math::{Avx512, Float};
 use crate::norm::rows::{LANES, LINE_BYTES, Rows, largest, together, total};
 use crate::prefetch::prefetch_near;
 use flambeau_base::parallel::parallel_for;
