@@ -303,6 +303,24 @@ macro_rules! functions {
     };
 }
 
+/// Forms for many numbers, where vectors are chosen by hand.
+macro_rules! vectors {
+    ($t:ty; $($name:ident($($x:ident),*) = $form:ident;)*) => {
+        $(
+            #[inline(always)]
+            fn $name<I: Isa, const C: usize>($($x: [$t; C]),*) -> Option<[$t; C]> {
+                #[cfg(target_arch = "x86_64")]
+                if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
+                    // SAFETY: who names a set vouches that the machine has it.
+                    return Some(unsafe { vectors::x86::$form($($x),*) });
+                }
+                $(let _ = $x;)*
+                None
+            }
+        )*
+    };
+}
+
 /// Whether those take a number, or two.
 macro_rules! takes {
     ($($name:ident($($x:ident)?) = $($function:ident)::+;)*) => {
@@ -340,48 +358,12 @@ float! {
             vectors::exp::<I>(self, common)
         }
         #[inline(always)]
-        fn exp_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
-            #[cfg(target_arch = "x86_64")]
-            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
-                // SAFETY: who names a set vouches that the machine has it.
-                return Some(unsafe { vectors::x86::exp_of_f32(x) });
-            }
-            let _ = x;
-            None
-        }
-        #[inline(always)]
-        fn exp_not_positive_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
-            #[cfg(target_arch = "x86_64")]
-            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
-                // SAFETY: who names a set vouches that the machine has it.
-                return Some(unsafe { vectors::x86::exp_not_positive(x) });
-            }
-            let _ = x;
-            None
-        }
-        #[inline(always)]
         fn pow_one<I: Isa>(self, other: f32) -> f32 {
             vectors::pow::<I>(self, other)
         }
-        #[inline(always)]
-        fn pow_vectors<I: Isa, const C: usize>(x: [f32; C], y: [f32; C]) -> Option<[f32; C]> {
-            #[cfg(target_arch = "x86_64")]
-            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
-                // SAFETY: who names a set vouches that the machine has it.
-                return Some(unsafe { vectors::x86::pow(x, y) });
-            }
-            let _ = (x, y);
-            None
-        }
-        #[inline(always)]
-        fn gelu_vectors<I: Isa, const C: usize>(x: [f32; C]) -> Option<[f32; C]> {
-            #[cfg(target_arch = "x86_64")]
-            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
-                // SAFETY: who names a set vouches that the machine has it.
-                return Some(unsafe { vectors::x86::gelu(x) });
-            }
-            let _ = x;
-            None
+        vectors! {
+            f32; exp_vectors(x) = exp_of_f32; exp_not_positive_vectors(x) = exp_not_positive; pow_vectors(x, y) = pow;
+            gelu_vectors(x) = gelu;
         }
         takes! {
             is_common_exponent() = super::single::is_common_exponent;
@@ -415,16 +397,7 @@ float! {
             is_common_ndtri() = special::is_common_ndtri;
             is_common_bessel() = special::bessel::is_near;
         }
-        #[inline(always)]
-        fn exp_vectors<I: Isa, const C: usize>(x: [f64; C]) -> Option<[f64; C]> {
-            #[cfg(target_arch = "x86_64")]
-            if const { I::LEVEL as u8 == Level::Avx512 as u8 } {
-                // SAFETY: who names a set vouches that the machine has it.
-                return Some(unsafe { vectors::x86::exp(x) });
-            }
-            let _ = x;
-            None
-        }
+        vectors! { f64; exp_vectors(x) = exp; }
     }
     [exp exp2 expm1 log logit log2 log10 log1p sin cos tan sin_common cos_common tan_common asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc ndtr],
     [atan2 pow logaddexp logaddexp2]

@@ -291,16 +291,36 @@ pub mod x86 {
     pub fn exp_of_sixteen(x: __m512) -> __m512 {
         let all = |x: f32| _mm512_set1_ps(x);
         // (Of NaN and a number, the second operand.)
-        let x = _mm512_max_ps(all(-104.0), x);
+        let (at, n, r) = sixteenths(_mm512_max_ps(all(-104.0), x));
+        let (power, q) = (chosen(&ROOTS, at), expm1_of_rest(r));
+        _mm512_scalef_ps(_mm512_fmadd_ps(power, q, power), n)
+    }
+
+    /// An exponent's sixteenths of the logarithm of two, by the low bits and as a number, and what is left.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn sixteenths(x: __m512) -> (__m512i, __m512, __m512) {
+        let all = |x: f32| _mm512_set1_ps(x);
         let t = _mm512_fmadd_ps(x, all(std::f32::consts::LOG2_E), all(ROUNDER / 16.0));
         let n = _mm512_sub_ps(t, all(ROUNDER / 16.0));
         let r = _mm512_fmadd_ps(n, all(-single::LN2_HI), x);
-        let r = _mm512_fmadd_ps(n, all(-single::LN2_LO), r);
-        // SAFETY: a table of 16, of which the low four bits choose.
-        let power = unsafe { _mm512_permutexvar_ps(_mm512_castps_si512(t), _mm512_loadu_ps(ROOTS.as_ptr())) };
-        let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
-        let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
-        _mm512_scalef_ps(_mm512_fmadd_ps(power, q, power), n)
+        (_mm512_castps_si512(t), n, _mm512_fmadd_ps(n, all(-single::LN2_LO), r))
+    }
+
+    /// The exponential of such a rest less one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn expm1_of_rest(r: __m512) -> __m512 {
+        let q = _mm512_fmadd_ps(r, _mm512_set1_ps(1.0 / 6.0), _mm512_set1_ps(0.5));
+        _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r)
+    }
+
+    /// What the low four bits choose.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn chosen(table: &[f32; 16], at: __m512i) -> __m512 {
+        // SAFETY: a table of 16.
+        unsafe { _mm512_permutexvar_ps(at, _mm512_loadu_ps(table.as_ptr())) }
     }
 
     /// The exponential of any number, as [`exp_not_positive`] has it, but that what is lost of the table's powers is added.
@@ -311,28 +331,18 @@ pub mod x86 {
     #[target_feature(enable = "avx512f,avx512dq")]
     pub unsafe fn exp_of_f32<const C: usize>(x: [f32; C]) -> [f32; C] {
         const { assert!(C.is_multiple_of(16)) };
-        let all = |x: f32| _mm512_set1_ps(x);
         let mut y = x;
         for i in (0..C).step_by(16) {
-            // SAFETY: 16 elements from there, and tables of 16.
+            // SAFETY: 16 elements from there.
             unsafe {
-                let x = _mm512_loadu_ps(x.as_ptr().add(i));
-                let t = _mm512_fmadd_ps(x, all(std::f32::consts::LOG2_E), all(ROUNDER / 16.0));
-                let n = _mm512_sub_ps(t, all(ROUNDER / 16.0));
-                let r = _mm512_fmadd_ps(n, all(-single::LN2_HI), x);
-                let r = _mm512_fmadd_ps(n, all(-single::LN2_LO), r);
+                let (at, n, r) = sixteenths(_mm512_loadu_ps(x.as_ptr().add(i)));
                 // What is left of a number that is too large may be anything, and NaN of infinity: the smaller in magnitude
                 // of that and one, which is the one that is a number.
-                let r = _mm512_range_ps::<SMALLER>(r, all(1.0));
-                // The low four bits choose.
-                let of =
-                    |table: &[f32; 16]| _mm512_permutexvar_ps(_mm512_castps_si512(t), _mm512_loadu_ps(table.as_ptr()));
-                let (power, lost) = (of(&ROOTS), of(&LOST));
-                let q = _mm512_fmadd_ps(r, all(1.0 / 6.0), all(0.5));
-                let q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, r);
+                let q = expm1_of_rest(_mm512_range_ps::<SMALLER>(r, _mm512_set1_ps(1.0)));
+                let power = chosen(&ROOTS, at);
                 // Rounds once, and knows what to make of powers that are infinite or NaN.
-                let results = _mm512_scalef_ps(_mm512_add_ps(power, _mm512_fmadd_ps(power, q, lost)), n);
-                _mm512_storeu_ps(y.as_mut_ptr().add(i), results);
+                let sum = _mm512_add_ps(power, _mm512_fmadd_ps(power, q, chosen(&LOST, at)));
+                _mm512_storeu_ps(y.as_mut_ptr().add(i), _mm512_scalef_ps(sum, n));
             }
         }
         y
@@ -393,8 +403,7 @@ pub mod x86 {
         );
         let [n, r] = [0, 1].map(|i| _mm512_insertf32x8::<1>(_mm512_castps256_ps512(low[i]), high[i]));
         let at = _mm512_castps_si512(_mm512_add_ps(n, all(ROUNDER / 16.0)));
-        // SAFETY: tables of 16.
-        let [power, lost] = unsafe { [&ROOTS, &LOST].map(|t| _mm512_permutexvar_ps(at, _mm512_loadu_ps(t.as_ptr()))) };
+        let (power, lost) = (chosen(&ROOTS, at), chosen(&LOST, at));
         let q = _mm512_fmadd_ps(_mm512_fmadd_ps(all(EXP2[2]), r, all(EXP2[1])), r, all(EXP2[0]));
         let q = _mm512_mul_ps(r, q);
         _mm512_scalef_ps(_mm512_add_ps(power, _mm512_fmadd_ps(power, q, lost)), n)

@@ -6,9 +6,9 @@ use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
 use crate::reduce::Operand;
+use flambeau_base::DType;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
-use std::ops::Range;
 
 /// Elements of work worth a parallel task.
 pub(super) const TASK: usize = 1 << 15;
@@ -197,8 +197,11 @@ pub(super) fn moments_of<const CENTRE: bool>(centre: f64, squares: f64, rest: f6
 /// Rows that are normalised together: what is made of the sums of one would wait for the one before.
 const TOGETHER: usize = 16;
 
-/// Elements of rows of which the next is gone over before the results of one are written: three stay in L1.
-const OVERLAPPED: Range<usize> = 512..LONG;
+/// Whether of rows of `n` elements the next is gone over before the results of one are written. (Rows of more than 4 KiB that
+/// come from memory took up to 1.7 times as long so.)
+const fn overlaps<T: Float>(n: usize) -> bool {
+    matches!(T::DTYPE, DType::F32) && n >= 512 && n < 1024
+}
 
 /// Elements of rows that are normalised together: they stay in L1.
 const TOGETHER_ELEMENTS: usize = 2048;
@@ -220,9 +223,9 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
         let shares = Shares::of(n);
         let (mut pilots, mut sums) = ([<T as Number>::ZERO; TOGETHER], [[0.0; 3]; TOGETHER]);
         let (mut mean, mut rstd) = ([0.0; TOGETHER], [0.0; TOGETHER]);
-        // What is waited for, sums across lanes and what is made of them, is computed beside what is done to other rows: of short
-        // ones all, of long ones the next, and the pilot of the one after it.
-        let (at_once, ahead) = if OVERLAPPED.contains(&n) { (1, 1) } else { (rows, 0) };
+        // What is waited for, sums across lanes and what is made of them, is computed beside what is done to other rows: of most
+        // all that are here, of some the next, and the pilot of the one after it.
+        let (at_once, ahead) = if overlaps::<T>(n) { (1, 1) } else { (rows, 0) };
         let (mut piloted, mut known) = (0, 0);
         for row in 0..rows {
             // SAFETY: `n` elements of each of the caller's rows, and as many results.
@@ -310,7 +313,7 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
         (weight.map(|w| values::<T>(Some(w), n, T::ONE)), bias.map(|b| values::<T>(Some(b), n, <T as Number>::ZERO)))
     };
     let direct = x.is_direct() && out.is_direct();
-    let together = match (direct && OVERLAPPED.contains(&n), streams) {
+    let together = match (direct && overlaps::<T>(n), streams) {
         (true, _) => TOGETHER,
         (false, true) => (STREAMED_ELEMENTS / n.max(1)).clamp(1, TOGETHER),
         (false, false) => (TOGETHER_ELEMENTS / n.max(1)).clamp(1, TOGETHER),

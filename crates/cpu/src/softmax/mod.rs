@@ -142,22 +142,15 @@ trait RowFunction: 'static {
     }
     /// Whether the result is the term times the scale.
     const SCALED_TERM: bool = false;
-    /// Whether it is softmax, or its logarithm, to full precision, which there is a way of its own for.
-    const SOFTMAX: Option<Of> = None;
-}
-
-/// What softmax gives.
-#[derive(Clone, Copy, PartialEq)]
-enum Of {
-    Terms,
-    Logarithms,
+    /// Whether it is softmax, or (where the result is no scaled term) its logarithm, to full precision.
+    const SOFTMAX: bool = false;
 }
 
 struct Softmax;
 impl RowFunction for Softmax {
     const MAX: bool = true;
     const SCALED_TERM: bool = true;
-    const SOFTMAX: Option<Of> = Some(Of::Terms);
+    const SOFTMAX: bool = true;
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max).exp_not_positive::<I>() * scale
@@ -171,7 +164,7 @@ impl RowFunction for Softmax {
 struct LogSoftmax;
 impl RowFunction for LogSoftmax {
     const MAX: bool = true;
-    const SOFTMAX: Option<Of> = Some(Of::Logarithms);
+    const SOFTMAX: bool = true;
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max) - scale
@@ -679,7 +672,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         // SAFETY: the caller's contract, of `f32` that are read and written in place; the machine has AVX-512.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            overlapped::run(F::SOFTMAX == Some(Of::Logarithms), (outer, dim), &a, &out, streams)
+            overlapped::run(!F::SCALED_TERM, (outer, dim), &a, &out, streams)
         }
     } else if inner == 1 {
         let row = entry::<Row<T, F>>(level());
@@ -768,7 +761,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
 /// Whether rows of `n` elements are computed as `overlapped` ones.
 #[cfg(target_arch = "x86_64")]
 fn overlaps<T: Float, F: RowFunction>(x: &Rows<T>, out: &Rows<T>, n: usize) -> bool {
-    let suits = const { matches!(T::DTYPE, DType::F32) && F::SOFTMAX.is_some() };
+    let suits = const { matches!(T::DTYPE, DType::F32) && F::SOFTMAX };
     suits && n <= overlapped::LONGEST && x.is_direct() && out.is_direct() && level() == Level::Avx512
 }
 

@@ -239,7 +239,7 @@ fn overlapped_rows_are_as_one_by_one() {
             for (count, shift) in [(1, 0), (2, 1), (3, 8), (4, 0), (4, 15), (4, 33)] {
                 let mut x = values::<f32>(ROOM, 20.0);
                 if count > 2 {
-                    (x[n], x[2 * n - 1], x[2 * n]) = (f32::NEG_INFINITY, -1e9, 500.0);
+                    (x[n], x[2 * n - 1], x[3 * n]) = (f32::NEG_INFINITY, -1e9, 500.0);
                     x[2 * n + n / 2] = f32::NAN;
                 }
                 let [mut expected, mut plain, mut in_place] = [vec![1.0f32; ROOM], vec![1.0; ROOM], vec![1.0; ROOM]];

@@ -48,7 +48,11 @@ unary! {
 unary! {
     /// The exponential.
     fn exp, exp_, exp_out(x): Promotion::Float;
-    { floats |x| => x.exp_one::<I>(true), if x.is_common_exponent(), halves x.exp_common::<I>(), vectors T::exp_vectors::<I, C>(x), else x.exp_one::<I>(false); complexes scalar |x| complex::exp::<I, R>(x); }
+    {
+        floats |x| => x.exp_one::<I>(true), if x.is_common_exponent(), halves x.exp_common::<I>(),
+            vectors T::exp_vectors::<I, C>(x), else x.exp_one::<I>(false);
+        complexes scalar |x| complex::exp::<I, R>(x);
+    }
     derivative: backward! { self_(g, result: Tensor) => g.mul(&result.conj()?)? };
     samples: |m| super::examples(&OP, m, -3.0, 3.0, &[]);
 }
