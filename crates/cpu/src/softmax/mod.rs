@@ -29,6 +29,7 @@ use flambeau_base::{DType, Element};
 use half::{bf16, f16};
 use short::{SHORT, ShortRows};
 use std::marker::PhantomData;
+use tall::PART;
 pub(crate) use tall::{LINES, relative};
 
 /// The sizes before, of, and after the dimension.
@@ -449,6 +450,14 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
     }
 }
 
+/// Whether lines some bytes apart push one another, and as many of results, out of a second-level cache of 8 lines for each
+/// of its sets, which repeat every 128 KiB: those whose distance is a multiple of a great power of two.
+fn fall_together(lines: usize, distance: usize) -> bool {
+    const SETS_BYTES: usize = 128 << 10;
+    const WAYS: usize = 8;
+    2 * lines > WAYS * (SETS_BYTES >> distance.trailing_zeros().min(SETS_BYTES.trailing_zeros()))
+}
+
 /// Rows side by side: `dim` lines of `cols` elements, strides in elements, and room for `LANES` elements of every line if
 /// there is a maximum to be found.
 struct Columns<T, F>(PhantomData<(T, F)>);
@@ -461,16 +470,18 @@ impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
             // SAFETY: the caller's contract.
             return unsafe { Self::gradients::<I>([a, b], out, dim, strides, cols) };
         }
+        let whole = fall_together(dim, strides[0] * size_of::<T>()).then_some(room);
         let mut start = 0;
         while start < cols {
             let (a, out) = (a.wrapping_add(start), out.wrapping_add(start));
             // SAFETY: the caller's contract, of columns that there are.
             unsafe {
                 if cols - start >= LANES {
-                    Self::chunk::<I, LANES>(a, out, dim, strides, LANES, room);
+                    Self::chunk::<I, LANES>(a, out, dim, strides, LANES, whole);
                     start += LANES;
                 } else {
                     let n = NARROW.min(cols - start);
+                    let room = if n == NARROW { whole } else { Some(room) };
                     Self::chunk::<I, NARROW>(a, out, dim, strides, n, room);
                     start += n;
                 }
@@ -480,10 +491,11 @@ impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
 }
 
 impl<T: Float, F: RowFunction> Columns<T, F> {
-    /// `n` columns, at most `W`, of a function of one input, with what belongs to each column in registers.
+    /// `n` columns, at most `W`, of a function of one input, with what belongs to each column in registers. Their elements
+    /// and terms stay where they lie, or wait in the room.
     ///
     /// # Safety
-    /// As [`Columns`].
+    /// As [`Columns`]; they need the room if there are fewer than `W`.
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
     unsafe fn chunk<I: Isa, const W: usize>(
@@ -492,48 +504,57 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
         dim: usize,
         [stride, out_stride]: [usize; 2],
         n: usize,
-        room: *mut T,
+        room: Option<*mut T>,
     ) {
         let zero = <T as Number>::ZERO;
-        // The first pass leaves a copy for the others: lines whose distance is near a power of two fall together in the
-        // caches' sets, and are soon gone.
-        let kept = |d: usize| room.wrapping_add(d * W).cast::<[T; W]>();
+        let line = |from: *const T, d: usize, stride: usize| from.wrapping_add(d * stride).cast::<[T; W]>();
         // SAFETY: `n` elements of every line, and `W` of the room; what is left of a line fills part of an array.
         unsafe {
             let mut max = [T::NEG_INFINITY; W];
             for d in 0..dim {
-                let from = a.wrapping_add(d * stride);
                 let mut x = [zero; W];
                 if n == W {
-                    x = from.cast::<[T; W]>().read_unaligned();
+                    x = line(a, d, stride).read_unaligned();
                 } else {
-                    std::ptr::copy_nonoverlapping(from, x.as_mut_ptr(), n);
+                    std::ptr::copy_nonoverlapping(a.wrapping_add(d * stride), x.as_mut_ptr(), n);
                 }
                 for l in 0..W {
                     max[l] = select(x[l] > max[l], x[l], max[l]);
                 }
-                kept(d).write_unaligned(x);
+                if let Some(room) = room {
+                    room.add(d * W).cast::<[T; W]>().write_unaligned(x);
+                }
             }
+            let (from, from_stride) = room.map_or((a, stride), |room| (room.cast_const(), W));
+            let (terms, terms_stride) = room.map_or((out, out_stride), |room| (room, W));
             let mut sums = [0.0f64; W];
-            for d in 0..dim {
-                for next in (0..W).step_by(64 / size_of::<T>()) {
-                    prefetch(a.wrapping_add(d * stride + W + next).cast());
+            for first in (0..dim).step_by(PART) {
+                let mut part = [zero; W];
+                for d in first..dim.min(first + PART) {
+                    for next in (0..W).step_by(64 / size_of::<T>()) {
+                        prefetch(a.wrapping_add(d * stride + W + next).cast());
+                    }
+                    let x = line(from, d, from_stride).read_unaligned();
+                    let of_line = terms_of::<I, T, F, W>(&x, &x, |l| max[l]);
+                    for l in 0..W {
+                        part[l] += of_line[l];
+                    }
+                    if F::SCALED_TERM {
+                        line(terms, d, terms_stride).cast_mut().write_unaligned(of_line);
+                    }
                 }
-                let x = kept(d).read_unaligned();
-                let terms = terms_of::<I, T, F, W>(&x, &x, |l| max[l]);
                 for l in 0..W {
-                    sums[l] += terms[l].to_f64();
-                }
-                if F::SCALED_TERM {
-                    kept(d).write_unaligned(terms);
+                    sums[l] += part[l].to_f64();
                 }
             }
             let mut scale = [zero; W];
             for l in 0..W {
                 scale[l] = F::scale_side::<I, T>(sums[l]);
             }
+            let (from, from_stride) =
+                if F::SCALED_TERM { (terms.cast_const(), terms_stride) } else { (from, from_stride) };
             for d in 0..dim {
-                let x = kept(d).read_unaligned();
+                let x = line(from, d, from_stride).read_unaligned();
                 let mut results = [zero; W];
                 for l in 0..W {
                     results[l] = match F::SCALED_TERM {

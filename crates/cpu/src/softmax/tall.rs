@@ -8,10 +8,11 @@ use super::{RowFunction, SoftmaxShape, terms_of};
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
-use crate::norm::rows::{LANES, Rows};
+use crate::norm::rows::{LANES, LINE_BYTES, Rows};
 use crate::prefetch::prefetch_run;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Bytes of `LANES` columns above which they are tall.
 const TALL_BYTES: usize = 1 << 18;
@@ -29,7 +30,7 @@ const AHEAD: usize = 512;
 pub(crate) const LINES: usize = 32;
 
 /// Lines whose terms are added up in their own dtype: so few lose nothing by it.
-const PART: usize = 8;
+pub(super) const PART: usize = 8;
 
 /// Elements of a piece of a tile, and its fewest lines.
 const PIECE: usize = 1 << 16;
@@ -192,45 +193,79 @@ impl<T: Float, F: RowFunction> Kernel for Scales<T, F> {
 /// The results of one line, given the maximum and the scale of every column.
 struct ApplyLine<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for ApplyLine<T, F> {
-    /// Where from and to, how many columns, what is known of them, and whether results go past the caches.
+    /// Where from and to, how many columns, what is known of them, and whether results go past the caches
+    /// ([`stream::finish`] follows before others read them).
     type Args = (*const T, *mut T, usize, [*const T; 2], bool);
     type Output = ();
     #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // As above.
-    unsafe fn run<I: Isa>((x, out, cols, [max, scale], streams): Self::Args) {
-        let zero = <T as Number>::ZERO;
-        let streams = streams && out.addr().is_multiple_of(64);
+    unsafe fn run<I: Isa>((x, out, cols, known, streams): Self::Args) {
+        // Whole cache lines begin after the first few.
+        let lead = if streams { out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>() } else { 0 }.min(cols);
         let mut at = 0;
         // SAFETY: `cols` elements and values of the caller's.
         unsafe {
+            if lead > 0 {
+                some_results::<I, T, F>(x, out, 0..lead, known);
+                at = lead;
+            }
             while at + TOGETHER <= cols {
-                let read = |from: *const T| from.add(at).cast::<[T; TOGETHER]>().read_unaligned();
                 prefetch_run(x.wrapping_add(at + AHEAD).cast(), size_of::<[T; TOGETHER]>());
-                let (x, max, scale) = (read(x), read(max), read(scale));
-                let mut results = [zero; TOGETHER];
-                if F::SCALED_TERM {
-                    let terms = terms_of::<I, T, F, TOGETHER>(&x, &x, |l| max[l]);
-                    for l in 0..TOGETHER {
-                        results[l] = terms[l] * scale[l];
-                    }
-                } else {
-                    for l in 0..TOGETHER {
-                        results[l] = F::apply::<I, T>(x[l], zero, max[l], scale[l]);
-                    }
-                }
+                let read = |from: *const T| from.add(at).cast::<[T; TOGETHER]>().read_unaligned();
+                let results = results_of::<I, T, F, TOGETHER>(read(x), known.map(read));
                 match streams {
                     true => stream::store::<I, _, TOGETHER>(out.add(at), &results),
                     false => out.add(at).cast::<[T; TOGETHER]>().write_unaligned(results),
                 }
                 at += TOGETHER;
             }
-            if streams {
-                stream::finish();
-            }
-            for i in at..cols {
-                *out.add(i) = F::apply::<I, T>(*x.add(i), zero, *max.add(i), *scale.add(i));
+            while at < cols {
+                let end = cols.min(at + FEW);
+                some_results::<I, T, F>(x, out, at..end, known);
+                at = end;
             }
         }
+    }
+}
+
+/// Results of some columns of a line, given the maximum and the scale of each.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // As above.
+fn results_of<I: Isa, T: Float, F: RowFunction, const W: usize>(x: [T; W], [max, scale]: [[T; W]; 2]) -> [T; W] {
+    let mut results = [<T as Number>::ZERO; W];
+    if F::SCALED_TERM {
+        let terms = terms_of::<I, T, F, W>(&x, &x, |l| max[l]);
+        for l in 0..W {
+            results[l] = terms[l] * scale[l];
+        }
+    } else {
+        for l in 0..W {
+            results[l] = F::apply::<I, T>(x[l], <T as Number>::ZERO, max[l], scale[l]);
+        }
+    }
+    results
+}
+
+/// [`results_of`] at most [`FEW`] columns, which are completed by columns of zeros.
+///
+/// # Safety
+/// They must be valid for the columns.
+#[inline(always)]
+unsafe fn some_results<I: Isa, T: Float, F: RowFunction>(
+    x: *const T,
+    out: *mut T,
+    columns: Range<usize>,
+    known: [*const T; 2],
+) {
+    let (first, n) = (columns.start, columns.len().min(FEW));
+    // SAFETY: as many of the caller's columns as an array holds.
+    unsafe {
+        let read = |from: *const T| {
+            let mut some = [<T as Number>::ZERO; FEW];
+            std::ptr::copy_nonoverlapping(from.add(first), some.as_mut_ptr(), n);
+            some
+        };
+        let results = results_of::<I, T, F, FEW>(read(x), known.map(read));
+        std::ptr::copy_nonoverlapping(results.as_ptr(), out.add(first), n);
     }
 }
 
@@ -313,6 +348,9 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
                     out.written(at, cols, to);
                 }
             }
+        }
+        if streams {
+            stream::finish();
         }
     });
 }
