@@ -266,19 +266,20 @@ unsafe fn put_row<I: Isa, T: Float>(
     (m, r): (T, T),
     streams: bool,
 ) {
+    let past = streams.then_some(n);
     // SAFETY: `n` elements each by the caller's contract.
     unsafe {
         match (weight, bias) {
             (Some(w), Some(b)) => {
-                put_results::<I, T>(out, n, streams, |i| ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i)))
+                put_results::<I, T>(out, n, past, |i| ((*x.add(i) - m) * r).mul_add::<I>(*w.add(i), *b.add(i)))
             }
             (Some(w), None) => {
-                put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r * *w.add(i));
+                put_results::<I, T>(out, n, past, |i| (*x.add(i) - m) * r * *w.add(i));
             }
             (None, Some(b)) => {
-                put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r + *b.add(i));
+                put_results::<I, T>(out, n, past, |i| (*x.add(i) - m) * r + *b.add(i));
             }
-            (None, None) => put_results::<I, T>(out, n, streams, |i| (*x.add(i) - m) * r),
+            (None, None) => put_results::<I, T>(out, n, past, |i| (*x.add(i) - m) * r),
         }
     }
 }
@@ -364,7 +365,7 @@ impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
             });
             let c = T::from_f64(if CENTRE { sum / n as f64 } else { 0.0 });
             let d = T::from_f64(dot / n as f64);
-            put_results::<I, T>(out, n, streams, |i| {
+            put_results::<I, T>(out, n, streams.then_some(n), |i| {
                 let normal = (*x.add(i) - mean) * rstd;
                 let g = *grad.add(i) * *weight.add(i);
                 (g - c - normal * d) * rstd

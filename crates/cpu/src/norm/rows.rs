@@ -509,25 +509,30 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
     }
 }
 
-/// Stores `n` results, past the caches if it `streams` ([`stream::finish`] follows before others read them). What shares a
-/// cache line with others is stored as usual.
+/// Stores `n` results, `past` the caches if that says how far on the next row's begin ([`stream::finish`] follows before others
+/// read them). What shares a cache line with others is stored as usual.
 ///
 /// # Safety
 /// `out` must be valid for `n` elements, which nothing that `result` reads overlaps unless it is the element that is
-/// computed, and it does not stream.
+/// computed, and they do not go past the caches.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-pub(crate) unsafe fn put_results<I: Isa, T: Float>(out: *mut T, n: usize, streams: bool, result: impl Fn(usize) -> T) {
+pub(crate) unsafe fn put_results<I: Isa, T: Float>(
+    out: *mut T,
+    n: usize,
+    past: Option<usize>,
+    result: impl Fn(usize) -> T,
+) {
     // SAFETY: the caller's elements; whole lines begin after the first few.
     unsafe {
-        if !streams {
+        let Some(next) = past else {
             for i in 0..n {
                 *out.add(i) = result(i);
             }
             return;
-        }
-        // The next row usually follows: the line that it shares with the one after it.
-        stream::ask_for_shared(out.wrapping_add(2 * n));
+        };
+        // The line that the next row's end shares with what follows it.
+        stream::ask_for_shared(out.wrapping_add(next + n));
         let mut at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
         for i in 0..at {
             *out.add(i) = result(i);

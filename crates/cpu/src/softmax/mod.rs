@@ -5,6 +5,7 @@
 //! into pieces, in parallel, and neighbours too long for one are gone through twice (`tall.rs`). Halves are computed in
 //! `f32`.
 
+mod columns;
 #[cfg(target_arch = "x86_64")]
 mod overlapped;
 mod short;
@@ -21,15 +22,15 @@ use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{
     BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, put_results, total,
 };
-use crate::prefetch::{prefetch, prefetch_near};
+use crate::prefetch::prefetch_near;
 use crate::reduce::Operand;
+use columns::{Columns, Lines};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use flambeau_base::{DType, Element};
 use half::{bf16, f16};
 use short::{SHORT, ShortRows};
 use std::marker::PhantomData;
-use tall::PART;
 pub(crate) use tall::{LINES, relative};
 
 /// The sizes before, of, and after the dimension.
@@ -60,6 +61,13 @@ const SHORT_BLOCK: usize = 2048;
 
 /// Elements of a tile of rows side by side: 256 KiB of `f32`, for L2.
 const TILE_ELEMENTS: usize = 1 << 16;
+
+/// Lines of columns whose results had better go past the caches, if those of all do not stay there: so many pages are more than
+/// are stored to side by side (64 lines: half the time; 16: a fourth more).
+const MANY: usize = 48;
+
+/// Elements of a tile where results go past the caches: parts of cache lines at either end are more of a narrow tile.
+const PAST_ELEMENTS: usize = 1 << 17;
 
 /// Softmax (`log`: its logarithm) of `x`, any real dtype, to `out`, any float dtype.
 ///
@@ -417,7 +425,9 @@ impl<T: Float, F: RowFunction> Kernel for Apply<T, F> {
     unsafe fn run<I: Isa>((a, b, out, n, summary, streams): Self::Args) {
         let (max, scale) = (T::from_f64(summary.max), T::from_f64(F::scale(summary.sum)));
         // SAFETY: `n` elements each by the caller's contract.
-        unsafe { put_results::<I, T>(out, n, streams, |i| F::apply::<I, T>(*a.add(i), *b.add(i), max, scale)) };
+        unsafe {
+            put_results::<I, T>(out, n, streams.then_some(n), |i| F::apply::<I, T>(*a.add(i), *b.add(i), max, scale))
+        };
     }
 }
 
@@ -440,169 +450,10 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
             let sum = terms::<I, T, F, true>(a, b, kept, n, max, room.is_none());
             let scale = T::from_f64(F::scale(sum));
             if room.is_some() {
-                put_results::<I, T>(out, n, true, |i| *kept.add(i) * scale);
+                put_results::<I, T>(out, n, Some(n), |i| *kept.add(i) * scale);
             } else {
                 for t in std::slice::from_raw_parts_mut(out, n) {
                     *t *= scale;
-                }
-            }
-        }
-    }
-}
-
-/// Whether lines some bytes apart push one another, and as many of results, out of a second-level cache of 8 lines for each
-/// of its sets, which repeat every 128 KiB: those whose distance is a multiple of a great power of two.
-fn fall_together(lines: usize, distance: usize) -> bool {
-    const SETS_BYTES: usize = 128 << 10;
-    const WAYS: usize = 8;
-    2 * lines > WAYS * (SETS_BYTES >> distance.trailing_zeros().min(SETS_BYTES.trailing_zeros()))
-}
-
-/// Rows side by side: `dim` lines of `cols` elements, strides in elements, and room for `LANES` elements of every line if
-/// there is a maximum to be found.
-struct Columns<T, F>(PhantomData<(T, F)>);
-impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
-    type Args = ([*const T; 2], *mut T, usize, [usize; 2], usize, *mut T);
-    type Output = ();
-    #[inline(always)]
-    unsafe fn run<I: Isa>(([a, b], out, dim, strides, cols, room): Self::Args) {
-        if !F::MAX {
-            // SAFETY: the caller's contract.
-            return unsafe { Self::gradients::<I>([a, b], out, dim, strides, cols) };
-        }
-        let whole = fall_together(dim, strides[0] * size_of::<T>()).then_some(room);
-        let mut start = 0;
-        while start < cols {
-            let (a, out) = (a.wrapping_add(start), out.wrapping_add(start));
-            // SAFETY: the caller's contract, of columns that there are.
-            unsafe {
-                if cols - start >= LANES {
-                    Self::chunk::<I, LANES>(a, out, dim, strides, LANES, whole);
-                    start += LANES;
-                } else {
-                    let n = NARROW.min(cols - start);
-                    let room = if n == NARROW { whole } else { Some(room) };
-                    Self::chunk::<I, NARROW>(a, out, dim, strides, n, room);
-                    start += n;
-                }
-            }
-        }
-    }
-}
-
-impl<T: Float, F: RowFunction> Columns<T, F> {
-    /// `n` columns, at most `W`, of a function of one input, with what belongs to each column in registers. Their elements
-    /// and terms stay where they lie, or wait in the room.
-    ///
-    /// # Safety
-    /// As [`Columns`]; they need the room if there are fewer than `W`.
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-    unsafe fn chunk<I: Isa, const W: usize>(
-        a: *const T,
-        out: *mut T,
-        dim: usize,
-        [stride, out_stride]: [usize; 2],
-        n: usize,
-        room: Option<*mut T>,
-    ) {
-        let zero = <T as Number>::ZERO;
-        let line = |from: *const T, d: usize, stride: usize| from.wrapping_add(d * stride).cast::<[T; W]>();
-        // SAFETY: `n` elements of every line, and `W` of the room; what is left of a line fills part of an array.
-        unsafe {
-            let mut max = [T::NEG_INFINITY; W];
-            for d in 0..dim {
-                let mut x = [zero; W];
-                if n == W {
-                    x = line(a, d, stride).read_unaligned();
-                } else {
-                    std::ptr::copy_nonoverlapping(a.wrapping_add(d * stride), x.as_mut_ptr(), n);
-                }
-                for l in 0..W {
-                    max[l] = select(x[l] > max[l], x[l], max[l]);
-                }
-                if let Some(room) = room {
-                    room.add(d * W).cast::<[T; W]>().write_unaligned(x);
-                }
-            }
-            let (from, from_stride) = room.map_or((a, stride), |room| (room.cast_const(), W));
-            let (terms, terms_stride) = room.map_or((out, out_stride), |room| (room, W));
-            let mut sums = [0.0f64; W];
-            for first in (0..dim).step_by(PART) {
-                let mut part = [zero; W];
-                for d in first..dim.min(first + PART) {
-                    for next in (0..W).step_by(64 / size_of::<T>()) {
-                        prefetch(a.wrapping_add(d * stride + W + next).cast());
-                    }
-                    let x = line(from, d, from_stride).read_unaligned();
-                    let of_line = terms_of::<I, T, F, W>(&x, &x, |l| max[l]);
-                    for l in 0..W {
-                        part[l] += of_line[l];
-                    }
-                    if F::SCALED_TERM {
-                        line(terms, d, terms_stride).cast_mut().write_unaligned(of_line);
-                    }
-                }
-                for l in 0..W {
-                    sums[l] += part[l].to_f64();
-                }
-            }
-            let mut scale = [zero; W];
-            for l in 0..W {
-                scale[l] = F::scale_side::<I, T>(sums[l]);
-            }
-            let (from, from_stride) =
-                if F::SCALED_TERM { (terms.cast_const(), terms_stride) } else { (from, from_stride) };
-            for d in 0..dim {
-                let x = line(from, d, from_stride).read_unaligned();
-                let mut results = [zero; W];
-                for l in 0..W {
-                    results[l] = match F::SCALED_TERM {
-                        true => x[l] * scale[l],
-                        false => F::apply::<I, T>(x[l], zero, max[l], scale[l]),
-                    };
-                }
-                let to = out.wrapping_add(d * out_stride);
-                if n == W {
-                    to.cast::<[T; W]>().write_unaligned(results);
-                } else {
-                    std::ptr::copy_nonoverlapping(results.as_ptr(), to, n);
-                }
-            }
-        }
-    }
-
-    /// A function of two inputs, without a maximum, line by line.
-    ///
-    /// # Safety
-    /// As [`Columns`], with at most [`TILE`] columns.
-    #[inline(always)]
-    unsafe fn gradients<I: Isa>(
-        [a, b]: [*const T; 2],
-        out: *mut T,
-        dim: usize,
-        [stride, out_stride]: [usize; 2],
-        cols: usize,
-    ) {
-        let zero = <T as Number>::ZERO;
-        let (mut sum, mut scale) = ([0.0f64; TILE], [zero; TILE]);
-        let (sum, scale) = (&mut sum[..cols], &mut scale[..cols]);
-        // SAFETY: `dim` lines of `cols` elements each; not slices, because the output may be an input.
-        unsafe {
-            for d in 0..dim {
-                let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
-                for (j, sum) in sum.iter_mut().enumerate() {
-                    *sum += F::term(*a.add(j), *b.add(j)).to_f64();
-                }
-            }
-            for (scale, &sum) in scale.iter_mut().zip(sum.iter()) {
-                *scale = F::scale_side::<I, T>(sum);
-            }
-            for d in 0..dim {
-                let (a, b) = (a.wrapping_add(d * stride), b.wrapping_add(d * stride));
-                let out = out.wrapping_add(d * out_stride);
-                for (j, &scale) in scale.iter().enumerate() {
-                    *out.add(j) = F::apply::<I, T>(*a.add(j), *b.add(j), zero, scale);
                 }
             }
         }
@@ -743,22 +594,26 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         // Whole cache lines wide, as wide as keeps a tile in L2 (or as is read fast, where that is too narrow).
         let direct = a.is_direct() && b.is_direct() && out.is_direct();
         let least = if direct && !F::MAX && tall::is_tall::<T>(&shape) { TILE } else { LANES };
-        let tile = (TILE_ELEMENTS / dim / LANES * LANES).clamp(least, TILE).min(inner);
+        let past = F::MAX && direct && streams && dim >= MANY;
+        let elements = if past { PAST_ELEMENTS } else { TILE_ELEMENTS };
+        let tile = (elements / dim / LANES * LANES).clamp(least, TILE).min(inner);
         let tiles = inner.div_ceil(tile);
         let columns = entry::<Columns<T, F>>(level());
         parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
-            let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
+            let room = Scratch::<T>::new(if F::MAX { columns::room(dim, tile, past) } else { 0 });
             let scratch = Scratch::<T>::new(if direct { 0 } else { 3 * dim * tile });
             let (room, first) = (room.get(), scratch.get());
             for i in range {
                 let start = i % tiles * tile;
                 let (at, cols) = (i / tiles * dim * inner + start, tile.min(inner - start));
+                let apart = |first: *mut T| Lines { first, stride: cols };
                 // SAFETY: `dim` lines of `cols` elements; the scratch memory holds them three times.
                 unsafe {
                     if direct {
                         let null = std::ptr::null_mut();
-                        let inputs = [a.read(at, 0, null), b.read(at, 0, null)];
-                        columns((inputs, out.target(at, null), dim, [inner, inner], cols, room));
+                        let lines = |first: *mut T| Lines { first, stride: inner };
+                        let inputs = [a.read(at, 0, null), b.read(at, 0, null)].map(|a| lines(a.cast_mut()));
+                        columns((inputs, lines(out.target(at, null)), (dim, cols), room, past));
                         continue;
                     }
                     let (second, to) =
@@ -769,11 +624,14 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                             b.read_strided(at + d * inner, 1, cols, second.add(d * cols));
                         }
                     }
-                    columns(([first, second], to, dim, [cols, cols], cols, room));
+                    columns(([first, second].map(apart), apart(to), (dim, cols), room, false));
                     for d in 0..dim {
                         out.write_strided(at + d * inner, 1, cols, to.add(d * cols));
                     }
                 }
+            }
+            if past {
+                stream::finish();
             }
         });
     }

@@ -3,7 +3,7 @@ use crate::math::Level;
 use flambeau_base::Element;
 use flambeau_base::{DType, bf16, dispatch, f16};
 
-const SHAPES: [SoftmaxShape; 25] = [
+const SHAPES: [SoftmaxShape; 28] = [
     SoftmaxShape { outer: 3, dim: 7, inner: 1 },
     SoftmaxShape { outer: 2, dim: 333, inner: 1 },
     SoftmaxShape { outer: 700, dim: 3, inner: 1 },
@@ -29,6 +29,10 @@ const SHAPES: [SoftmaxShape; 25] = [
     SoftmaxShape { outer: 4, dim: 0, inner: 3 },
     SoftmaxShape { outer: 1, dim: 3000, inner: 40 },
     SoftmaxShape { outer: 2, dim: 1100, inner: 75 },
+    // Past the caches (in tests, as small as this); lines that fall together in the caches' sets, many and few.
+    SoftmaxShape { outer: 2, dim: 60, inner: 301 },
+    SoftmaxShape { outer: 1, dim: 300, inner: 1024 },
+    SoftmaxShape { outer: 1, dim: 40, inner: 8192 },
 ];
 
 fn bytes<T>(v: &mut [T], dtype: DType) -> Operand {
@@ -137,7 +141,7 @@ fn in_place() {
     for dtype in [DType::F32, DType::F16] {
         dispatch!(dtype, T in [floats] => {
             let (mut x, mut out) = (values::<T>(600, 3.0), vec![T::default(); 600]);
-            for inner in [1, 5, 20] {
+            for inner in [1, 5, 20, 100] {
                 let shape = SoftmaxShape { outer: 2, dim: 300 / inner, inner };
                 // SAFETY: both hold 600 elements.
                 unsafe {
@@ -223,6 +227,60 @@ fn results_past_the_caches_have_the_same_bits() {
     }
     all::<f32>();
     all::<f64>();
+}
+
+/// Columns past the caches and not, in place, and apart, wherever they begin; and nothing else is written.
+#[test]
+fn columns_are_the_same_wherever_their_terms_wait() {
+    fn check<T: Float, F: RowFunction>() {
+        let bits = |out: &[T]| out.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
+        for level in Level::available() {
+            let columns = entry::<Columns<T, F>>(level);
+            for (dim, cols) in [(1, 16), (9, 256), (48, 5), (48, 100), (50, 64), (60, 255)] {
+                for (stride, shift) in [(cols, 0), (cols + 1, 3), (cols + 37, 8), (1 << 15, 15)] {
+                    let n = dim * stride + 100;
+                    let mut x = values::<T>(n, 20.0);
+                    (x[2], x[stride + 3]) = (T::NEG_INFINITY, T::from_f64(500.0));
+                    let room = Scratch::<T>::new(columns::room(dim, cols, false).max(columns::room(dim, cols, true)));
+                    let lines = |first: *mut T| Lines { first, stride };
+                    let results = |past: bool, in_place: bool| {
+                        let out = Scratch::<T>::new(n);
+                        // SAFETY: as many elements of each, and room.
+                        unsafe {
+                            let all = std::slice::from_raw_parts_mut(out.get(), n);
+                            all.fill(T::ONE);
+                            let to = lines(out.get().add(shift));
+                            let mut from = lines(x.as_ptr().cast_mut());
+                            if in_place {
+                                for d in 0..dim {
+                                    let at = d * stride;
+                                    all[shift + at..][..cols].copy_from_slice(&x[at..at + cols]);
+                                }
+                                from = to;
+                            }
+                            columns(([from, from], to, (dim, cols), room.get(), past));
+                            stream::finish();
+                            bits(all)
+                        }
+                    };
+                    let plain = results(false, false);
+                    let written = |i: usize| i >= shift && (i - shift) / stride < dim && (i - shift) % stride < cols;
+                    assert!((0..n).all(|i| written(i) || plain[i] == T::ONE.to_f64().to_bits()));
+                    for (past, in_place) in [(true, false), (false, true)] {
+                        let same = results(past, in_place) == plain;
+                        assert!(
+                            same,
+                            "{dim} lines of {cols}, {stride} apart, past {past}, in place {in_place}, {level:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    check::<f32, Softmax>();
+    check::<f32, LogSoftmax>();
+    check::<f64, Softmax>();
+    check::<f64, LogSoftmax>();
 }
 
 /// Rows beside each other against one by one, past the caches and not, wherever they begin; and nothing else is written.

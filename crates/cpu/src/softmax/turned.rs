@@ -1,6 +1,7 @@
 //! Rows of few elements, with columns of rows made of them: what belongs to a row is then in one lane of a vector, and no
 //! vector is summed across.
 
+use super::columns::{self, Lines};
 use super::{Columns, NARROW, RowFunction, SoftmaxShape, TASK, TILE};
 use crate::buffer::Scratch;
 use crate::copy::stream;
@@ -46,7 +47,7 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
         && stream::streams((if b.is_some() { 3 } else { 2 }) * outer * n * size_of::<T>());
     let read = if in_order { Rows::read_in_order } else { Rows::read };
     parallel_for(outer.div_ceil(TOGETHER), (TASK / (TOGETHER * n)).max(1), &|range| {
-        let room = Scratch::<T>::new(if F::MAX { dim * LANES } else { 0 });
+        let room = Scratch::<T>::new(if F::MAX { columns::room(dim, TILE, false) } else { 0 });
         let tiles = Scratch::<T>::new(TOGETHER * n * if b.is_some() { 3 } else { 1 });
         let scratch = Scratch::<T>::new(if direct && !in_order { 0 } else { TOGETHER * n });
         let first_tile = tiles.get();
@@ -63,8 +64,9 @@ pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<
                 let line = inner * count;
                 let result = if b.is_some() { second_tile.add(TOGETHER * n) } else { first_tile };
                 for start in (0..line).step_by(TILE) {
-                    let (a, b) = (first_tile.add(start), second_tile.add(start));
-                    columns(([a, b], result.add(start), dim, [line, line], TILE.min(line - start), room.get()));
+                    let lines = |tile: *mut T| Lines { first: tile.add(start), stride: line };
+                    let inputs = [first_tile, second_tile].map(lines);
+                    columns((inputs, lines(result), (dim, TILE.min(line - start)), room.get(), false));
                 }
                 let to = if in_order { scratch.get() } else { out.target(first * n, scratch.get()) };
                 turn(result, count, to, n, (n, count));
