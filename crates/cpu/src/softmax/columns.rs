@@ -45,7 +45,8 @@ fn fall_together(lines: usize, distance: usize) -> bool {
 pub(super) struct Columns<T, F>(PhantomData<(T, F)>);
 impl<T: Float, F: RowFunction> Kernel for Columns<T, F> {
     /// The inputs and the output, how many lines and columns, at most [`TILE`], and, if there is a maximum to be found, a
-    /// [`room`] and whether results go past the caches ([`stream::finish`](crate::copy::stream::finish) follows before others read them).
+    /// [`room`] and whether results go past the caches ([`finish`](crate::copy::stream::finish) follows before others read
+    /// them).
     type Args = ([Lines<T>; 2], Lines<T>, (usize, usize), *mut T, bool);
     type Output = ();
     #[inline(always)]
