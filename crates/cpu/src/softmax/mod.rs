@@ -26,7 +26,7 @@ use crate::prefetch::prefetch_near;
 use crate::reduce::Operand;
 use columns::{Columns, Lines};
 use flambeau_base::fast_paths::FastPath;
-use flambeau_base::parallel::parallel_for;
+use flambeau_base::parallel::{in_parallel_region, num_threads, parallel_for};
 use flambeau_base::{DType, Element};
 use half::{bf16, f16};
 use short::{SHORT, ShortRows};
@@ -55,6 +55,9 @@ const TILE: usize = 256;
 
 /// Fewer neighbouring rows than this are not worth vectorising across.
 const NARROW: usize = 16;
+
+/// Tiles of columns for each thread, so that all are done at about the same time.
+const PIECES_OF_THREAD: usize = 4;
 
 /// Elements of a block of short rows: they stay in L1.
 const SHORT_BLOCK: usize = 2048;
@@ -596,7 +599,9 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         let least = if direct && !F::MAX && tall::is_tall::<T>(&shape) { TILE } else { LANES };
         let past = F::MAX && direct && streams && dim >= MANY;
         let elements = if past { PAST_ELEMENTS } else { TILE_ELEMENTS };
-        let tile = (elements / dim / LANES * LANES).clamp(least, TILE).min(inner);
+        let most = (elements / dim / LANES * LANES).clamp(least, TILE);
+        let least = (TASK / 2 / dim).next_multiple_of(LANES).clamp(least, most);
+        let tile = tile_for_threads(inner, (least, most), outer, PIECES_OF_THREAD);
         let tiles = inner.div_ceil(tile);
         let columns = entry::<Columns<T, F>>(level());
         parallel_for(outer * tiles, (TASK / (dim * tile)).max(1), &|range| {
@@ -635,6 +640,14 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
             }
         });
     }
+}
+
+/// How many of `inner` columns are a tile, within some limits, so that each thread has some tiles; `others` lie beside each.
+/// (Bits do not depend on it.)
+fn tile_for_threads(inner: usize, (least, most): (usize, usize), others: usize, some: usize) -> usize {
+    let wanted = if in_parallel_region() { 1 } else { some * num_threads() };
+    let tiles = wanted.div_ceil(others).min(inner / least).max(inner.div_ceil(most));
+    inner.div_ceil(tiles).next_multiple_of(LANES).min(inner)
 }
 
 /// Whether rows of `n` elements are computed as `overlapped` ones.
