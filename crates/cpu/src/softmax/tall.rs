@@ -270,15 +270,21 @@ unsafe fn some_results<I: Isa, T: Float, F: RowFunction>(
     }
 }
 
+/// How many of `dim` lines of `inner` elements are a piece, and how many pieces there are. They depend on sizes alone: where
+/// they are cut decides about bits.
+pub(super) fn pieces(dim: usize, inner: usize) -> (usize, usize) {
+    let most = (PIECE / inner.min(TILE)).max(PIECE_LINES);
+    let piece = dim.div_ceil(dim.div_ceil(most)).next_multiple_of(LINES);
+    (piece, dim.div_ceil(piece))
+}
+
 /// A function of one input, with a maximum, of tall columns.
 ///
 /// # Safety
 /// The rows must be valid for all elements of the shape; they may be equal, but not otherwise overlap.
 pub(super) unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Rows<T>, out: Rows<T>) {
     let SoftmaxShape { outer, dim, inner } = shape;
-    // Pieces depend on sizes alone: where they are cut decides about bits.
-    let pieces = dim.div_ceil((PIECE / inner.min(TILE)).max(PIECE_LINES));
-    let piece = dim.div_ceil(pieces).next_multiple_of(LINES);
+    let (piece, pieces) = pieces(dim, inner);
     // (Narrow tiles have more parts of cache lines: 4096 x 1000 takes a tenth to a third longer by halves.)
     let tile = tile_for_threads(inner, (LEAST, TILE), outer * pieces, 1);
     let tiles = inner.div_ceil(tile);

@@ -189,6 +189,17 @@ fn tall_columns_are_as_rows() {
     }
 }
 
+#[test]
+fn pieces_of_tall_columns_are_even_and_none_is_empty() {
+    for inner in [16, 17, 33, 63, 64, 1000, 5000] {
+        for dim in [1, 1024, 1025, 1500, 4096, 130_000, 1_156_500] {
+            let (piece, pieces) = tall::pieces(dim, inner);
+            assert!((pieces - 1) * piece < dim && dim <= pieces * piece, "{dim} lines of {inner}");
+        }
+    }
+    assert_eq!(tall::pieces(1500, 2000), (768, 2));
+}
+
 fn streamed<T: Float, F: RowFunction>() {
     const ROOM: usize = 2100;
     let bits = |out: &[T]| out.iter().map(|x| x.to_f64().to_bits()).collect::<Vec<_>>();
