@@ -128,25 +128,27 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
     #[inline(always)]
     unsafe fn run_past<I: Isa>(a: Lines<T>, out: Lines<T>, (dim, cols): (usize, usize), room: *mut T) {
         let room = Lines { first: room, stride: cols.next_multiple_of(NARROW) };
-        let (mut max, mut scale) = ([<T as Number>::ZERO; TILE], [<T as Number>::ZERO; TILE]);
+        let mut known = [[<T as Number>::ZERO; TILE]; 2];
+        // (Whether each index is within bounds is not asked.)
+        let [max, scale] = known.each_mut().map(|known| known.as_mut_ptr());
         let mut start = 0;
-        // SAFETY: the caller's contract, of columns that there are; what they are completed by has room, too.
+        // SAFETY: the caller's contract, of columns that there are, at most `TILE`; what they are completed by has room, too.
         unsafe {
             while start + LANES <= cols {
                 let known = Self::summarise::<I, LANES>(a.from(start), room.from(start), true, (dim, LANES));
-                (*max.as_mut_ptr().add(start).cast(), *scale.as_mut_ptr().add(start).cast()) = known;
+                (*max.add(start).cast(), *scale.add(start).cast()) = known;
                 start += LANES;
             }
             while start < cols {
                 let n = NARROW.min(cols - start);
                 let known = Self::summarise::<I, NARROW>(a.from(start), room.from(start), true, (dim, n));
-                (*max.as_mut_ptr().add(start).cast(), *scale.as_mut_ptr().add(start).cast()) = known;
+                (*max.add(start).cast(), *scale.add(start).cast()) = known;
                 start += n;
             }
             for d in 0..dim {
                 let x = room.at(d, 0);
                 put_results::<I, T>(out.at(d, 0), cols, Some(out.stride), |i| {
-                    Self::result::<I>(*x.add(i), max[i], scale[i])
+                    Self::result::<I>(*x.add(i), *max.add(i), *scale.add(i))
                 });
             }
         }

@@ -195,6 +195,7 @@ fn pieces_of_tall_columns_are_even_and_none_is_empty() {
         for dim in [1, 1024, 1025, 1500, 4096, 130_000, 1_156_500] {
             let (piece, pieces) = tall::pieces(dim, inner);
             assert!((pieces - 1) * piece < dim && dim <= pieces * piece, "{dim} lines of {inner}");
+            assert!(pieces * piece - dim < pieces * LINES, "{dim} lines of {inner}");
         }
     }
     assert_eq!(tall::pieces(1500, 2000), (768, 2));
