@@ -23,6 +23,7 @@ pub mod padding;
 pub mod pointwise;
 pub mod pool;
 mod prefetch;
+mod processor;
 pub mod progression;
 pub mod random;
 pub mod reduce;

@@ -16,6 +16,7 @@ mod turned;
 use crate::buffer::aligned;
 use crate::copy::{CastStrip, cast_strip, stream};
 use crate::math::{Isa, Kernel, Level, entry, highest, level};
+use crate::prefetch::{prefetch_run_near, streams_are_asked_for};
 use flambeau_base::fast_paths::FastPath;
 use flambeau_base::iter::{Iter, Rows};
 use flambeau_base::{DType, Element, Scalar};
@@ -163,8 +164,12 @@ struct MapStrip<M, T, const N: usize>(PhantomData<(M, T)>);
 /// Elements computed into a local buffer before they are stored: it lets the compiler vectorise without knowing
 /// whether the output is one of the inputs.
 const CHUNK: usize = 64;
+
 /// The same of elements larger than a byte: few enough vectors for the buffer to stay in registers.
 const SHORT: usize = 32;
+
+/// Bytes between what is computed and what is asked for, where that helps: half as many help less, twice as many no more.
+const ASKED_AHEAD: usize = 4096;
 
 /// Elements that whole chunks leave, from which on another chunk takes less time than one after the other.
 const FEW: usize = 4;
@@ -364,7 +369,17 @@ impl<M: Map<T, N>, T: Element, const N: usize> MapStrip<M, T, N> {
         let done = if ahead { n } else { whole };
         let mut kept = [M::Out::default(); C];
         let mut start = if ahead { last } else { 0 };
+        let ask = const { !Self::CHEAP } && streams && streams_are_asked_for();
         loop {
+            if ask {
+                for k in 0..N {
+                    if numbers[k].is_none() {
+                        // (Of a number's chunk, for which an index counts no bits, always the same lines.)
+                        let next = inputs[k].0.wrapping_add(start & inputs[k].1).cast::<u8>();
+                        prefetch_run_near(next.wrapping_add(ASKED_AHEAD), C * size_of::<T>());
+                    }
+                }
+            }
             // SAFETY: the caller's elements.
             let results = unsafe { Self::chunk::<I, C>(Self::from(inputs, start), numbers, p) };
             if ahead {

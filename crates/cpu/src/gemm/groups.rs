@@ -8,9 +8,11 @@ use super::operand::{Byte, Entry};
 use super::{pack::pack, tiles};
 use crate::math::Level;
 #[cfg(target_arch = "x86_64")]
-use crate::math::{isa::is_amd, level};
+use crate::math::level;
 #[cfg(target_arch = "x86_64")]
 use crate::prefetch::prefetch;
+#[cfg(target_arch = "x86_64")]
+use crate::processor::{Processor, processor};
 use flambeau_base::dtype::bf16;
 #[cfg(target_arch = "x86_64")]
 use flambeau_base::parallel::parallel_for;
@@ -421,8 +423,7 @@ pub(crate) fn rounds_halves(level: Level) -> bool {
 /// that way (measured on Zen 4 and 5), Intel's half (measured on Emerald Rapids).
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn pairs_are_fast(level: Level) -> bool {
-    static FAST: OnceLock<bool> = OnceLock::new();
-    rounds_halves(level) && *FAST.get_or_init(is_amd)
+    rounds_halves(level) && matches!(processor(), Processor::Amd | Processor::AmdBeforeZen4)
 }
 
 /// [`pack_pairs`] as a [`Pack`].

@@ -141,7 +141,7 @@ pub fn level() -> Level {
 #[cold]
 fn detect() -> Level {
     #[cfg(target_arch = "x86_64")]
-    crate::prefetch::know_processor();
+    crate::processor::know();
     let given = std::env::var("FLAMBEAU_ISA").unwrap_or_default();
     let cap = Level::by_name(&given);
     if cap.is_none() && !given.is_empty() {
@@ -175,13 +175,6 @@ fn hardware() -> Level {
 #[cfg(not(target_arch = "x86_64"))]
 fn hardware() -> Level {
     Level::Baseline
-}
-
-/// Whether the processor says that it is AMD's.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn is_amd() -> bool {
-    let id = std::arch::x86_64::__cpuid(0);
-    [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
 }
 
 /// A computation that is compiled once per level.

@@ -1,10 +1,13 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{LANES, LongDeviations, Rows, compute, compute_dtype, deviations, put_results, store, sums, values};
+use super::rows::{
+    LANES, LongDeviations, Past, Rows, compute, compute_dtype, deviations, put_results, store, sums, values,
+};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
 use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
+use crate::prefetch::streams_are_asked_for;
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use flambeau_base::parallel::parallel_for;
@@ -226,6 +229,8 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
         // What is waited for, sums across lanes and what is made of them, is computed beside what is done to other rows: of most
         // all that are here, of some the next, and the pilot of the one after it.
         let (at_once, ahead) = if overlaps::<T>(n) { (1, 1) } else { (rows, 0) };
+        // What is read next is as far on from a row whose results are written as are those that were read with it or since.
+        let next = if streams_are_asked_for() { Some(n * if ahead == 0 { rows } else { 1 + ahead }) } else { None };
         let (mut piloted, mut known) = (0, 0);
         for row in 0..rows {
             // SAFETY: `n` elements of each of the caller's rows, and as many results.
@@ -246,7 +251,10 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
                     known = end;
                 }
                 let found = (T::from_f64(mean[row]), T::from_f64(rstd[row]));
-                put_row::<I, T>(x.add(row * n), out.add(row * n), n, (weight, bias), found, streams);
+                let x = x.add(row * n);
+                let ask = next.map_or(std::ptr::null(), |next| x.wrapping_add(next));
+                let past = if streams { Some(Past { next: n, ask }) } else { None };
+                put_row::<I, T>(x, out.add(row * n), n, (weight, bias), found, past);
             }
         }
         [mean, rstd]
@@ -264,9 +272,8 @@ unsafe fn put_row<I: Isa, T: Float>(
     n: usize,
     (weight, bias): (Option<*const T>, Option<*const T>),
     (m, r): (T, T),
-    streams: bool,
+    past: Option<Past<T>>,
 ) {
-    let past = streams.then_some(n);
     // SAFETY: `n` elements each by the caller's contract.
     unsafe {
         match (weight, bias) {
@@ -365,7 +372,7 @@ impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
             });
             let c = T::from_f64(if CENTRE { sum / n as f64 } else { 0.0 });
             let d = T::from_f64(dot / n as f64);
-            put_results::<I, T>(out, n, streams.then_some(n), |i| {
+            put_results::<I, T>(out, n, Past::if_streams(streams, n), |i| {
                 let normal = (*x.add(i) - mean) * rstd;
                 let g = *grad.add(i) * *weight.add(i);
                 (g - c - normal * d) * rstd

@@ -3,6 +3,7 @@
 use crate::buffer::aligned;
 use crate::copy::{CastStrip, Shared, cast_strip, move_bytes, stream};
 use crate::math::{Float, Isa, Kernel, Level, Number, select};
+use crate::prefetch::prefetch_run_near;
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use std::marker::PhantomData;
@@ -509,8 +510,24 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
     }
 }
 
-/// Stores `n` results, `past` the caches if that says how far on the next row's begin ([`stream::finish`] follows before others
-/// read them). What shares a cache line with others is stored as usual.
+/// A row whose results go past the caches.
+#[derive(Clone, Copy)]
+pub(crate) struct Past<T> {
+    /// How many elements on the next row's results begin.
+    pub next: usize,
+    /// What will be read next, as long as the row: it is asked for meanwhile. Or null.
+    pub ask: *const T,
+}
+
+impl<T> Past<T> {
+    /// Of a row whose next begins `next` elements on, if results go past the caches; nothing is asked for.
+    pub(crate) fn if_streams(streams: bool, next: usize) -> Option<Past<T>> {
+        streams.then_some(Past { next, ask: std::ptr::null() })
+    }
+}
+
+/// Stores `n` results, `past` the caches or not ([`stream::finish`] follows before others read them). What shares a cache line
+/// with others is stored as usual.
 ///
 /// # Safety
 /// `out` must be valid for `n` elements, which nothing that `result` reads overlaps unless it is the element that is
@@ -520,12 +537,12 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
 pub(crate) unsafe fn put_results<I: Isa, T: Float>(
     out: *mut T,
     n: usize,
-    past: Option<usize>,
+    past: Option<Past<T>>,
     result: impl Fn(usize) -> T,
 ) {
     // SAFETY: the caller's elements; whole lines begin after the first few.
     unsafe {
-        let Some(next) = past else {
+        let Some(Past { next, ask }) = past else {
             for i in 0..n {
                 *out.add(i) = result(i);
             }
@@ -538,6 +555,9 @@ pub(crate) unsafe fn put_results<I: Isa, T: Float>(
             *out.add(i) = result(i);
         }
         while at + LANES <= n {
+            if !ask.is_null() {
+                prefetch_run_near(ask.wrapping_add(at).cast(), size_of::<[T; LANES]>());
+            }
             let mut block = aligned([<T as Number>::ZERO; LANES]);
             for l in 0..LANES {
                 block[l] = result(at + l);

@@ -1,4 +1,4 @@
-use super::rows::{LANES, LongDeviations, put_results};
+use super::rows::{LANES, LongDeviations, Past, put_results};
 use super::*;
 use crate::copy::stream;
 use crate::math::{Float, Isa, Kernel, Level, entry};
@@ -350,7 +350,7 @@ impl<T: Float> Kernel for Put<T> {
     #[inline(always)]
     unsafe fn run<I: Isa>((x, out, n, streams): Self::Args) {
         // SAFETY: the caller's `n` elements.
-        unsafe { put_results::<I, T>(out, n, streams.then_some(n), |i| *x.add(i) + *x.add(i)) };
+        unsafe { put_results::<I, T>(out, n, Past::if_streams(streams, n), |i| *x.add(i) + *x.add(i)) };
         stream::finish();
     }
 }

@@ -3,7 +3,7 @@
 use super::tall::PART;
 use super::{LANES, NARROW, RowFunction, TILE, terms_of};
 use crate::math::{Float, Isa, Kernel, Number, select};
-use crate::norm::rows::put_results;
+use crate::norm::rows::{Past, put_results};
 use crate::prefetch::prefetch;
 use std::marker::PhantomData;
 
@@ -147,7 +147,7 @@ impl<T: Float, F: RowFunction> Columns<T, F> {
             }
             for d in 0..dim {
                 let x = room.at(d, 0);
-                put_results::<I, T>(out.at(d, 0), cols, Some(out.stride), |i| {
+                put_results::<I, T>(out.at(d, 0), cols, Past::if_streams(true, out.stride), |i| {
                     Self::result::<I>(*x.add(i), *max.add(i), *scale.add(i))
                 });
             }

@@ -20,7 +20,7 @@ use crate::copy::stream;
 use crate::math::Level;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
 use crate::norm::rows::{
-    BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, put_results, total,
+    BLOCK, LANES, LINE_BYTES, Past, Rows, compute, compute_dtype, largest, ones_from, put_results, total,
 };
 use crate::prefetch::prefetch_near;
 use crate::reduce::Operand;
@@ -429,7 +429,9 @@ impl<T: Float, F: RowFunction> Kernel for Apply<T, F> {
         let (max, scale) = (T::from_f64(summary.max), T::from_f64(F::scale(summary.sum)));
         // SAFETY: `n` elements each by the caller's contract.
         unsafe {
-            put_results::<I, T>(out, n, streams.then_some(n), |i| F::apply::<I, T>(*a.add(i), *b.add(i), max, scale))
+            put_results::<I, T>(out, n, Past::if_streams(streams, n), |i| {
+                F::apply::<I, T>(*a.add(i), *b.add(i), max, scale)
+            })
         };
     }
 }
@@ -453,7 +455,7 @@ impl<T: Float, F: RowFunction> Kernel for Row<T, F> {
             let sum = terms::<I, T, F, true>(a, b, kept, n, max, room.is_none());
             let scale = T::from_f64(F::scale(sum));
             if room.is_some() {
-                put_results::<I, T>(out, n, Some(n), |i| *kept.add(i) * scale);
+                put_results::<I, T>(out, n, Past::if_streams(true, n), |i| *kept.add(i) * scale);
             } else {
                 for t in std::slice::from_raw_parts_mut(out, n) {
                     *t *= scale;
@@ -654,7 +656,7 @@ fn tile_for_threads(inner: usize, (least, most): (usize, usize), others: usize, 
 #[cfg(target_arch = "x86_64")]
 fn overlaps<T: Float, F: RowFunction>(x: &Rows<T>, out: &Rows<T>, n: usize) -> bool {
     let suits = const { matches!(T::DTYPE, DType::F32) && F::SOFTMAX };
-    suits && n <= overlapped::LONGEST && x.is_direct() && out.is_direct() && level() == Level::Avx512
+    suits && n <= overlapped::longest() && x.is_direct() && out.is_direct() && level() == Level::Avx512
 }
 
 /// Whether they are: there is no such way here.
