@@ -1,8 +1,7 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-use super::rows::{
-    LANES, LongDeviations, Past, Rows, compute, compute_dtype, deviations, put_results, store, sums, values,
-};
+use super::results::{Joint, Past, put_results};
+use super::rows::{LANES, LongDeviations, Rows, compute, compute_dtype, deviations, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
@@ -216,13 +215,14 @@ const STREAMED_ELEMENTS: usize = 1024;
 /// Some rows, at most [`TOGETHER`].
 struct ForwardRows<T, const CENTRE: bool>(PhantomData<T>);
 impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
-    /// Input, output, how many rows and their length, weight, bias, eps, and whether results go past the caches.
-    type Args = (*const T, *mut T, (usize, usize), Option<*const T>, Option<*const T>, f64, bool);
+    /// Input, output, how many rows and their length, weight, bias, eps, and what the rows before left, if results go past the
+    /// caches.
+    type Args = (*const T, *mut T, (usize, usize), Option<*const T>, Option<*const T>, f64, Option<*mut Joint<T>>);
     /// Means and reciprocal deviations.
     type Output = [[f64; TOGETHER]; 2];
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-    unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps, streams): Self::Args) -> [[f64; TOGETHER]; 2] {
+    unsafe fn run<I: Isa>((x, out, (rows, n), weight, bias, eps, joint): Self::Args) -> [[f64; TOGETHER]; 2] {
         let shares = Shares::of(n);
         let (mut pilots, mut sums) = ([<T as Number>::ZERO; TOGETHER], [[0.0; 3]; TOGETHER]);
         let (mut mean, mut rstd) = ([0.0; TOGETHER], [0.0; TOGETHER]);
@@ -253,7 +253,10 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
                 let found = (T::from_f64(mean[row]), T::from_f64(rstd[row]));
                 let x = x.add(row * n);
                 let ask = next.map_or(std::ptr::null(), |next| x.wrapping_add(next));
-                let past = if streams { Some(Past { next: n, ask }) } else { None };
+                let past = match joint {
+                    Some(joint) => Some(Past { next: n, ask, joint: Some(&mut *joint) }),
+                    None => None,
+                };
                 put_row::<I, T>(x, out.add(row * n), n, (weight, bias), found, past);
             }
         }
@@ -329,13 +332,15 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     parallel_for(rows, (TASK / n.max(1)).max(1), &|range| {
         let scratch = Scratch::<T>::new(if direct { 0 } else { 2 * together * n });
         let (w, b) = (w.as_ref().map(|w| w.as_ptr()), b.as_ref().map(|b| b.as_ptr()));
+        let mut joint = Joint::new();
         for first in range.clone().step_by(together) {
             let count = together.min(range.end - first);
             // SAFETY: `count` rows of `n` elements; the scratch memory holds twice as many; one element of statistics per row.
             unsafe {
                 let from = x.read(first * n, count * n, scratch.get());
                 let to = out.target(first * n, scratch.get().add(together * n));
-                let found = normalise((from, to, (count, n), w, b, eps, streams));
+                let joint = streams.then_some(&raw mut joint);
+                let found = normalise((from, to, (count, n), w, b, eps, joint));
                 out.written(first * n, count * n, to);
                 for (operand, of) in statistics.iter().zip(&found) {
                     operand.inspect(|o| o.write_strided(first, 1, count, of.as_ptr()));
@@ -343,6 +348,8 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
             }
         }
         if streams {
+            // SAFETY: the end of the last row.
+            unsafe { joint.finish(out.target(range.end * n, std::ptr::null_mut())) };
             stream::finish();
         }
     });
@@ -359,11 +366,12 @@ pub(super) struct Inputs<'a, T> {
 
 struct BackwardRow<T, const CENTRE: bool>(PhantomData<T>);
 impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
-    /// Gradient, input, output, weight, length, mean, reciprocal deviation, and whether results go past the caches.
-    type Args = (*const T, *const T, *mut T, *const T, usize, [T; 2], bool);
+    /// Gradient, input, output, weight, length, mean, reciprocal deviation, and what the row before left, if
+    /// results go past the caches.
+    type Args = (*const T, *const T, *mut T, *const T, usize, [T; 2], Option<*mut Joint<T>>);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>((grad, x, out, weight, n, [mean, rstd], streams): Self::Args) {
+    unsafe fn run<I: Isa>((grad, x, out, weight, n, [mean, rstd], joint): Self::Args) {
         // SAFETY: `n` elements each by the caller's contract, in all that follows.
         unsafe {
             let [sum, dot] = sums::<I, T, _>(n, |i| {
@@ -372,7 +380,11 @@ impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
             });
             let c = T::from_f64(if CENTRE { sum / n as f64 } else { 0.0 });
             let d = T::from_f64(dot / n as f64);
-            put_results::<I, T>(out, n, Past::if_streams(streams, n), |i| {
+            let past = match joint {
+                Some(joint) => Some(Past { next: n, ask: std::ptr::null(), joint: Some(&mut *joint) }),
+                None => None,
+            };
+            put_results::<I, T>(out, n, past, |i| {
                 let normal = (*x.add(i) - mean) * rstd;
                 let g = *grad.add(i) * *weight.add(i);
                 (g - c - normal * d) * rstd
@@ -461,7 +473,8 @@ unsafe fn backward_rows<T: Float, const CENTRE: bool>(
     let (row, parameter_row) = (entry::<BackwardRow<T, CENTRE>>(level()), entry::<ParameterRow<T>>(level()));
     parallel_for(rows.div_ceil(piece), 1, &|range| {
         let scratch = Scratch::<T>::new(3 * n);
-        for p in range {
+        let mut joint = Joint::new();
+        for p in range.clone() {
             for r in p * piece..((p + 1) * piece).min(rows) {
                 // SAFETY: rows of `n` elements; the scratch memory holds three; each piece has its own partial sums.
                 unsafe {
@@ -473,13 +486,15 @@ unsafe fn backward_rows<T: Float, const CENTRE: bool>(
                     }
                     if let Some(out) = &input {
                         let to = out.target(r * n, scratch.get().add(2 * n));
-                        row((g, x, to, weight.as_ptr(), n, [mean[r], rstd[r]], streams));
+                        row((g, x, to, weight.as_ptr(), n, [mean[r], rstd[r]], streams.then_some(&raw mut joint)));
                         out.written(r * n, n, to);
                     }
                 }
             }
         }
-        if streams {
+        if let (true, Some(out)) = (streams, &input) {
+            // SAFETY: the end of the last row.
+            unsafe { joint.finish(out.target(rows.min(range.end * piece) * n, std::ptr::null_mut())) };
             stream::finish();
         }
     });

@@ -8,6 +8,7 @@ mod batch;
 mod group;
 mod group_last;
 mod layer;
+pub(crate) mod results;
 pub(crate) mod rows;
 #[cfg(test)]
 mod tests;

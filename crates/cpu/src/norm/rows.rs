@@ -3,7 +3,6 @@
 use crate::buffer::aligned;
 use crate::copy::{CastStrip, Shared, cast_strip, move_bytes, stream};
 use crate::math::{Float, Isa, Kernel, Level, Number, select};
-use crate::prefetch::prefetch_run_near;
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use std::marker::PhantomData;
@@ -510,78 +509,9 @@ fn add_sets<T: Float, const K: usize, const W: usize>(
     }
 }
 
-/// A row whose results go past the caches.
-#[derive(Clone, Copy)]
-pub(crate) struct Past<T> {
-    /// How many elements on the next row's results begin.
-    pub next: usize,
-    /// What will be read next, as long as the row: it is asked for meanwhile. Or null.
-    pub ask: *const T,
-}
-
-impl<T> Past<T> {
-    /// Of a row whose next begins `next` elements on, if results go past the caches; nothing is asked for.
-    pub(crate) fn if_streams(streams: bool, next: usize) -> Option<Past<T>> {
-        streams.then_some(Past { next, ask: std::ptr::null() })
-    }
-}
-
-/// Stores `n` results, `past` the caches or not ([`stream::finish`] follows before others read them). What shares a cache line
-/// with others is stored as usual.
-///
-/// # Safety
-/// `out` must be valid for `n` elements, which nothing that `result` reads overlaps unless it is the element that is
-/// computed, and they do not go past the caches.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
-pub(crate) unsafe fn put_results<I: Isa, T: Float>(
-    out: *mut T,
-    n: usize,
-    past: Option<Past<T>>,
-    result: impl Fn(usize) -> T,
-) {
-    // SAFETY: the caller's elements; whole lines begin after the first few.
-    unsafe {
-        let Some(Past { next, ask }) = past else {
-            for i in 0..n {
-                *out.add(i) = result(i);
-            }
-            return;
-        };
-        // The line that the next row's end shares with what follows it.
-        stream::ask_for_shared(out.wrapping_add(next + n));
-        let mut at = (out.addr().wrapping_neg() % LINE_BYTES / size_of::<T>()).min(n);
-        for i in 0..at {
-            *out.add(i) = result(i);
-        }
-        while at + LANES <= n {
-            if !ask.is_null() {
-                prefetch_run_near(ask.wrapping_add(at).cast(), size_of::<[T; LANES]>());
-            }
-            let mut block = aligned([<T as Number>::ZERO; LANES]);
-            for l in 0..LANES {
-                block[l] = result(at + l);
-            }
-            stream::store::<I, T, LANES>(out.add(at), &block);
-            at += LANES;
-        }
-        while at + LINE <= n {
-            let mut block = aligned([<T as Number>::ZERO; LINE]);
-            for l in 0..LINE {
-                block[l] = result(at + l);
-            }
-            stream::store::<I, T, LINE>(out.add(at), &block);
-            at += LINE;
-        }
-        for i in at..n {
-            *out.add(i) = result(i);
-        }
-    }
-}
-
 /// Bytes of a cache line, and elements that are a whole number of them.
 pub(crate) const LINE_BYTES: usize = 64;
-const LINE: usize = 16;
+pub(super) const LINE: usize = 16;
 
 /// The largest of `n` elements, negative infinity for none. NaN is passed over.
 ///

@@ -1,4 +1,5 @@
-use super::rows::{LANES, LongDeviations, Past, put_results};
+use super::results::{Joint, Past, put_results};
+use super::rows::{LANES, LongDeviations};
 use super::*;
 use crate::copy::stream;
 use crate::math::{Float, Isa, Kernel, Level, entry};
@@ -342,31 +343,62 @@ fn without_parameters_and_elements() {
     }
 }
 
-/// Doubles, past the caches or not.
+/// Where results go.
+#[derive(Clone, Copy, Debug)]
+enum To {
+    Memory,
+    PastCaches,
+    PastCachesJoined,
+}
+
+/// Doubles the elements of rows of `n`.
 struct Put<T>(std::marker::PhantomData<T>);
 impl<T: Float> Kernel for Put<T> {
-    type Args = (*const T, *mut T, usize, bool);
+    type Args = (*const T, *mut T, (usize, usize), To);
     type Output = ();
     #[inline(always)]
-    unsafe fn run<I: Isa>((x, out, n, streams): Self::Args) {
-        // SAFETY: the caller's `n` elements.
-        unsafe { put_results::<I, T>(out, n, Past::if_streams(streams, n), |i| *x.add(i) + *x.add(i)) };
+    unsafe fn run<I: Isa>((x, out, (rows, n), to): Self::Args) {
+        let mut joint = Joint::new();
+        for row in 0..rows {
+            // SAFETY: the caller's elements.
+            unsafe {
+                let (x, out) = (x.add(row * n), out.add(row * n));
+                let past = match to {
+                    To::Memory => None,
+                    To::PastCaches => Past::if_streams(true, n),
+                    To::PastCachesJoined => Some(Past { next: n, ask: x, joint: Some(&mut joint) }),
+                };
+                put_results::<I, T>(out, n, past, |i| *x.add(i) + *x.add(i));
+            }
+        }
+        // SAFETY: the end of the last row.
+        unsafe { joint.finish(out.add(rows * n)) };
         stream::finish();
     }
 }
 
 fn put<T: Float>() {
-    let x: Vec<T> = values(300, 1, 0.0);
+    const ROOM: usize = 850;
+    let x: Vec<T> = values(ROOM, 1, 0.0);
     for level in Level::available() {
         for n in (0..70).chain([127, 128, 200, 250]) {
             for shift in 0..40 {
-                for streams in [false, true] {
-                    let mut out = vec![T::ONE; 300];
-                    // SAFETY: room for `n` elements.
-                    unsafe { entry::<Put<T>>(level)((x.as_ptr(), out.as_mut_ptr().add(shift), n, streams)) };
+                for (rows, to) in [(1, To::Memory), (1, To::PastCaches), (1, To::PastCachesJoined)].into_iter().chain([
+                    (3, To::PastCaches),
+                    (2, To::PastCachesJoined),
+                    (3, To::PastCachesJoined),
+                ]) {
+                    let mut out = vec![T::ONE; ROOM];
+                    // SAFETY: room for as many rows.
+                    unsafe { entry::<Put<T>>(level)((x.as_ptr(), out.as_mut_ptr().add(shift), (rows, n), to)) };
                     for (i, out) in out.iter().enumerate() {
-                        let want = if (shift..shift + n).contains(&i) { x[i - shift] + x[i - shift] } else { T::ONE };
-                        assert_eq!(out.to_f64(), want.to_f64(), "{i} of {n} from {shift} at {level:?}, {streams}");
+                        let here = (shift..shift + rows * n).contains(&i);
+                        let want = if here { x[i - shift] + x[i - shift] } else { T::ONE };
+                        assert_eq!(
+                            out.to_f64(),
+                            want.to_f64(),
+                            "{i} of {rows} of {n} from {shift} at {level:?}, {to:?}"
+                        );
                     }
                 }
             }

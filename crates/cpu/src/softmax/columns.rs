@@ -3,7 +3,7 @@
 use super::tall::PART;
 use super::{LANES, NARROW, RowFunction, TILE, terms_of};
 use crate::math::{Float, Isa, Kernel, Number, select};
-use crate::norm::rows::{Past, put_results};
+use crate::norm::results::{Past, put_results};
 use crate::prefetch::prefetch;
 use std::marker::PhantomData;
 

@@ -14,14 +14,18 @@ use flambeau_base::parallel::parallel_for;
 use std::arch::x86_64::*;
 
 /// Elements of a vector, and vectors that are computed together.
-const WIDTH: usize = 16;
+pub(super) const WIDTH: usize = 16;
 const VECTORS: usize = LANES / WIDTH;
 
-/// Elements of the longest rows that are computed so: neighbours stay in the second-level cache. Of Intel's processors, the five
-/// that are read, kept and asked for stay in the first-level one, or stores past the caches wait with all that does not (Emerald
-/// Rapids: rows of 3000 and 4000 took 1.15 to 1.3 times as long).
-pub(super) fn longest() -> usize {
-    if processor() == Processor::Intel { 2048 } else { 1 << 14 }
+/// Elements of the longest rows that are computed so: neighbours stay in the second-level cache.
+pub(super) const LONGEST: usize = 1 << 14;
+
+/// Elements between those of the next row that are compared and those that are asked for: as many as a row has. Of Intel's
+/// processors, not more than the first-level cache holds beside the rows in use, as long as it holds any of these (Emerald Rapids:
+/// rows of 2500 and 4000 take 0.9 to 0.98 of the time; of 10000, which it does not hold, 1.1).
+fn ahead(n: usize) -> usize {
+    const MOST: usize = 2048;
+    if processor() == Processor::Intel && n <= 2 * MOST { n.min(MOST) } else { n }
 }
 
 /// Elements of room for the terms of a row.
@@ -29,7 +33,7 @@ pub(super) fn room(n: usize) -> usize {
     (n + LINE_BYTES / size_of::<f32>()).next_multiple_of(WIDTH)
 }
 
-/// Softmax of rows of `n` elements, or its logarithm; past the caches if it `streams`.
+/// Softmax of rows of `n` elements, [`WIDTH`] at least, or its logarithm; past the caches if it `streams`.
 ///
 /// # Safety
 /// `x` and `out` must be valid for the rows, of `f32` that need no conversion; they may be the same unless it streams. The machine
@@ -100,38 +104,74 @@ impl Row {
         }
     }
 
-    /// Writes what is left when `done` results are written as vectors.
+    /// Writes what is left when `done` results are written as vectors, past the caches if there is a `joint`.
     ///
     /// # Safety
-    /// As [`Row::write`], of all elements.
+    /// As [`Row::write`], of all elements; the row before it ends where this one begins, if its last results are in the joint.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    unsafe fn write_rest<const LOG: bool, const PAST: bool>(&self, done: usize) {
+    unsafe fn write_rest<const LOG: bool>(&self, done: usize, joint: Option<&mut Joint>) {
         let (start, end) = (self.lead + done, self.lead + self.whole);
         // SAFETY: the caller's elements: as vectors, or those of a mask.
         unsafe {
-            self.write::<LOG, PAST>(start, end);
-            for (at, end) in [(0, self.lead), (end, self.n)] {
-                if at < end {
-                    let mask = mask(at, end);
-                    let results = self.results::<LOG>(_mm512_maskz_loadu_ps(mask, self.from.add(at)));
-                    if PAST {
-                        // (Stores by a mask to a line that the first-level cache does not have take long.)
-                        let results = std::mem::transmute::<__m512, [f32; WIDTH]>(results);
-                        for (i, result) in results.into_iter().enumerate().take(end - at) {
-                            *self.out.add(at + i) = result;
-                        }
-                    } else {
-                        _mm512_mask_storeu_ps(self.out.add(at), mask, results);
-                    }
+            let Some(joint) = joint else {
+                self.write::<LOG, false>(start, end);
+                if end < self.n {
+                    let mask = mask(end, self.n);
+                    let results = self.results::<LOG>(_mm512_maskz_loadu_ps(mask, self.from.add(end)));
+                    _mm512_mask_storeu_ps(self.out.add(end), mask, results);
                 }
+                return;
+            };
+            self.write::<LOG, true>(start, end);
+            if self.lead > 0 {
+                // (What is masked off may lie before the row.)
+                let before = WIDTH - self.lead;
+                let mask = u16::MAX << before;
+                let x = _mm512_maskz_loadu_ps(mask, self.from.wrapping_sub(before));
+                joint.line = _mm512_mask_mov_ps(joint.line, mask, self.results::<LOG>(x));
+                joint.put(self.out.wrapping_sub(before), WIDTH);
+            }
+            if end < self.n {
+                joint.line = self.results::<LOG>(_mm512_maskz_loadu_ps(mask(end, self.n), self.from.add(end)));
+                joint.first = 0;
             }
         }
     }
 }
 
-/// Rows of `n` elements, one behind the other; `LOG`: the logarithms. Results go `PAST` the caches, with twice the [`room`] for
-/// terms, or terms wait in the output.
+/// The results that share a cache line with those of another row, which are written together: what is stored as usual beside
+/// what goes past the caches has its line read first, and stores behind it wait.
+struct Joint {
+    line: __m512,
+    /// The first that are known: all but those of a row before the first, which are somebody else's.
+    first: usize,
+}
+
+impl Joint {
+    /// Writes those below `end` of the line that begins `at`.
+    ///
+    /// # Safety
+    /// They are there.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn put(&self, at: *mut f32, end: usize) {
+        // SAFETY: the caller's elements, at the beginning of a cache line.
+        unsafe {
+            if self.first == 0 && end == WIDTH {
+                return _mm512_stream_ps(at, self.line);
+            }
+            // (Stores by a mask to a line that the first-level cache does not have take long.)
+            let line = std::mem::transmute::<__m512, [f32; WIDTH]>(self.line);
+            for (i, result) in line.into_iter().enumerate().take(end).skip(self.first) {
+                *at.wrapping_add(i) = result;
+            }
+        }
+    }
+}
+
+/// Rows of `n` elements, [`WIDTH`] at least, one behind the other; `LOG`: the logarithms. Results go `PAST` the caches, with twice
+/// the [`room`] for terms, or terms wait in the output.
 ///
 /// # Safety
 /// `x` and `out` must be valid for the rows, and may be the same unless results go past the caches; the machine must have AVX-512
@@ -142,11 +182,12 @@ pub(super) unsafe fn rows<const LOG: bool, const PAST: bool>(
     (rows, n): (usize, usize),
     room: *mut f32,
 ) {
-    let full = n / LANES * LANES;
+    let (full, ahead) = (n / LANES * LANES, ahead(n));
     // SAFETY: all that is read and written are elements of the caller's rows, or of the room for two.
     unsafe {
         let mut max = largest::<Avx512, f32>(x, n);
         let mut before = Row { from: x, out, n: 0, lead: 0, whole: 0, max, scale: 0.0 };
+        let mut joint = Joint { line: _mm512_setzero_ps(), first: out.addr() % LINE_BYTES / size_of::<f32>() };
         for row in 0..rows {
             let (x, out) = (x.add(row * n), out.add(row * n));
             // (The last row's maximum is found again.)
@@ -166,7 +207,7 @@ pub(super) unsafe fn rows<const LOG: bool, const PAST: bool>(
                 }
                 for v in 0..VECTORS {
                     let at = at + v * WIDTH;
-                    prefetch_near(next.wrapping_add(n + at).cast());
+                    prefetch_near(next.wrapping_add(ahead + at).cast());
                     let term = exp_of_sixteen(_mm512_sub_ps(_mm512_loadu_ps(x.add(at)), _mm512_set1_ps(max)));
                     sums[v] = _mm512_add_ps(sums[v], term);
                     // (Of NaN and a number, the second operand.)
@@ -196,8 +237,8 @@ pub(super) unsafe fn rows<const LOG: bool, const PAST: bool>(
             let max_of_next =
                 together::<Avx512, f32, LANES, true>(std::mem::transmute::<[__m512; VECTORS], [f32; LANES]>(best));
             // (Sums and maxima are scalars before anything is called, so that they stay in registers.)
-            before.write_rest::<LOG, PAST>(done);
-            let lead = if PAST { (out.addr().wrapping_neg() % LINE_BYTES / size_of::<f32>()).min(n) } else { 0 };
+            before.write_rest::<LOG>(done, if PAST { Some(&mut joint) } else { None });
+            let lead = if PAST { out.addr().wrapping_neg() % LINE_BYTES / size_of::<f32>() } else { 0 };
             before = Row {
                 from: if LOG { x } else { kept },
                 out,
@@ -208,11 +249,12 @@ pub(super) unsafe fn rows<const LOG: bool, const PAST: bool>(
                 scale: if LOG { sum.ln() } else { 1.0 / sum } as f32,
             };
             max = max_of_next;
-            if PAST {
-                // The line that the next row shares with the one after it.
-                stream::ask_for_shared(out.wrapping_add(2 * n));
-            }
         }
-        before.write_rest::<LOG, PAST>(0);
+        before.write_rest::<LOG>(0, if PAST { Some(&mut joint) } else { None });
+        let end = before.lead + before.whole;
+        if PAST && end < n {
+            // What comes after the last row is somebody else's, too.
+            joint.put(before.out.add(end), n - end);
+        }
     }
 }

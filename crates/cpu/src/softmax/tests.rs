@@ -305,7 +305,7 @@ fn overlapped_rows_are_as_one_by_one() {
     fn check<F: RowFunction, const LOG: bool>() {
         const ROOM: usize = 9000;
         let alone = entry::<Row<f32, F>>(level());
-        for n in [1, 15, 63, 64, 65, 100, 127, 128, 129, 200, 1000, 2048] {
+        for n in [16, 17, 31, 63, 64, 65, 100, 127, 128, 129, 200, 1000, 2048] {
             for (count, shift) in [(1, 0), (2, 1), (3, 8), (4, 0), (4, 15), (4, 33)] {
                 let mut x = values::<f32>(ROOM, 20.0);
                 if count > 2 {
