@@ -253,10 +253,7 @@ impl<T: Float, const CENTRE: bool> Kernel for ForwardRows<T, CENTRE> {
                 let found = (T::from_f64(mean[row]), T::from_f64(rstd[row]));
                 let x = x.add(row * n);
                 let ask = next.map_or(std::ptr::null(), |next| x.wrapping_add(next));
-                let past = match joint {
-                    Some(joint) => Some(Past { next: n, ask, joint: Some(&mut *joint) }),
-                    None => None,
-                };
+                let past = Past::if_joined(joint, n, ask);
                 put_row::<I, T>(x, out.add(row * n), n, (weight, bias), found, past);
             }
         }
@@ -366,8 +363,8 @@ pub(super) struct Inputs<'a, T> {
 
 struct BackwardRow<T, const CENTRE: bool>(PhantomData<T>);
 impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
-    /// Gradient, input, output, weight, length, mean, reciprocal deviation, and what the row before left, if
-    /// results go past the caches.
+    /// Gradient, input, output, weight, length, mean, reciprocal deviation, and what the row before left, if results go
+    /// past the caches.
     type Args = (*const T, *const T, *mut T, *const T, usize, [T; 2], Option<*mut Joint<T>>);
     type Output = ();
     #[inline(always)]
@@ -380,10 +377,7 @@ impl<T: Float, const CENTRE: bool> Kernel for BackwardRow<T, CENTRE> {
             });
             let c = T::from_f64(if CENTRE { sum / n as f64 } else { 0.0 });
             let d = T::from_f64(dot / n as f64);
-            let past = match joint {
-                Some(joint) => Some(Past { next: n, ask: std::ptr::null(), joint: Some(&mut *joint) }),
-                None => None,
-            };
+            let past = Past::if_joined(joint, n, std::ptr::null());
             put_results::<I, T>(out, n, past, |i| {
                 let normal = (*x.add(i) - mean) * rstd;
                 let g = *grad.add(i) * *weight.add(i);

@@ -21,6 +21,19 @@ impl<T: Copy> Past<'_, T> {
     pub(crate) fn if_streams(streams: bool, next: usize) -> Option<Self> {
         streams.then_some(Past { next, ask: std::ptr::null(), joint: None })
     }
+
+    /// The same of rows of `n` elements that follow one another, if there is a joint for them.
+    ///
+    /// # Safety
+    /// The joint must be there, and nobody else's, as long as this.
+    #[inline(always)]
+    pub(crate) unsafe fn if_joined(joint: Option<*mut Joint<T>>, n: usize, ask: *const T) -> Option<Self> {
+        match joint {
+            // SAFETY: the caller's.
+            Some(joint) => Some(Past { next: n, ask, joint: Some(unsafe { &mut *joint }) }),
+            None => None,
+        }
+    }
 }
 
 /// The results at the end of a row that share a cache line with the next row's: they wait for those. What is stored as usual

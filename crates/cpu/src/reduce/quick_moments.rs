@@ -23,7 +23,8 @@ const AHEAD: usize = 2 * ROWS;
 const NEXT: usize = LOOK;
 
 /// Groups of [`ROWS`] rows whose distances are added as `f32`, in registers, before the sums go on as `f64`; and those of rows
-/// that are asked for, of which fewer are read side by side (with four, a sixth less is read in a time).
+/// that are asked for, of which fewer are read side by side (with four, a sixth less is read in a time). So last bits depend on
+/// the processor.
 const FEW_GROUPS: usize = 4;
 const FEW_ASKED_GROUPS: usize = 2;
 
