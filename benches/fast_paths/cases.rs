@@ -177,6 +177,9 @@ pub fn case(path: FastPath) -> Case {
         FastPath::ReduceNarrow => of("uint8, largest of 1M", SAME, || step(integers(255, &[MILLION], U8), Tensor::max)),
         FastPath::ReducePairs => of("bfloat16, sum of 1M", HALF, || step(normal_of(&[MILLION], BF16), Tensor::sum)),
 
+        FastPath::NormOverlapped => of("layer norm of 1024 rows of 300", SINGLE, || {
+            step(normal(&[1024, 300]), |x| x.layer_norm(&[300], None, None, 1e-5))
+        }),
         FastPath::SoftmaxShort => of("32768 rows of 16", SINGLE, || step(normal(&[32768, 16]), |x| x.softmax(1, None))),
         FastPath::SoftmaxOverlapped => {
             of("1024 rows of 512", SINGLE, || step(normal(&[1024, 512]), |x| x.softmax(1, None)))

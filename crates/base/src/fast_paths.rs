@@ -124,6 +124,8 @@ fast_paths! {
         else "in 64-bit integers";
     ReducePairs "reduce.pairs": "sums of halves widen in registers", else "blocks are converted to float32";
 
+    NormOverlapped "norm.overlapped": "with AVX-512, a row's results are written while the sums of a later one are taken",
+        else "a few rows after the other, in two passes";
     SoftmaxShort "softmax.short": "short rows stay in registers, several to a call", else "row by row, in three passes";
     SoftmaxOverlapped "softmax.overlapped": "with AVX-512, a row's results are written while the next row's terms are computed",
         else "row by row, in three passes";

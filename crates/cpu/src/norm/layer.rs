@@ -1,14 +1,19 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
+#[cfg(target_arch = "x86_64")]
+use super::overlapped;
 use super::results::{Joint, Past, put_results};
 use super::rows::{LANES, LongDeviations, Rows, compute, compute_dtype, deviations, store, sums, values};
 use super::turned;
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
+#[cfg(target_arch = "x86_64")]
+use crate::math::Level;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, run, select};
 use crate::prefetch::streams_are_asked_for;
 use crate::reduce::Operand;
 use flambeau_base::DType;
+use flambeau_base::fast_paths::FastPath;
 use flambeau_base::parallel::parallel_for;
 use std::marker::PhantomData;
 
@@ -315,12 +320,26 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
             turned::forward::<T, CENTRE>((rows, n), eps, in_order, (x, out), parameters, statistics)
         };
     }
+    let direct = x.is_direct() && out.is_direct();
+    #[cfg(target_arch = "x86_64")]
+    if matches!(T::DTYPE, DType::F32)
+        && direct
+        && overlapped::LENGTHS.contains(&n)
+        && level() == Level::Avx512
+        && FastPath::NormOverlapped.is_on()
+    {
+        // To add negative zero leaves every number as it is.
+        // SAFETY: the caller's contract.
+        return unsafe {
+            let parameters = (&*values::<T>(weight, n, T::ONE), &*values::<T>(bias, n, T::from_f64(-0.0)));
+            overlapped::run::<T, CENTRE>((rows, n), eps, (&x, &out), parameters, &statistics, streams)
+        };
+    }
     let normalise = entry::<ForwardRows<T, CENTRE>>(level());
     // SAFETY: the caller's contract.
     let (w, b) = unsafe {
         (weight.map(|w| values::<T>(Some(w), n, T::ONE)), bias.map(|b| values::<T>(Some(b), n, <T as Number>::ZERO)))
     };
-    let direct = x.is_direct() && out.is_direct();
     let together = match (direct && overlaps::<T>(n), streams) {
         (true, _) => TOGETHER,
         (false, true) => (STREAMED_ELEMENTS / n.max(1)).clamp(1, TOGETHER),

@@ -8,6 +8,10 @@ mod batch;
 mod group;
 mod group_last;
 mod layer;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lines;
+#[cfg(target_arch = "x86_64")]
+mod overlapped;
 pub(crate) mod results;
 pub(crate) mod rows;
 #[cfg(test)]

@@ -19,6 +19,8 @@ use crate::copy::stream;
 #[cfg(target_arch = "x86_64")]
 use crate::math::Level;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
+#[cfg(target_arch = "x86_64")]
+use crate::norm::lines::WIDTH;
 use crate::norm::results::{Past, put_results};
 use crate::norm::rows::{BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, total};
 use crate::prefetch::prefetch_near;
@@ -655,11 +657,7 @@ fn tile_for_threads(inner: usize, (least, most): (usize, usize), others: usize, 
 #[cfg(target_arch = "x86_64")]
 fn overlaps<T: Float, F: RowFunction>(x: &Rows<T>, out: &Rows<T>, n: usize) -> bool {
     let suits = const { matches!(T::DTYPE, DType::F32) && F::SOFTMAX };
-    suits
-        && (overlapped::WIDTH..=overlapped::LONGEST).contains(&n)
-        && x.is_direct()
-        && out.is_direct()
-        && level() == Level::Avx512
+    suits && (WIDTH..=overlapped::LONGEST).contains(&n) && x.is_direct() && out.is_direct() && level() == Level::Avx512
 }
 
 /// Whether they are: there is no such way here.
