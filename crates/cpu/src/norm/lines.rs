@@ -74,26 +74,26 @@ impl<R: Results> Row<R> {
         }
     }
 
-    /// Writes what is left when `done` results are written as vectors, past the caches if there is a `joint`.
+    /// Writes what is left when `done` results are written as vectors; of a row that goes `PAST` the caches, what shares a line with
+    /// the next one's is left in the joint.
     ///
     /// # Safety
     /// As [`Row::write_some`], of [`WIDTH`] results at least; the row before it ends where this one begins, if its last results are
     /// in the joint.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    pub(crate) unsafe fn write_rest(&self, done: usize, joint: Option<&mut Joint>) {
+    pub(crate) unsafe fn write_rest<const PAST: bool>(&self, done: usize, joint: &mut Joint) {
         let (start, end) = (self.lead + done, self.lead + self.whole);
         // SAFETY: the caller's elements: as vectors, or those of a mask.
         unsafe {
-            let Some(joint) = joint else {
-                self.write::<false>(start, end);
+            self.write::<PAST>(start, end);
+            if !PAST {
                 if end < self.n {
                     let mask = mask(end, self.n);
                     _mm512_mask_storeu_ps(self.out.add(end), mask, self.results.sixteen(end as isize, mask));
                 }
                 return;
-            };
-            self.write::<true>(start, end);
+            }
             if self.lead > 0 {
                 let before = WIDTH - self.lead;
                 let mask = u16::MAX << before;

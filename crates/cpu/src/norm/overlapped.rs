@@ -158,7 +158,7 @@ unsafe fn sums_beside<const CENTRE: bool, const PAST: bool>(
         }
         // (Sums are scalars before anything is called, so that they stay in registers.)
         let sums = [sum(squares), if CENTRE { sum(rest) } else { 0.0 }];
-        row.write_rest(done, if PAST { Some(joint) } else { None });
+        row.write_rest::<PAST>(done, joint);
         sums
     }
 }

@@ -139,12 +139,12 @@ pub(super) unsafe fn rows<const LOG: bool, const PAST: bool>(
             let max_of_next =
                 together::<Avx512, f32, LANES, true>(std::mem::transmute::<[__m512; VECTORS], [f32; LANES]>(best));
             // (Sums and maxima are scalars before anything is called, so that they stay in registers.)
-            before.write_rest(done, if PAST { Some(&mut joint) } else { None });
+            before.write_rest::<PAST>(done, &mut joint);
             let scale = if LOG { sum.ln() } else { 1.0 / sum } as f32;
             before = Row::new(Scaled { from: if LOG { x } else { kept }, max, scale }, out, n, PAST);
             max = max_of_next;
         }
-        before.write_rest(0, if PAST { Some(&mut joint) } else { None });
+        before.write_rest::<PAST>(0, &mut joint);
         if PAST {
             before.finish(&joint);
         }
