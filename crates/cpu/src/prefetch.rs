@@ -32,17 +32,9 @@ pub(crate) fn runs_are_asked_for() -> bool {
     processor() == Processor::AmdBeforeZen4
 }
 
-/// Whether lines of many rows that no cache may hold, which are read side by side, are asked for: not of Intel's processors,
-/// whose hardware sees as many coming (Emerald Rapids: sums, maxima and variances of 40 MB over rows take 0.84 to 0.99 of the
-/// time unasked).
-#[inline(always)]
-pub(crate) fn rows_are_asked_for() -> bool {
-    processor() != Processor::Intel
-}
-
 /// Whether what is read next is asked for where much is computed and results go past the caches: of Intel's processors, whose
-/// stores wait in the same places as reads (Emerald Rapids: exponentials of 40 MB take 0.74 to 0.95 of the time, layer norm of
-/// rows of 100 to 4000 0.8 to 0.95).
+/// stores wait in the same places as reads (Emerald Rapids: exponentials of 40 and 160 MB take 0.68 to 0.95 of the time, layer norm
+/// of rows of 100 to 4000 0.8 to 0.95).
 #[inline(always)]
 pub(crate) fn streams_are_asked_for() -> bool {
     processor() == Processor::Intel

@@ -4,7 +4,7 @@ use super::Block;
 use super::fold::{Fold, any_rare};
 use crate::buffer::aligned;
 use crate::math::{Isa, select};
-use crate::prefetch::{prefetch, prefetch_run, prefetch_run_near, rows_are_asked_for};
+use crate::prefetch::{prefetch, prefetch_run, prefetch_run_near};
 
 /// Accumulators that the elements of few columns are dealt to.
 pub(super) const LANES: usize = 256;
@@ -355,7 +355,6 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
         }
     }
     let (lanes, full) = (deal * cols, rows / deal);
-    let ask = b.far && rows_are_asked_for();
     // Dealt, they are `full` rows of `lanes` and then one of what is left. (A loop, so that the code is there once.)
     for part in 0..1 + (deal > 1) as usize {
         let (x, rows, cols) = match part {
@@ -367,7 +366,7 @@ pub(super) unsafe fn fold_columns<I: Isa, F: Fold>(f: F, b: Block, params: &[F::
             _ => (lanes as isize, &lane_params[..], &mut accumulators[..]),
         };
         // SAFETY: the caller's rows.
-        unsafe { fold_rows::<I, F>(f, x, (rows, stride), ask, cols, params, states) };
+        unsafe { fold_rows::<I, F>(f, x, (rows, stride), b.far, cols, params, states) };
     }
     if deal == 1 {
         return;

@@ -8,7 +8,7 @@ use super::moments::{Moments, not_negative};
 use crate::buffer::Scratch;
 use crate::math::{Isa, Level, Number};
 use crate::norm::rows::{long_deviations, sums};
-use crate::prefetch::{prefetch, prefetch_near, prefetch_run, prefetch_run_near, rows_are_asked_for};
+use crate::prefetch::{prefetch, prefetch_near, prefetch_run, prefetch_run_near};
 
 /// Elements, or rows, from which on distances are summed as `f32`; and so many of the first and of the last have a mean that
 /// stands in for that of all, which it is near to where elements rise or fall, too. Of rows fewer will do.
@@ -23,10 +23,9 @@ const AHEAD: usize = 2 * ROWS;
 const NEXT: usize = LOOK;
 
 /// Groups of [`ROWS`] rows whose distances are added as `f32`, in registers, before the sums go on as `f64`; and those of rows
-/// that are asked for, of which fewer are read side by side (with four, a sixth less is read in a time). So last bits depend on
-/// the processor.
+/// that no cache may hold, of which fewer are read side by side (with four, a sixth less is read in a time).
 const FEW_GROUPS: usize = 4;
-const FEW_ASKED_GROUPS: usize = 2;
+const FEW_FAR_GROUPS: usize = 2;
 
 /// The same columns of [`ROWS`] rows.
 type Rows = [*const f32; ROWS];
@@ -91,8 +90,7 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
     for pilot in pilots.iter_mut() {
         *pilot *= const { 0.5 / END_ROWS as f32 };
     }
-    let ask = b.far && rows_are_asked_for();
-    let few = if ask { FEW_ASKED_GROUPS } else { FEW_GROUPS };
+    let few = if b.far { FEW_FAR_GROUPS } else { FEW_GROUPS };
     let groups = b.rows.div_ceil(ROWS);
     for first in (0..groups).step_by(few) {
         // Rows after the last are the pilot itself, and add nothing.
@@ -115,7 +113,7 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
             // SAFETY: `LOOK` elements of each row; the machine has `I`.
             unsafe {
                 let ahead = AHEAD as isize * b.row_stride;
-                match (ask, const { matches!(I::LEVEL, Level::Avx512) }) {
+                match (b.far, const { matches!(I::LEVEL, Level::Avx512) }) {
                     #[cfg(target_arch = "x86_64")]
                     (true, true) => add_groups_avx512::<true>((rows, start, ahead), centre, sums, squares),
                     #[cfg(target_arch = "x86_64")]
@@ -146,14 +144,14 @@ pub(super) unsafe fn quick_columns<I: Isa>(b: Block, states: &mut [Moments]) -> 
 }
 
 /// Adds distances of [`LOOK`] columns from their centres, and their squares, to sums: `W` columns at a time, in trees, since the
-/// sum of one row would wait for that of the one before. If told to `ASK`, it asks for what is `ahead` elements further on: for
-/// no more at a time than is added, or all would wait.
+/// sum of one row would wait for that of the one before. If the rows are `FAR`, what is `ahead` elements further on is asked
+/// for: no more at a time than is added, or all would wait.
 ///
 /// # Safety
 /// The rows must have these columns, from `start` on.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // An index keeps the loop countable, and its bounds constant.
-unsafe fn add_groups<I: Isa, const W: usize, const ASK: bool>(
+unsafe fn add_groups<I: Isa, const W: usize, const FAR: bool>(
     (groups, start, ahead): (&[Rows], usize, isize),
     centres: &[f32; LOOK],
     sums: &mut [f64; LOOK],
@@ -164,7 +162,7 @@ unsafe fn add_groups<I: Isa, const W: usize, const ASK: bool>(
         let (mut few, mut few_squares) = ([0.0f32; W], [0.0f32; W]);
         for rows in groups {
             let at = |i: usize| rows[i].wrapping_add(start + part * W);
-            for i in 0..if ASK { ROWS } else { 0 } {
+            for i in 0..if FAR { ROWS } else { 0 } {
                 prefetch_run(at(i).wrapping_offset(ahead).cast(), size_of::<[f32; W]>());
                 prefetch_run_near(at(i).wrapping_add(NEXT).cast(), size_of::<[f32; W]>());
             }
@@ -195,7 +193,7 @@ unsafe fn add_groups<I: Isa, const W: usize, const ASK: bool>(
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn add_groups_avx512<const ASK: bool>(
+unsafe fn add_groups_avx512<const FAR: bool>(
     (groups, start, ahead): (&[Rows], usize, isize),
     centres: &[f32; LOOK],
     sums: &mut [f64; LOOK],
@@ -213,7 +211,7 @@ unsafe fn add_groups_avx512<const ASK: bool>(
                     let four = |i: usize| {
                         let near = |i: usize| {
                             let x = rows[i].wrapping_add(start + at + 16 * v);
-                            if ASK {
+                            if FAR {
                                 prefetch(x.wrapping_offset(ahead).cast());
                                 prefetch_near(x.wrapping_add(NEXT).cast());
                             }
