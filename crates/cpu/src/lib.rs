@@ -18,6 +18,8 @@ pub mod gemm;
 pub mod index;
 pub mod math;
 pub mod member;
+#[cfg(target_arch = "x86_64")]
+mod narrow;
 pub mod norm;
 pub mod padding;
 pub mod pointwise;

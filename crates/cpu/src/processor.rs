@@ -1,6 +1,8 @@
 //! Which processor this is, for choices that depend on what its hardware does by itself, not on which instructions it has.
 //! (Its number is asked for, not an instruction that newer ones have: virtual machines hide these.)
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A family of processors.
@@ -31,6 +33,17 @@ pub(crate) fn processor() -> Processor {
     }
 }
 
+/// Whether it has instructions that round to `bf16`.
+#[cfg(target_arch = "x86_64")]
+static ROUNDS_TO_BF16: AtomicBool = AtomicBool::new(false);
+
+/// Whether it rounds `f32` to `bf16` itself, which is known once the [`level`](crate::math::level) is.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn rounds_to_bf16() -> bool {
+    ROUNDS_TO_BF16.load(Ordering::Relaxed)
+}
+
 /// Looks which processor it is.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn know() {
@@ -43,6 +56,7 @@ pub(crate) fn know() {
         _ => Processor::Other,
     };
     PROCESSOR.store(found as u8, Ordering::Relaxed);
+    ROUNDS_TO_BF16.store(is_x86_feature_detected!("avx512bf16"), Ordering::Relaxed);
 }
 
 /// Whether a processor of AMD's is older than Zen 4, by what `cpuid` says of its family and model.

@@ -12,7 +12,7 @@ use crate::math::level;
 #[cfg(target_arch = "x86_64")]
 use crate::prefetch::prefetch;
 #[cfg(target_arch = "x86_64")]
-use crate::processor::{Processor, processor};
+use crate::processor::{Processor, processor, rounds_to_bf16};
 use flambeau_base::dtype::bf16;
 #[cfg(target_arch = "x86_64")]
 use flambeau_base::parallel::parallel_for;
@@ -415,8 +415,7 @@ fn quads_are_there(level: Level) -> bool {
 /// Whether the processor rounds to `bf16` itself.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn rounds_halves(level: Level) -> bool {
-    static ROUNDS: OnceLock<bool> = OnceLock::new();
-    level == Level::Avx512 && *ROUNDS.get_or_init(|| is_x86_feature_detected!("avx512bf16"))
+    level == Level::Avx512 && rounds_to_bf16()
 }
 
 /// Whether pairs of `bf16` are multiplied faster than widened numbers: AMD's processors do twice the multiply-adds a cycle

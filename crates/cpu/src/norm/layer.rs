@@ -305,36 +305,36 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     out: Operand,
     (mean, rstd): (Option<Operand>, Option<Operand>),
 ) {
+    let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
     let in_place = x.data == out.data;
+    let operands = (x, out);
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let streams = !in_place && out.is_direct() && stream::streams(2 * rows * n * size_of::<T>());
-    let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
     // (Whole vectors of a row past the caches are faster than to turn them.)
     let whole = streams && size_of::<T>() == 4 && n == LANES;
+    // To add negative zero leaves every number as it is.
+    // SAFETY: the caller's contract.
+    let parameters = || unsafe { (values::<T>(weight, n, T::ONE), values::<T>(bias, n, T::from_f64(-0.0))) };
     if turned::is_short::<CENTRE>(rows, n) && !whole {
-        // To add negative zero leaves every number as it is.
+        let (weight, bias) = parameters();
+        let in_order = streams && n * size_of::<T>() > 64;
         // SAFETY: the caller's contract.
         return unsafe {
-            let parameters = (&*values::<T>(weight, n, T::ONE), &*values::<T>(bias, n, T::from_f64(-0.0)));
-            let in_order = streams && n * size_of::<T>() > 64;
-            turned::forward::<T, CENTRE>((rows, n), eps, in_order, (x, out), parameters, statistics)
+            turned::forward::<T, CENTRE>((rows, n), eps, in_order, (x, out), (&weight, &bias), statistics)
         };
     }
-    let direct = x.is_direct() && out.is_direct();
     #[cfg(target_arch = "x86_64")]
     if matches!(T::DTYPE, DType::F32)
-        && direct
-        && overlapped::LENGTHS.contains(&n)
+        && overlapped::suits(n, operands.0, operands.1)
         && level() == Level::Avx512
         && FastPath::NormOverlapped.is_on()
     {
-        // To add negative zero leaves every number as it is.
-        // SAFETY: the caller's contract.
-        return unsafe {
-            let parameters = (&*values::<T>(weight, n, T::ONE), &*values::<T>(bias, n, T::from_f64(-0.0)));
-            overlapped::run::<T, CENTRE>((rows, n), eps, (&x, &out), parameters, &statistics, streams)
-        };
+        let (weight, bias) = parameters();
+        let parameters = [weight.as_ptr().cast(), bias.as_ptr().cast()];
+        // SAFETY: the caller's contract; the machine has AVX-512.
+        return unsafe { overlapped::run::<CENTRE>((rows, n), eps, operands, parameters, &statistics) };
     }
+    let direct = x.is_direct() && out.is_direct();
     let normalise = entry::<ForwardRows<T, CENTRE>>(level());
     // SAFETY: the caller's contract.
     let (w, b) = unsafe {

@@ -1,21 +1,27 @@
-//! Layer and RMS norm of `f32` rows, with AVX-512: while the results of a row are written, the sums of the one after the next are
+//! Layer and RMS norm of rows of `f32` and of halves, with AVX-512: while the results of a row are written, the sums of the one after the next are
 //! taken. What is made of sums, across lanes and by roots, takes as long as a short row, and nothing waits for it so.
 
 use super::layer::{moments, moments_of};
-use super::lines::{Joint, Results, Row, WIDTH, mask};
+use super::lines::{Joint, Results, Row, mask};
 use super::rows::{LANES, Rows, total};
-use crate::copy::stream;
+use crate::buffer::Scratch;
+use crate::copy::{Shared, stream};
 use crate::math::Avx512;
+use crate::narrow::{Narrow, WIDTH};
 use crate::prefetch::{prefetch_near, streams_are_asked_for};
+use crate::reduce::Operand;
 use flambeau_base::parallel::parallel_for;
+use flambeau_base::{DType, bf16, f16};
 use std::arch::x86_64::*;
 
 /// Vectors that are added side by side.
 const VECTORS: usize = LANES / WIDTH;
 
-/// Elements of the rows that are computed so: some vectors, and not more than the first-level cache holds of three rows and two
-/// parameters.
-pub(super) const LENGTHS: std::ops::RangeInclusive<usize> = LANES..=1024;
+/// Elements of the rows that are computed so: some vectors, and not more than caches hold of three rows and two parameters.
+const LENGTHS: std::ops::RangeInclusive<usize> = LANES..=1 << 14;
+
+/// Elements of a row that are added in `f32` before the sum goes on in `f64`.
+const BLOCK: usize = 4096;
 
 /// Rows in one go: their statistics are kept until they are stored.
 const TOGETHER: usize = 64;
@@ -23,33 +29,57 @@ const TOGETHER: usize = 64;
 /// Elements between those that are added and those that are asked for, where they are.
 const AHEAD: usize = 1024;
 
-/// Normalises rows as [`layer_norm`](super::layer_norm) or, if not `CENTRE`, [`rms_norm`](super::rms_norm); past the caches if it
-/// `streams`.
+/// Whether rows of `n` elements from `x` to `out` are computed so, on a machine that has AVX-512.
+pub(super) fn suits(n: usize, x: Operand, out: Operand) -> bool {
+    let aligned = |operand: Operand| operand.data.addr().is_multiple_of(operand.dtype.size());
+    let narrow = matches!(x.dtype, DType::F32 | DType::F16 | DType::BF16);
+    LENGTHS.contains(&n) && narrow && x.dtype == out.dtype && aligned(x) && aligned(out)
+}
+
+/// Normalises rows as [`layer_norm`](super::layer_norm) or, if not `CENTRE`, [`rms_norm`](super::rms_norm), past the caches where
+/// none holds them.
 ///
 /// # Safety
-/// As there, of `f32` that need no conversion, so many as [`LENGTHS`] says in a row; there are `n` of both parameters. The machine
-/// must have AVX-512 (F, DQ).
-pub(super) unsafe fn run<T: crate::math::Float, const CENTRE: bool>(
+/// As there, of operands that [it suits](suits); there are `n` of both parameters. The machine must have AVX-512 (F, BW, DQ, VL).
+pub(super) unsafe fn run<const CENTRE: bool>(
+    shape: (usize, usize),
+    eps: f64,
+    (x, out): (Operand, Operand),
+    parameters: [*const f32; 2],
+    statistics: &[Option<Rows<f64>>; 2],
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        match x.dtype {
+            DType::F16 => run_of::<f16, CENTRE>(shape, eps, (x, out), parameters, statistics),
+            DType::BF16 => run_of::<bf16, CENTRE>(shape, eps, (x, out), parameters, statistics),
+            _ => run_of::<f32, CENTRE>(shape, eps, (x, out), parameters, statistics),
+        }
+    }
+}
+
+/// [`run`] of elements of a type.
+///
+/// # Safety
+/// As there; both operands have that type.
+unsafe fn run_of<E: Narrow, const CENTRE: bool>(
     (rows, n): (usize, usize),
     eps: f64,
-    (x, out): (&Rows<T>, &Rows<T>),
-    (weight, bias): (&[T], &[T]),
+    (x, out): (Operand, Operand),
+    parameters: [*const f32; 2],
     statistics: &[Option<Rows<f64>>; 2],
-    streams: bool,
 ) {
-    let normalise = if streams { normalise::<CENTRE, true> } else { normalise::<CENTRE, false> };
+    let streams = x.data != out.data && stream::streams(2 * rows * n * size_of::<E>());
+    let normalise = if streams { normalise::<E, CENTRE, true> } else { normalise::<E, CENTRE, false> };
+    let (x, out, parameters) =
+        (Shared(x.data.cast::<E>()), Shared(out.data.cast::<E>()), parameters.map(|p| Shared(p.cast_mut())));
     parallel_for(rows, (super::layer::TASK / n).max(1), &|range| {
-        let none = std::ptr::null_mut();
-        let row = |row: usize| {
-            // SAFETY: a row of the caller's, or the end of the last one.
-            let x = unsafe { x.read(row * n, 0, none) };
-            (x.cast::<f32>(), out.target(row * n, none).cast::<f32>())
-        };
+        let row = |row: usize| (x.get().wrapping_add(row * n).cast_const(), out.get().wrapping_add(row * n));
+        let parameters = parameters.map(|p| p.get().cast_const());
         // SAFETY: the machine has AVX-512.
         let mut joint = unsafe { Joint::before(row(range.start).1) };
         for first in range.clone().step_by(TOGETHER) {
             let count = TOGETHER.min(range.end - first);
-            let parameters = (weight.as_ptr().cast(), bias.as_ptr().cast());
             let last = first + count == range.end;
             let mut found = [[0.0; TOGETHER]; 2];
             // SAFETY: rows of the caller's.
@@ -68,21 +98,28 @@ pub(super) unsafe fn run<T: crate::math::Float, const CENTRE: bool>(
 
 /// Results are what is at `from` less the mean, times the reciprocal deviation and the weight, plus the bias.
 #[derive(Clone, Copy)]
-struct Normal {
-    from: *const f32,
-    parameters: (*const f32, *const f32),
+struct Normal<E> {
+    from: *const E,
+    parameters: [*const f32; 2],
     mean: f32,
     rstd: f32,
 }
 
-impl Results for Normal {
+impl<E: Narrow> Results for Normal<E> {
+    type Out = E;
+
     #[inline]
-    #[target_feature(enable = "avx512f,avx512dq")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn sixteen(&self, at: isize, mask: __mmask16) -> __m512 {
-        let (weight, bias) = self.parameters;
+        let [weight, bias] = self.parameters;
         // SAFETY: the caller's elements.
-        let [x, weight, bias] =
-            [self.from, weight, bias].map(|from| unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_offset(at)) });
+        let (x, weight, bias) = unsafe {
+            (
+                E::some(self.from.wrapping_offset(at), mask),
+                f32::some(weight.wrapping_offset(at), mask),
+                f32::some(bias.wrapping_offset(at), mask),
+            )
+        };
         let normal = _mm512_mul_ps(_mm512_sub_ps(x, _mm512_set1_ps(self.mean)), _mm512_set1_ps(self.rstd));
         _mm512_fmadd_ps(normal, weight, bias)
     }
@@ -90,7 +127,7 @@ impl Results for Normal {
 
 /// The sum of all lanes.
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn sum(lanes: [__m512; VECTORS]) -> f64 {
     // SAFETY: so many vectors are an array of their elements.
     total::<Avx512, f32>(&unsafe { std::mem::transmute::<[__m512; VECTORS], [f32; LANES]>(lanes) })
@@ -101,13 +138,14 @@ fn sum(lanes: [__m512; VECTORS]) -> f64 {
 /// # Safety
 /// `x` must be valid for `n` elements, [`LANES`] at least.
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn pilot<const CENTRE: bool>(x: *const f32, n: usize) -> f32 {
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pilot<E: Narrow, const CENTRE: bool>(x: *const E, n: usize) -> f32 {
     if !CENTRE {
         return 0.0;
     }
     // SAFETY: the caller's elements.
-    let some = [0, n / 4, n / 2, n - WIDTH].map(|at| unsafe { _mm512_loadu_ps(x.add(at)) });
+    let some =
+        unsafe { [E::sixteen(x), E::sixteen(x.add(n / 4)), E::sixteen(x.add(n / 2)), E::sixteen(x.add(n - WIDTH))] };
     (sum(some) * const { 1.0 / LANES as f64 }) as f32
 }
 
@@ -117,47 +155,57 @@ unsafe fn pilot<const CENTRE: bool>(x: *const f32, n: usize) -> f32 {
 /// # Safety
 /// `x` must be valid for `n` elements, and the row as [`Row::write_rest`] says.
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn sums_beside<const CENTRE: bool, const PAST: bool>(
-    (x, n): (*const f32, usize),
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn sums_beside<E: Narrow, const CENTRE: bool, const PAST: bool>(
+    (x, n): (*const E, usize),
     pilot: f32,
     ahead: usize,
-    row: Row<Normal>,
-    joint: &mut Joint,
+    row: Row<Normal<E>>,
+    joint: &mut Joint<E>,
 ) -> [f64; 2] {
     let pilot = _mm512_set1_ps(pilot);
     let (mut squares, mut rest) = ([_mm512_setzero_ps(); VECTORS], [_mm512_setzero_ps(); VECTORS]);
-    let (full, mut done) = (n / LANES * LANES, 0);
+    let (full, mut at, mut done) = (n / LANES * LANES, 0, 0);
+    let mut sums = [0.0; 2];
     // SAFETY: the caller's elements.
     unsafe {
-        for at in (0..full).step_by(LANES) {
-            done = row.write_some::<VECTORS, PAST>(done);
-            for v in 0..VECTORS {
-                let x = x.add(at + v * WIDTH);
-                if PAST && ahead > 0 {
-                    prefetch_near(x.wrapping_add(ahead).cast());
+        loop {
+            let end = full.min(at + BLOCK);
+            while at < end {
+                done = row.write_some::<LANES, PAST>(done);
+                for v in 0..VECTORS {
+                    let x = x.add(at + v * WIDTH);
+                    if PAST && ahead > 0 && (v * WIDTH).is_multiple_of(E::OF_LINE) {
+                        prefetch_near(x.wrapping_add(ahead).cast());
+                    }
+                    let d = _mm512_sub_ps(E::sixteen(x), pilot);
+                    squares[v] = _mm512_fmadd_ps(d, d, squares[v]);
+                    if CENTRE {
+                        rest[v] = _mm512_add_ps(rest[v], d);
+                    }
                 }
-                let d = _mm512_sub_ps(_mm512_loadu_ps(x), pilot);
-                squares[v] = _mm512_fmadd_ps(d, d, squares[v]);
-                if CENTRE {
-                    rest[v] = _mm512_add_ps(rest[v], d);
-                }
+                at += LANES;
             }
+            if at == full {
+                break;
+            }
+            sums = [sums[0] + sum(squares), if CENTRE { sums[1] + sum(rest) } else { 0.0 }];
+            (squares, rest) = ([_mm512_setzero_ps(); VECTORS], [_mm512_setzero_ps(); VECTORS]);
         }
         for v in 0..VECTORS {
             let at = full + v * WIDTH;
-            let mask = mask(at, n);
+            let mask = mask(at, n) as __mmask16;
             if mask == 0 {
                 break;
             }
-            let d = _mm512_maskz_sub_ps(mask, _mm512_maskz_loadu_ps(mask, x.add(at)), pilot);
+            let d = _mm512_maskz_sub_ps(mask, E::some(x.add(at), mask), pilot);
             squares[v] = _mm512_fmadd_ps(d, d, squares[v]);
             if CENTRE {
                 rest[v] = _mm512_add_ps(rest[v], d);
             }
         }
         // (Sums are scalars before anything is called, so that they stay in registers.)
-        let sums = [sum(squares), if CENTRE { sum(rest) } else { 0.0 }];
+        sums = [sums[0] + sum(squares), if CENTRE { sums[1] + sum(rest) } else { 0.0 }];
         row.write_rest::<PAST>(done, joint);
         sums
     }
@@ -167,9 +215,19 @@ unsafe fn sums_beside<const CENTRE: bool, const PAST: bool>(
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,fma,f16c")]
-unsafe fn moments_of_few<const CENTRE: bool>(x: *const f32, n: usize, eps: f64) -> (f64, f64) {
-    // SAFETY: the caller's.
-    unsafe { moments::<Avx512, f32, CENTRE>(x, n, eps) }
+unsafe fn moments_of_few<E: Narrow, const CENTRE: bool>(x: *const E, n: usize, eps: f64) -> (f64, f64) {
+    if const { matches!(E::DTYPE, DType::F32) } {
+        // SAFETY: the caller's.
+        return unsafe { moments::<Avx512, f32, CENTRE>(x.cast(), n, eps) };
+    }
+    let room = Scratch::<f32>::new(n);
+    // SAFETY: the caller's elements, and room for as many.
+    unsafe {
+        for i in 0..n {
+            *room.get().add(i) = (*x.add(i)).to_f32();
+        }
+        moments::<Avx512, f32, CENTRE>(room.get(), n, eps)
+    }
 }
 
 /// Normalises rows, [`TOGETHER`] at most, and gives their means and reciprocal deviations; past the caches with what the rows
@@ -177,13 +235,13 @@ unsafe fn moments_of_few<const CENTRE: bool>(x: *const f32, n: usize, eps: f64) 
 ///
 /// # Safety
 /// As [`run`], of these rows, which begin where those before end.
-#[target_feature(enable = "avx512f,avx512dq")]
-unsafe fn normalise<const CENTRE: bool, const PAST: bool>(
-    (x, out): (*const f32, *mut f32),
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn normalise<E: Narrow, const CENTRE: bool, const PAST: bool>(
+    (x, out): (*const E, *mut E),
     (rows, n): (usize, usize),
-    parameters: (*const f32, *const f32),
+    parameters: [*const f32; 2],
     eps: f64,
-    (joint, last): (&mut Joint, bool),
+    (joint, last): (&mut Joint<E>, bool),
     [means, rstds]: &mut [[f64; TOGETHER]; 2],
 ) {
     let share = 1.0 / n as f64;
@@ -200,25 +258,25 @@ unsafe fn normalise<const CENTRE: bool, const PAST: bool>(
             if !CENTRE || rest.is_finite() && 2.0 * rest * rest * share <= squares {
                 moments_of::<CENTRE>(pilot.into(), squares, rest, share, eps)
             } else {
-                moments_of_few::<CENTRE>(row(of), n, eps)
+                moments_of_few::<E, CENTRE>(row(of), n, eps)
             }
         };
         let nothing = to(0, 0, (0.0, 0.0));
         let mut known = [(0.0, 0.0); 2];
         for (of, known) in known.iter_mut().enumerate().take(rows) {
-            let pilot = pilot::<CENTRE>(row(of), n);
-            *known = moments(of, pilot, sums_beside::<CENTRE, false>((row(of), n), pilot, 0, nothing, joint));
+            let pilot = pilot::<E, CENTRE>(row(of), n);
+            *known = moments(of, pilot, sums_beside::<E, CENTRE, false>((row(of), n), pilot, 0, nothing, joint));
         }
-        let mut next = if rows > 2 { pilot::<CENTRE>(row(2), n) } else { 0.0 };
+        let mut next = if rows > 2 { pilot::<E, CENTRE>(row(2), n) } else { 0.0 };
         for of in 0..rows {
             (means[of], rstds[of]) = known[0];
             let results = to(of, n, known[0]);
             let (after, pilot_of_after) = (of + 2, next);
             if of + 3 < rows {
-                next = pilot::<CENTRE>(row(of + 3), n);
+                next = pilot::<E, CENTRE>(row(of + 3), n);
             }
             let left = if after < rows { n } else { 0 };
-            let sums = sums_beside::<CENTRE, PAST>((row(after), left), pilot_of_after, ahead, results, joint);
+            let sums = sums_beside::<E, CENTRE, PAST>((row(after), left), pilot_of_after, ahead, results, joint);
             known = [known[1], if left > 0 { moments(after, pilot_of_after, sums) } else { (0.0, 0.0) }];
             if PAST && last && of + 1 == rows {
                 results.finish(joint);

@@ -436,23 +436,28 @@ fn distances_of_long_rows() {
     long::<f64>(1e-14);
 }
 
-/// Rows of `f32` of all lengths that are overlapped and some that are not, few and many, wherever they begin, in place, in caches
-/// and past them, with parameters and without; some whose first elements are far from the mean, or that hold what is not finite.
-/// Nothing else is written.
-#[test]
-fn rows_beside_each_other() {
-    for n in [63, 64, 65, 100, 127, 128, 200, 300, 1000, 1024, 1025] {
+/// Rows of all lengths that are overlapped and some that are not, few and many, wherever they begin, in place, in caches and past
+/// them, with parameters and without; some whose first elements are far from the mean, or that hold what is not finite. Nothing
+/// else is written.
+fn beside_each_other<E: Element>(tolerance: f64, of_statistics: f64) {
+    let seven = E::from_f64(7.0);
+    for n in [63, 64, 65, 100, 127, 128, 200, 300, 1000, 1024, 1025, 4096, 5000, 9001] {
         for (rows, shift) in [(1, 0), (2, 1), (3, 8), (4, 15), (5, 33), (64, 3), (65, 0), (67, 7), (131, 5)] {
+            if rows * n > 200_000 {
+                continue;
+            }
             for (centred, in_place, parameters) in [(true, false, true), (true, true, false), (false, false, true)] {
                 let end = shift + rows * n;
-                let mut x: Vec<f32> = values(end + 40, 1, 0.3);
+                let mut x: Vec<E> = values(end + 40, 1, 0.3);
                 if rows > 3 {
                     let (far, level) = (shift + 2 * n, shift + n);
-                    (0..n).for_each(|i| x[far + i] = if i < n - n / 8 { 1e-3 * i as f32 } else { 1e4 });
-                    x[level..level + n].fill(0.1);
-                    x[end - n] = f32::INFINITY;
+                    for i in 0..n {
+                        x[far + i] = E::from_f64(if i < n - n / 8 { 1e-3 * i as f64 } else { 1e4 });
+                    }
+                    x[level..level + n].fill(E::from_f64(0.125));
+                    x[end - n] = E::from_f64(f64::INFINITY);
                 }
-                let (mut w, mut b): (Vec<f32>, Vec<f32>) = (values(n, 7, 0.3), values(n, 50, 0.0));
+                let (mut w, mut b): (Vec<E>, Vec<E>) = (values(n, 7, 0.3), values(n, 50, 0.0));
                 let reference = Reference {
                     sets: (0..rows).map(|r| (shift + r * n..shift + (r + 1) * n).collect()).collect(),
                     channel: (0..end + 40).map(|i| (i + n - shift % n) % n).collect(),
@@ -464,9 +469,9 @@ fn rows_beside_each_other() {
                 let (weight, bias) = if parameters { (doubles(&w), doubles(&b)) } else { (ones, zeros.clone()) };
                 let bias = if centred { bias } else { zeros };
                 let (want, means, rstds) = reference.forward(&doubles(&x), &weight, &bias);
-                let mut out = if in_place { x.clone() } else { vec![7.0f32; end + 40] };
+                let mut out = if in_place { x.clone() } else { vec![seven; end + 40] };
                 let (mut mean, mut rstd) = (vec![0.0f32; rows], vec![0.0f32; rows]);
-                let at = |v: &mut [f32]| operand(&mut v[shift..]);
+                let at = |v: &mut [E]| operand(&mut v[shift..]);
                 let (to, from) = (at(&mut out), at(&mut x));
                 let from = if in_place { to } else { from };
                 let (w, b) = (parameters.then(|| operand(&mut w)), parameters.then(|| operand(&mut b)));
@@ -480,17 +485,25 @@ fn rows_beside_each_other() {
                 }
                 let what = format!("{rows} of {n} from {shift}, centred {centred}, in place {in_place}");
                 let finite = if rows > 3 { end - n } else { end };
-                close(&what, &out[shift..finite], &want[shift..finite], 3e-5);
+                close(&what, &out[shift..finite], &want[shift..finite], tolerance);
                 let known = if rows > 3 { rows - 1 } else { rows };
-                close(&format!("{what}, rstd"), &rstd[..known], &rstds[..known], 3e-5);
+                close(&format!("{what}, rstd"), &rstd[..known], &rstds[..known], of_statistics);
                 if centred {
-                    close(&format!("{what}, mean"), &mean[..known], &means[..known], 3e-5);
-                    assert!(rows <= 3 || out[finite..end].iter().all(|y| y.is_nan()), "{what}: infinity");
+                    close(&format!("{what}, mean"), &mean[..known], &means[..known], of_statistics);
+                    let infinite = &out[finite..end];
+                    assert!(rows <= 3 || infinite.iter().all(|y| y.to_f64().is_nan()), "{what}: infinity");
                 }
                 for i in (0..shift).chain(end..end + 40) {
-                    assert_eq!(out[i], if in_place { x[i] } else { 7.0 }, "{what}: {i} is not theirs");
+                    assert_eq!(out[i], if in_place { x[i] } else { seven }, "{what}: {i} is not theirs");
                 }
             }
         }
     }
+}
+
+#[test]
+fn rows_beside_each_other() {
+    beside_each_other::<f32>(3e-5, 3e-5);
+    beside_each_other::<f16>(2e-3, 3e-5);
+    beside_each_other::<bf16>(1.6e-2, 3e-5);
 }

@@ -4,45 +4,9 @@
 
 use super::fold::Value;
 use crate::math::{Isa, Level};
+use crate::narrow::Narrow;
 use flambeau_base::{DType, Element, f16};
 use std::arch::x86_64::*;
-
-/// Elements that are read as vectors of `f32`.
-trait Narrow: Copy {
-    /// Sixteen of them.
-    ///
-    /// # Safety
-    /// They are valid, and the machine has AVX-512 (F).
-    unsafe fn sixteen(x: *const Self) -> __m512;
-    /// Eight of them.
-    ///
-    /// # Safety
-    /// They are valid, and the machine has AVX2 and F16C.
-    unsafe fn eight(x: *const Self) -> __m256;
-}
-
-macro_rules! narrow {
-    ($($T:ty: |$x:ident| $sixteen:expr, $eight:expr;)*) => { $(
-        impl Narrow for $T {
-            #[inline]
-            #[target_feature(enable = "avx512f")]
-            unsafe fn sixteen($x: *const $T) -> __m512 {
-                // SAFETY: the caller's elements.
-                unsafe { $sixteen }
-            }
-            #[inline]
-            #[target_feature(enable = "avx2,f16c")]
-            unsafe fn eight($x: *const $T) -> __m256 {
-                // SAFETY: the caller's elements.
-                unsafe { $eight }
-            }
-        }
-    )* };
-}
-narrow! {
-    f32: |x| _mm512_loadu_ps(x), _mm256_loadu_ps(x);
-    f16: |x| _mm512_cvtph_ps(_mm256_loadu_si256(x.cast())), _mm256_cvtph_ps(_mm_loadu_si128(x.cast()));
-}
 
 /// Adds four rows of `W` columns of floating-point numbers to their sums, where the level has such vectors. Says whether it
 /// did.

@@ -19,8 +19,6 @@ use crate::copy::stream;
 #[cfg(target_arch = "x86_64")]
 use crate::math::Level;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
-#[cfg(target_arch = "x86_64")]
-use crate::norm::lines::WIDTH;
 use crate::norm::results::{Past, put_results};
 use crate::norm::rows::{BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, total};
 use crate::prefetch::prefetch_near;
@@ -155,15 +153,12 @@ trait RowFunction: 'static {
     }
     /// Whether the result is the term times the scale.
     const SCALED_TERM: bool = false;
-    /// Whether it is softmax, or (where the result is no scaled term) its logarithm, to full precision.
-    const SOFTMAX: bool = false;
 }
 
 struct Softmax;
 impl RowFunction for Softmax {
     const MAX: bool = true;
     const SCALED_TERM: bool = true;
-    const SOFTMAX: bool = true;
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max).exp_not_positive::<I>() * scale
@@ -177,7 +172,6 @@ impl RowFunction for Softmax {
 struct LogSoftmax;
 impl RowFunction for LogSoftmax {
     const MAX: bool = true;
-    const SOFTMAX: bool = true;
     #[inline(always)]
     fn apply<I: Isa, T: Float>(a: T, _: T, max: T, scale: T) -> T {
         (a - max) - scale
@@ -475,9 +469,10 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
     }
     let one_input = std::ptr::eq(a.data, b.data);
     let in_place = out.data == a.data || out.data == b.data;
+    let operands = (a, out);
     let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
-    let operands = if one_input { 2 } else { 3 };
-    let streams = !in_place && out.is_direct() && stream::streams(operands * outer * dim * inner * size_of::<T>());
+    let count = if one_input { 2 } else { 3 };
+    let streams = !in_place && out.is_direct() && stream::streams(count * outer * dim * inner * size_of::<T>());
     let read = |at: usize, n: usize, scratch: *mut T| {
         // SAFETY: `n` elements each of the caller's; `scratch` holds them twice.
         unsafe {
@@ -546,11 +541,11 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if inner == 1 && overlaps::<T, F>(&a, &out, dim) && FastPath::SoftmaxOverlapped.is_on() {
-        // SAFETY: the caller's contract, of `f32` that are read and written in place; the machine has AVX-512.
+    } else if inner == 1 && overlaps::<T, F>(operands, dim) && FastPath::SoftmaxOverlapped.is_on() {
+        // SAFETY: the caller's contract; the machine has AVX-512.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            overlapped::run(!F::SCALED_TERM, (outer, dim), &a, &out, streams)
+            overlapped::run::<F>((outer, dim), operands.0, operands.1)
         }
     } else if inner == 1 {
         let row = entry::<Row<T, F>>(level());
@@ -655,14 +650,14 @@ fn tile_for_threads(inner: usize, (least, most): (usize, usize), others: usize, 
 
 /// Whether rows of `n` elements are computed as `overlapped` ones.
 #[cfg(target_arch = "x86_64")]
-fn overlaps<T: Float, F: RowFunction>(x: &Rows<T>, out: &Rows<T>, n: usize) -> bool {
-    let suits = const { matches!(T::DTYPE, DType::F32) && F::SOFTMAX };
-    suits && (WIDTH..=overlapped::LONGEST).contains(&n) && x.is_direct() && out.is_direct() && level() == Level::Avx512
+fn overlaps<T: Float, F: RowFunction>((x, out): (Operand, Operand), n: usize) -> bool {
+    let suits = const { matches!(T::DTYPE, DType::F32) && F::MAX };
+    suits && overlapped::suits(n, x, out) && level() == Level::Avx512
 }
 
 /// Whether they are: there is no such way here.
 #[cfg(not(target_arch = "x86_64"))]
-fn overlaps<T: Float, F: RowFunction>(_: &Rows<T>, _: &Rows<T>, _: usize) -> bool {
+fn overlaps<T: Float, F: RowFunction>(_: (Operand, Operand), _: usize) -> bool {
     false
 }
 

@@ -299,46 +299,62 @@ fn columns_are_the_same_wherever_their_terms_wait() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn overlapped_rows_are_as_one_by_one() {
+    use crate::narrow::Narrow;
     if level() < Level::Avx512 {
         return;
     }
-    fn check<F: RowFunction, const LOG: bool>() {
+    fn check<E: Narrow, F: RowFunction>(floor: f64, tolerance: f64) {
         const ROOM: usize = 9000;
         let alone = entry::<Row<f32, F>>(level());
-        for n in [16, 17, 31, 63, 64, 65, 100, 127, 128, 129, 200, 1000, 2048] {
+        for n in [16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 1000, 2048] {
+            if n < E::OF_LINE {
+                continue;
+            }
             for (count, shift) in [(1, 0), (2, 1), (3, 8), (4, 0), (4, 15), (4, 33)] {
-                let mut x = values::<f32>(ROOM, 20.0);
+                let mut x = values::<E>(ROOM, 20.0);
                 if count > 2 {
-                    (x[n], x[2 * n - 1], x[3 * n]) = (f32::NEG_INFINITY, -1e9, 500.0);
-                    x[2 * n + n / 2] = f32::NAN;
+                    (x[n], x[2 * n - 1]) = (E::from_f32(f32::NEG_INFINITY), E::from_f32(-1e4));
+                    x[3 * n] = E::from_f32(500.0);
+                    x[2 * n + n / 2] = E::from_f32(if shift == 8 { -f32::NAN } else { f32::NAN });
                 }
-                let [mut expected, mut plain, mut in_place] = [vec![1.0f32; ROOM], vec![1.0; ROOM], vec![1.0; ROOM]];
+                let wide: Vec<f32> = x.iter().map(|x| x.to_f32()).collect();
+                let mut expected = vec![1.0f32; ROOM];
+                let [mut plain, mut in_place] = [vec![E::from_f32(1.0); ROOM], vec![E::from_f32(1.0); ROOM]];
                 in_place[shift..shift + count * n].copy_from_slice(&x[..count * n]);
-                let past = Scratch::<f32>::new(ROOM);
+                let past = Scratch::<E>::new(ROOM);
                 let room = Scratch::<f32>::new(2 * overlapped::room(n));
                 // SAFETY: all hold as many rows, and the machine has AVX-512.
                 unsafe {
                     for row in 0..count {
-                        let x = x.as_ptr().add(row * n);
+                        let x = wide.as_ptr().add(row * n);
                         alone((x, x, expected.as_mut_ptr().add(shift + row * n), n, None));
                     }
-                    let none = std::ptr::null_mut();
-                    overlapped::rows::<LOG, false>((x.as_ptr(), plain.as_mut_ptr().add(shift)), (count, n), none);
+                    let from = x.as_ptr();
+                    overlapped::rows::<E, F, false>((from, plain.as_mut_ptr().add(shift)), (count, n), room.get());
                     let to = in_place.as_mut_ptr().add(shift);
-                    overlapped::rows::<LOG, false>((to.cast_const(), to), (count, n), none);
+                    overlapped::rows::<E, F, false>((to.cast_const(), to), (count, n), room.get());
                     let past = std::slice::from_raw_parts_mut(past.get(), ROOM);
-                    past.fill(1.0);
-                    overlapped::rows::<LOG, true>((x.as_ptr(), past.as_mut_ptr().add(shift)), (count, n), room.get());
+                    past.fill(E::from_f32(1.0));
+                    overlapped::rows::<E, F, true>((from, past.as_mut_ptr().add(shift)), (count, n), room.get());
                     stream::finish();
-                    for results in [&plain[..], &in_place, past] {
-                        for (&y, &expected) in results.iter().zip(&expected) {
-                            close(y.into(), expected.into(), if LOG { 1.0 } else { 1e-30 }, 1e-6);
+                    for (i, (plain, &expected)) in plain.iter().zip(&expected).enumerate() {
+                        close(plain.to_f64(), expected.into(), floor, tolerance);
+                        for other in [in_place[i], past[i]].map(E::to_f64) {
+                            let same = other == plain.to_f64() || other.is_nan() && plain.to_f64().is_nan();
+                            assert!(same, "{i} of {count} x {n} from {shift}: {other} for {plain:?}");
                         }
                     }
                 }
             }
         }
     }
-    check::<Softmax, false>();
-    check::<LogSoftmax, true>();
+    check::<f32, Softmax>(1e-30, 1e-6);
+    check::<f32, LogSoftmax>(1.0, 1e-6);
+    check::<f16, Softmax>(1e-4, 1e-3);
+    check::<f16, LogSoftmax>(1.0, 1e-3);
+    check::<bf16, Softmax>(1e-36, 8e-3);
+    check::<bf16, LogSoftmax>(1.0, 8e-3);
+    // (The rounded logarithm may be a neighbour.)
+    check::<f16, LogSoftmaxOf<f16>>(1.0, 8e-3);
+    check::<bf16, LogSoftmaxOf<bf16>>(1.0, 6e-2);
 }
