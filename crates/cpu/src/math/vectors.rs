@@ -335,17 +335,25 @@ pub mod x86 {
         for i in (0..C).step_by(16) {
             // SAFETY: 16 elements from there.
             unsafe {
-                let (at, n, r) = sixteenths(_mm512_loadu_ps(x.as_ptr().add(i)));
-                // What is left of a number that is too large may be anything, and NaN of infinity: the smaller in magnitude
-                // of that and one, which is the one that is a number.
-                let q = expm1_of_rest(_mm512_range_ps::<SMALLER>(r, _mm512_set1_ps(1.0)));
-                let power = chosen(&ROOTS, at);
-                // Rounds once, and knows what to make of powers that are infinite or NaN.
-                let sum = _mm512_add_ps(power, _mm512_fmadd_ps(power, q, chosen(&LOST, at)));
-                _mm512_storeu_ps(y.as_mut_ptr().add(i), _mm512_scalef_ps(sum, n));
+                let x = _mm512_loadu_ps(x.as_ptr().add(i));
+                _mm512_storeu_ps(y.as_mut_ptr().add(i), exp_of_any_sixteen(x));
             }
         }
         y
+    }
+
+    /// [`exp_of_f32`] of sixteen numbers.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    pub fn exp_of_any_sixteen(x: __m512) -> __m512 {
+        let (at, n, r) = sixteenths(x);
+        // What is left of a number that is too large may be anything, and NaN of infinity: the smaller in magnitude of that and
+        // one, which is the one that is a number.
+        let q = expm1_of_rest(_mm512_range_ps::<SMALLER>(r, _mm512_set1_ps(1.0)));
+        let power = chosen(&ROOTS, at);
+        // Rounds once, and knows what to make of powers that are infinite or NaN.
+        let sum = _mm512_add_ps(power, _mm512_fmadd_ps(power, q, chosen(&LOST, at)));
+        _mm512_scalef_ps(sum, n)
     }
 
     /// [`pow`](super::pow).

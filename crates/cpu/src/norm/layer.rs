@@ -1,10 +1,10 @@
 //! Layer norm and RMS norm: statistics of each row. RMS norm is layer norm with the mean taken for zero.
 
-#[cfg(target_arch = "x86_64")]
-use super::overlapped;
 use super::results::{Joint, Past, put_results};
 use super::rows::{LANES, LongDeviations, Rows, compute, compute_dtype, deviations, store, sums, values};
 use super::turned;
+#[cfg(target_arch = "x86_64")]
+use super::{beside, overlapped, overlapped_gradient};
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
 #[cfg(target_arch = "x86_64")]
@@ -307,7 +307,8 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
 ) {
     let statistics = [mean, rstd].map(|operand| operand.map(Rows::<f64>::new));
     let in_place = x.data == out.data;
-    let operands = (x, out);
+    #[cfg(target_arch = "x86_64")]
+    let operands = [x, out];
     let (x, out) = (Rows::<T>::new(x), Rows::<T>::new(out));
     let streams = !in_place && out.is_direct() && stream::streams(2 * rows * n * size_of::<T>());
     // (Whole vectors of a row past the caches are faster than to turn them.)
@@ -325,7 +326,7 @@ unsafe fn forward<T: Float, const CENTRE: bool>(
     }
     #[cfg(target_arch = "x86_64")]
     if matches!(T::DTYPE, DType::F32)
-        && overlapped::suits(n, operands.0, operands.1)
+        && beside::suits(n, operands)
         && level() == Level::Avx512
         && FastPath::NormOverlapped.is_on()
     {
@@ -443,6 +444,7 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
         )
     };
     let in_place = gradients.input.is_some_and(|input| input.data == grad.data || input.data == x.data);
+    let operands = gradients.input.map(|input| [grad, x, input]);
     let (grad, x) = (Rows::<T>::new(grad), Rows::<T>::new(x));
     let input = gradients.input.map(Rows::<T>::new);
     let wants_parameters = gradients.weight.is_some() || gradients.bias.is_some();
@@ -453,12 +455,13 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
     let mut partials = vec![<T as Number>::ZERO; if wants_parameters { pieces * 2 * n } else { 0 }];
     let shared = Shared(partials.as_mut_ptr());
     let inputs = Inputs { grad, x, weight: &weight, mean: &mean, rstd: &rstd };
+    let shared = wants_parameters.then_some(shared);
     // SAFETY: the caller's contract; the partial sums have room for all pieces.
     unsafe {
-        let partials = wants_parameters.then_some(shared);
-        match short {
-            true => turned::backward::<T, CENTRE>((rows, n), inputs, input, partials),
-            false => backward_rows::<T, CENTRE>((rows, n), piece, inputs, input, in_place, partials),
+        if short {
+            turned::backward::<T, CENTRE>((rows, n), inputs, input, shared);
+        } else if !backward_overlapped::<T, CENTRE>((rows, n), piece, operands, &inputs, shared) {
+            backward_rows::<T, CENTRE>((rows, n), piece, inputs, input, in_place, shared);
         }
     }
     for (k, operand) in [gradients.weight, gradients.bias].into_iter().enumerate() {
@@ -467,6 +470,44 @@ unsafe fn backward<T: Float, const CENTRE: bool>(
             unsafe { store(operand, 0, &super::add_pieces(&partials, pieces, n, 2, k)) };
         }
     }
+}
+
+/// [`backward_rows`] by [`overlapped_gradient`], where it suits. Says whether it did.
+///
+/// # Safety
+/// As there, of these operands.
+#[cfg(target_arch = "x86_64")]
+unsafe fn backward_overlapped<T: Float, const CENTRE: bool>(
+    (rows, n): (usize, usize),
+    piece: usize,
+    operands: Option<[Operand; 3]>,
+    inputs: &Inputs<'_, T>,
+    partials: Option<Shared<T>>,
+) -> bool {
+    let suits = |operands: &[Operand; 3]| {
+        matches!(T::DTYPE, DType::F32)
+            && beside::suits(n, *operands)
+            && level() == Level::Avx512
+            && FastPath::NormOverlapped.is_on()
+    };
+    let Some(operands) = operands.filter(suits) else { return false };
+    let rows_of = [inputs.weight, inputs.mean, inputs.rstd].map(|of| of.as_ptr().cast());
+    let partials = partials.map(|partials| Shared(partials.get().cast()));
+    // SAFETY: the caller's contract; the machine has AVX-512.
+    unsafe { overlapped_gradient::run::<CENTRE>((rows, n), piece, operands, rows_of, partials) };
+    true
+}
+
+/// There is no such way here.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn backward_overlapped<T: Float, const CENTRE: bool>(
+    _: (usize, usize),
+    _: usize,
+    _: Option<[Operand; 3]>,
+    _: &Inputs<'_, T>,
+    _: Option<Shared<T>>,
+) -> bool {
+    false
 }
 
 /// The gradients of pieces of so many rows; those of parameters go to `partials`, two vectors for each piece.

@@ -5,6 +5,8 @@
 //! number of rows and the pieces in order, so they have the same bits on any number of threads.
 
 mod batch;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod beside;
 mod group;
 mod group_last;
 mod layer;
@@ -12,6 +14,8 @@ mod layer;
 pub(crate) mod lines;
 #[cfg(target_arch = "x86_64")]
 mod overlapped;
+#[cfg(target_arch = "x86_64")]
+mod overlapped_gradient;
 pub(crate) mod results;
 pub(crate) mod rows;
 #[cfg(test)]

@@ -507,3 +507,81 @@ fn rows_beside_each_other() {
     beside_each_other::<f16>(2e-3, 3e-5);
     beside_each_other::<bf16>(1.6e-2, 3e-5);
 }
+
+/// Gradients of rows of all lengths that are overlapped and some that are not, few and more than a piece, wherever they begin, in
+/// place, in caches and past them, with parameters' and without, against those of `f64`. Nothing else is written.
+fn gradients_beside_each_other<E: Element>(tolerance: f64) {
+    let seven = E::from_f64(7.0);
+    for n in [63, 64, 65, 100, 129, 300, 1000, 4096, 5000] {
+        for (rows, shift) in [(1, 0), (2, 1), (3, 8), (4, 33), (130, 5), (300, 15)] {
+            if rows * n > 100_000 {
+                continue;
+            }
+            let end = shift + rows * n;
+            let (grad, x): (Vec<E>, Vec<E>) = (values(end + 40, 9, 0.1), values(end + 40, 1, 0.3));
+            let mut w: Vec<E> = values(n, 7, 0.3);
+            let (mut mean, mut rstd): (Vec<f32>, Vec<f32>) = (values(rows, 3, 0.0), values(rows, 5, 2.0));
+            let mut wide = [&grad, &x, &w].map(|v| doubles(v));
+            let mut of_rows = [doubles(&mean), doubles(&rstd)];
+            for (centred, parameters) in [(true, true), (true, false), (false, true)] {
+                let (mut want, mut want_of) = (vec![0.0; end + 40], [vec![0.0; n], vec![0.0; n]]);
+                let [of_weight, of_bias] = &mut want_of;
+                // SAFETY: all hold the rows.
+                unsafe {
+                    let [g, x, w] = &mut wide;
+                    let [m, r] = &mut of_rows;
+                    let gradients = NormGradients {
+                        input: Some(operand(&mut want[shift..])),
+                        weight: Some(operand(of_weight)),
+                        bias: centred.then(|| operand(of_bias)),
+                    };
+                    let (g, x, w, m, r) =
+                        (operand(&mut g[shift..]), operand(&mut x[shift..]), operand(w), operand(m), operand(r));
+                    match centred {
+                        true => layer_norm_backward((rows, n), g, x, (m, r), Some(w), gradients),
+                        false => rms_norm_backward((rows, n), g, x, r, Some(w), gradients),
+                    }
+                }
+                for place in 0..3 {
+                    let (mut grad, mut x) = (grad.clone(), x.clone());
+                    let mut out = vec![seven; end + 40];
+                    let (mut of_weight, mut of_bias) = (vec![0f32; n], vec![0f32; n]);
+                    let [g, xs, o] = [&mut grad, &mut x, &mut out].map(|v| operand(&mut v[shift..]));
+                    let to = [o, g, xs][place];
+                    let gradients = NormGradients {
+                        input: Some(to),
+                        weight: parameters.then(|| operand(&mut of_weight)),
+                        bias: (parameters && centred).then(|| operand(&mut of_bias)),
+                    };
+                    let (w, m, r) = (operand(&mut w), operand(&mut mean), operand(&mut rstd));
+                    // SAFETY: all hold the rows; the output may be an input.
+                    unsafe {
+                        match centred {
+                            true => layer_norm_backward((rows, n), g, xs, (m, r), Some(w), gradients),
+                            false => rms_norm_backward((rows, n), g, xs, r, Some(w), gradients),
+                        }
+                    }
+                    let what = format!("{rows} of {n} from {shift}, centred {centred}, to {place}");
+                    let before = [&out, &grad, &x][place].clone();
+                    close(&what, &before[shift..end], &want[shift..end], tolerance);
+                    if parameters {
+                        close(&format!("{what}, weight"), &of_weight, &want_of[0], 1e-4);
+                        close(&format!("{what}, bias"), &of_bias, &want_of[1], 1e-4);
+                    }
+                    if place == 0 {
+                        for i in (0..shift).chain(end..end + 40) {
+                            assert_eq!(out[i], seven, "{what}: {i} is not theirs");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_rows_beside_each_other() {
+    gradients_beside_each_other::<f32>(3e-5);
+    gradients_beside_each_other::<f16>(2e-3);
+    gradients_beside_each_other::<bf16>(1.6e-2);
+}

@@ -8,6 +8,8 @@
 mod columns;
 #[cfg(target_arch = "x86_64")]
 mod overlapped;
+#[cfg(target_arch = "x86_64")]
+mod overlapped_gradient;
 mod short;
 mod tall;
 #[cfg(test)]
@@ -19,6 +21,8 @@ use crate::copy::stream;
 #[cfg(target_arch = "x86_64")]
 use crate::math::Level;
 use crate::math::{Float, Isa, Kernel, Number, entry, level, select};
+#[cfg(target_arch = "x86_64")]
+use crate::norm::beside;
 use crate::norm::results::{Past, put_results};
 use crate::norm::rows::{BLOCK, LANES, LINE_BYTES, Rows, compute, compute_dtype, largest, ones_from, total};
 use crate::prefetch::prefetch_near;
@@ -153,6 +157,8 @@ trait RowFunction: 'static {
     }
     /// Whether the result is the term times the scale.
     const SCALED_TERM: bool = false;
+    /// Whether it is the gradient of the logarithm.
+    const OF_LOGARITHM: bool = false;
 }
 
 struct Softmax;
@@ -231,6 +237,7 @@ impl RowFunction for SoftmaxBackward {
 struct LogSoftmaxBackward;
 impl RowFunction for LogSoftmaxBackward {
     const MAX: bool = false;
+    const OF_LOGARITHM: bool = true;
     #[inline(always)]
     fn apply<I: Isa, T: Float>(grad: T, y: T, _: T, scale: T) -> T {
         grad - y.exp::<I>() * scale
@@ -469,7 +476,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
     }
     let one_input = std::ptr::eq(a.data, b.data);
     let in_place = out.data == a.data || out.data == b.data;
-    let operands = (a, out);
+    let operands = [a, b, out];
     let (a, b, out) = (Rows::<T>::new(a), Rows::<T>::new(b), Rows::<T>::new(out));
     let count = if one_input { 2 } else { 3 };
     let streams = !in_place && out.is_direct() && stream::streams(count * outer * dim * inner * size_of::<T>());
@@ -545,7 +552,12 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
         // SAFETY: the caller's contract; the machine has AVX-512.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            overlapped::run::<F>((outer, dim), operands.0, operands.1)
+            let [a, _, out] = operands;
+            if const { F::MAX } {
+                overlapped::run::<F>((outer, dim), a, out)
+            } else {
+                overlapped_gradient::run::<F>((outer, dim), operands)
+            }
         }
     } else if inner == 1 {
         let row = entry::<Row<T, F>>(level());
@@ -650,14 +662,14 @@ fn tile_for_threads(inner: usize, (least, most): (usize, usize), others: usize, 
 
 /// Whether rows of `n` elements are computed as `overlapped` ones.
 #[cfg(target_arch = "x86_64")]
-fn overlaps<T: Float, F: RowFunction>((x, out): (Operand, Operand), n: usize) -> bool {
-    let suits = const { matches!(T::DTYPE, DType::F32) && F::MAX };
-    suits && overlapped::suits(n, x, out) && level() == Level::Avx512
+fn overlaps<T: Float, F: RowFunction>([a, b, out]: [Operand; 3], n: usize) -> bool {
+    let suits = if F::MAX { overlapped::suits(n, a, out) } else { beside::suits(n, [a, b, out]) };
+    matches!(T::DTYPE, DType::F32) && suits && level() == Level::Avx512
 }
 
 /// Whether they are: there is no such way here.
 #[cfg(not(target_arch = "x86_64"))]
-fn overlaps<T: Float, F: RowFunction>(_: (Operand, Operand), _: usize) -> bool {
+fn overlaps<T: Float, F: RowFunction>(_: [Operand; 3], _: usize) -> bool {
     false
 }
 

@@ -358,3 +358,54 @@ fn overlapped_rows_are_as_one_by_one() {
     check::<f16, LogSoftmaxOf<f16>>(1.0, 8e-3);
     check::<bf16, LogSoftmaxOf<bf16>>(1.0, 6e-2);
 }
+
+/// Gradients of rows of all lengths that are overlapped and some that are not, wherever they begin, in place, in caches and past
+/// them, against those of `f64`. Nothing else is written.
+#[test]
+fn gradients_of_rows_beside_each_other() {
+    fn check<E: Element>(tolerance: f64) {
+        let seven = E::from_f64(7.0);
+        for n in [64, 65, 100, 129, 300, 1000, 4096, 5000] {
+            for (outer, shift) in [(1, 0), (2, 1), (3, 8), (4, 33), (70, 15)] {
+                if outer * n > 60_000 {
+                    continue;
+                }
+                let end = shift + outer * n;
+                for log in [false, true] {
+                    let grad = values::<E>(end + 40, 1.0);
+                    let mut y = values::<E>(end + 40, if log { 4.0 } else { 0.5 });
+                    if log {
+                        y.iter_mut().for_each(|y| *y = E::from_f64(y.to_f64() - 4.0));
+                    }
+                    y[shift + n / 2] = E::from_f64(if log { f64::NEG_INFINITY } else { 0.0 });
+                    if outer > 3 {
+                        y[end - 3] = E::from_f64(f64::NAN);
+                    }
+                    let shape = SoftmaxShape { outer, dim: n, inner: 1 };
+                    let wide = |v: &[E]| v[shift..].iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
+                    let (mut g, mut v, mut want) = (wide(&grad), wide(&y), vec![0.0; end + 40 - shift]);
+                    let double = |v: &mut Vec<f64>| bytes(v, DType::F64);
+                    // SAFETY: all hold the rows.
+                    unsafe { softmax_backward(log, shape, double(&mut g), double(&mut v), double(&mut want)) };
+                    for place in 0..3 {
+                        let (mut grad, mut y, mut out) = (grad.clone(), y.clone(), vec![seven; end + 40]);
+                        let [g, v, o] = [&mut grad, &mut y, &mut out].map(|v| bytes(&mut v[shift..], E::DTYPE));
+                        // SAFETY: all hold the rows; the output may be an input.
+                        unsafe { softmax_backward(log, shape, g, v, [o, g, v][place]) };
+                        let got = [&out, &grad, &y][place].clone();
+                        for (got, want) in got[shift..end].iter().zip(&want) {
+                            close(got.to_f64(), *want, 1.0, tolerance);
+                        }
+                        if place == 0 {
+                            let others = (0..shift).chain(end..end + 40);
+                            assert!(others.into_iter().all(|i| out[i] == seven), "{outer} of {n} from {shift}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    check::<f32>(5e-6);
+    check::<f16>(1e-3);
+    check::<bf16>(8e-3);
+}
