@@ -4,19 +4,19 @@
 use super::lines::{Joint, Results, Row, mask};
 use super::rows::{LANES, total};
 use crate::math::Avx512;
-use crate::narrow::{Narrow, WIDTH};
+use crate::narrow::WIDTH;
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use std::arch::x86_64::*;
 
 /// Vectors that are added side by side.
-const VECTORS: usize = LANES / WIDTH;
+pub(super) const VECTORS: usize = LANES / WIDTH;
 
 /// Elements of the rows that are computed so: some vectors, and not more than caches hold of a few rows.
 const LENGTHS: std::ops::RangeInclusive<usize> = LANES..=1 << 14;
 
 /// Elements of a row that are added in `f32` before the sum goes on in `f64`.
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 
 /// Whether rows of `n` elements of these operands are computed so, on a machine that has AVX-512.
 pub(crate) fn suits<const N: usize>(n: usize, operands: [Operand; N]) -> bool {
@@ -33,10 +33,6 @@ pub(crate) trait Terms<const K: usize> {
     /// # Safety
     /// Those elements are there, and the machine has AVX-512 (F, BW, DQ, VL).
     unsafe fn add(&self, at: usize, mask: __mmask16, sums: [__m512; K]) -> [__m512; K];
-
-    /// Asks for what will be read after the cache line of the `at`th element.
-    #[inline(always)]
-    fn ask(&self, _at: usize) {}
 }
 
 /// The sums of lanes.
@@ -66,44 +62,40 @@ pub(crate) unsafe fn sums_beside<T: Terms<K>, R: Results, const K: usize, const 
     joint: &mut Joint<R::Out>,
 ) -> [f64; K] {
     let (full, mut at, mut done) = (n / LANES * LANES, 0, 0);
-    let mut lanes = [[_mm512_setzero_ps(); K]; VECTORS];
     let mut sums = [0.0; K];
+    // (Everything is called at one place, or it would be no part of the loop.)
     // SAFETY: the caller's elements.
     unsafe {
         loop {
+            let mut lanes = [[_mm512_setzero_ps(); K]; VECTORS];
             let end = full.min(at + BLOCK);
             while at < end {
                 done = row.write_some::<LANES, PAST>(done);
                 for v in 0..VECTORS {
                     let at = at + v * WIDTH;
-                    if (v * WIDTH).is_multiple_of(R::Out::OF_LINE) {
-                        terms.ask(at);
-                    }
                     lanes[v] = terms.add(at, !0, lanes[v]);
                 }
                 at += LANES;
             }
-            if at == full {
-                break;
+            let is_last = at == full;
+            if is_last {
+                for v in 0..VECTORS {
+                    let at = full + v * WIDTH;
+                    let mask = mask(at, n) as __mmask16;
+                    if mask == 0 {
+                        break;
+                    }
+                    lanes[v] = terms.add(at, mask, lanes[v]);
+                }
             }
+            // (Sums are scalars before anything is called, so that they stay in registers.)
             let more = totals(lanes);
             for k in 0..K {
                 sums[k] += more[k];
             }
-            lanes = [[_mm512_setzero_ps(); K]; VECTORS];
-        }
-        for v in 0..VECTORS {
-            let at = full + v * WIDTH;
-            let mask = mask(at, n) as __mmask16;
-            if mask == 0 {
+            if is_last {
                 break;
             }
-            lanes[v] = terms.add(at, mask, lanes[v]);
-        }
-        // (Sums are scalars before anything is called, so that they stay in registers.)
-        let more = totals(lanes);
-        for k in 0..K {
-            sums[k] += more[k];
         }
         row.write_rest::<PAST>(done, joint);
         sums

@@ -1,10 +1,11 @@
 //! Layer and RMS norm of rows of `f32` and of halves, with AVX-512: while the results of a row are written, the sums of the one
 //! after the next are taken. What is made of sums, across lanes and by roots, takes as long as a short row, and nothing waits for
-//! it so.
+//! it so. (It is a row's time, too, to pass what [`beside`](super::beside) is passed through memory: rows of 100 take 1.2 to 1.9
+//! of the time so.)
 
-use super::beside::{Terms, sums_beside};
+use super::beside::{BLOCK, VECTORS};
 use super::layer::{moments, moments_of};
-use super::lines::{Joint, Results, Row};
+use super::lines::{Joint, Results, Row, mask};
 use super::rows::{LANES, Rows, total};
 use crate::buffer::Scratch;
 use crate::copy::{Shared, stream};
@@ -115,9 +116,9 @@ impl<E: Narrow> Results for Normal<E> {
 /// The sum of all lanes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn sum(lanes: [__m512; 4]) -> f64 {
+fn sum(lanes: [__m512; VECTORS]) -> f64 {
     // SAFETY: so many vectors are an array of their elements.
-    total::<Avx512, f32>(&unsafe { std::mem::transmute::<[__m512; 4], [f32; LANES]>(lanes) })
+    total::<Avx512, f32>(&unsafe { std::mem::transmute::<[__m512; VECTORS], [f32; LANES]>(lanes) })
 }
 
 /// The mean of some elements of a row, from its beginning to its end, which is near enough to that of all for most rows.
@@ -136,30 +137,65 @@ unsafe fn pilot<E: Narrow, const CENTRE: bool>(x: *const E, n: usize) -> f32 {
     (sum(some) * const { 1.0 / LANES as f64 }) as f32
 }
 
-/// The squared differences of a row's elements from its pilot, and these, if not `CENTRE` the squares alone; what is `ahead` elements
-/// further on is asked for, unless that is 0.
-#[derive(Clone, Copy)]
-struct Distances<E, const CENTRE: bool> {
-    x: *const E,
+/// The sums of the squared differences of a row's elements from its pilot, and of these, while `row` is written; asks for what is
+/// `ahead` elements further on, unless that is 0.
+///
+/// # Safety
+/// `x` must be valid for `n` elements, and the row as [`Row::write_rest`] says.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn sums_beside<E: Narrow, const CENTRE: bool, const PAST: bool>(
+    (x, n): (*const E, usize),
     pilot: f32,
     ahead: usize,
-}
-
-impl<E: Narrow, const CENTRE: bool> Terms<2> for Distances<E, CENTRE> {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn add(&self, at: usize, mask: __mmask16, [squares, rest]: [__m512; 2]) -> [__m512; 2] {
-        // SAFETY: the caller's elements.
-        let x = unsafe { E::some(self.x.add(at), mask) };
-        let d = _mm512_maskz_sub_ps(mask, x, _mm512_set1_ps(self.pilot));
-        [_mm512_fmadd_ps(d, d, squares), if CENTRE { _mm512_add_ps(rest, d) } else { rest }]
-    }
-
-    #[inline(always)]
-    fn ask(&self, at: usize) {
-        if self.ahead > 0 {
-            prefetch_near(self.x.wrapping_add(at + self.ahead).cast());
+    row: Row<Normal<E>>,
+    joint: &mut Joint<E>,
+) -> [f64; 2] {
+    let pilot = _mm512_set1_ps(pilot);
+    let (mut squares, mut rest) = ([_mm512_setzero_ps(); VECTORS], [_mm512_setzero_ps(); VECTORS]);
+    let (full, mut at, mut done) = (n / LANES * LANES, 0, 0);
+    let mut sums = [0.0; 2];
+    // SAFETY: the caller's elements.
+    unsafe {
+        loop {
+            let end = full.min(at + BLOCK);
+            while at < end {
+                done = row.write_some::<LANES, PAST>(done);
+                for v in 0..VECTORS {
+                    let x = x.add(at + v * WIDTH);
+                    if PAST && ahead > 0 && (v * WIDTH).is_multiple_of(E::OF_LINE) {
+                        prefetch_near(x.wrapping_add(ahead).cast());
+                    }
+                    let d = _mm512_sub_ps(E::sixteen(x), pilot);
+                    squares[v] = _mm512_fmadd_ps(d, d, squares[v]);
+                    if CENTRE {
+                        rest[v] = _mm512_add_ps(rest[v], d);
+                    }
+                }
+                at += LANES;
+            }
+            if at == full {
+                break;
+            }
+            sums = [sums[0] + sum(squares), if CENTRE { sums[1] + sum(rest) } else { 0.0 }];
+            (squares, rest) = ([_mm512_setzero_ps(); VECTORS], [_mm512_setzero_ps(); VECTORS]);
         }
+        for v in 0..VECTORS {
+            let at = full + v * WIDTH;
+            let mask = mask(at, n) as __mmask16;
+            if mask == 0 {
+                break;
+            }
+            let d = _mm512_maskz_sub_ps(mask, E::some(x.add(at), mask), pilot);
+            squares[v] = _mm512_fmadd_ps(d, d, squares[v]);
+            if CENTRE {
+                rest[v] = _mm512_add_ps(rest[v], d);
+            }
+        }
+        // (Sums are scalars before anything is called, so that they stay in registers.)
+        sums = [sums[0] + sum(squares), if CENTRE { sums[1] + sum(rest) } else { 0.0 }];
+        row.write_rest::<PAST>(done, joint);
+        sums
     }
 }
 
@@ -197,7 +233,7 @@ unsafe fn normalise<E: Narrow, const CENTRE: bool, const PAST: bool>(
     [means, rstds]: &mut [[f64; TOGETHER]; 2],
 ) {
     let share = 1.0 / n as f64;
-    let ahead = if PAST && streams_are_asked_for() { AHEAD } else { 0 };
+    let ahead = if streams_are_asked_for() { AHEAD } else { 0 };
     let row = |row: usize| x.wrapping_add(row * n);
     let to = |of: usize, n: usize, (mean, rstd): (f64, f64)| {
         let normal = Normal { from: row(of), parameters, mean: mean as f32, rstd: rstd as f32 };
@@ -217,8 +253,7 @@ unsafe fn normalise<E: Narrow, const CENTRE: bool, const PAST: bool>(
         let mut known = [(0.0, 0.0); 2];
         for (of, known) in known.iter_mut().enumerate().take(rows) {
             let pilot = pilot::<E, CENTRE>(row(of), n);
-            let distances = Distances::<E, CENTRE> { x: row(of), pilot, ahead: 0 };
-            *known = moments(of, pilot, sums_beside::<_, _, 2, false>(distances, n, nothing, joint));
+            *known = moments(of, pilot, sums_beside::<E, CENTRE, false>((row(of), n), pilot, 0, nothing, joint));
         }
         let mut next = if rows > 2 { pilot::<E, CENTRE>(row(2), n) } else { 0.0 };
         for of in 0..rows {
@@ -229,8 +264,7 @@ unsafe fn normalise<E: Narrow, const CENTRE: bool, const PAST: bool>(
                 next = pilot::<E, CENTRE>(row(of + 3), n);
             }
             let left = if after < rows { n } else { 0 };
-            let distances = Distances::<E, CENTRE> { x: row(after), pilot: pilot_of_after, ahead };
-            let sums = sums_beside::<_, _, 2, PAST>(distances, left, results, joint);
+            let sums = sums_beside::<E, CENTRE, PAST>((row(after), left), pilot_of_after, ahead, results, joint);
             known = [known[1], if left > 0 { moments(after, pilot_of_after, sums) } else { (0.0, 0.0) }];
             if PAST && last && of + 1 == rows {
                 results.finish(joint);

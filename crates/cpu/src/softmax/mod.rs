@@ -548,7 +548,7 @@ unsafe fn run<T: Float, F: RowFunction>(shape: SoftmaxShape, a: Operand, b: Oper
                 }
             }
         });
-    } else if inner == 1 && overlaps::<T, F>(operands, dim) && FastPath::SoftmaxOverlapped.is_on() {
+    } else if inner == 1 && overlaps::<T, F>(operands, dim, streams) && FastPath::SoftmaxOverlapped.is_on() {
         // SAFETY: the caller's contract; the machine has AVX-512.
         #[cfg(target_arch = "x86_64")]
         unsafe {
@@ -662,14 +662,17 @@ fn tile_for_threads(inner: usize, (least, most): (usize, usize), others: usize, 
 
 /// Whether rows of `n` elements are computed as `overlapped` ones.
 #[cfg(target_arch = "x86_64")]
-fn overlaps<T: Float, F: RowFunction>([a, b, out]: [Operand; 3], n: usize) -> bool {
-    let suits = if F::MAX { overlapped::suits(n, a, out) } else { beside::suits(n, [a, b, out]) };
+fn overlaps<T: Float, F: RowFunction>([a, b, out]: [Operand; 3], n: usize, streams: bool) -> bool {
+    let suits = match F::MAX {
+        true => overlapped::suits(n, a, out),
+        false => beside::suits(n, [a, b, out]) && overlapped_gradient::is_faster::<F>(n, out.dtype, streams),
+    };
     matches!(T::DTYPE, DType::F32) && suits && level() == Level::Avx512
 }
 
 /// Whether they are: there is no such way here.
 #[cfg(not(target_arch = "x86_64"))]
-fn overlaps<T: Float, F: RowFunction>(_: [Operand; 3], _: usize) -> bool {
+fn overlaps<T: Float, F: RowFunction>(_: [Operand; 3], _: usize, _: bool) -> bool {
     false
 }
 
