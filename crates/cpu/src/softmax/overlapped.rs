@@ -1,6 +1,6 @@
-//! Softmax and its logarithm of rows of `f32` and of halves, with AVX-512: while the terms of one row are computed, the results of the row before
-//! are written and the maximum of the next is found. Either by itself waits for stores and loads, and nothing is computed
-//! meanwhile; nor are sums and maxima of lanes waited for.
+//! Softmax and its logarithm of rows of `f32` and of halves, with AVX-512: while the terms of one row are computed, the results of
+//! the row before are written and the maximum of the next is found. Either by itself waits for stores and loads, and nothing is
+//! computed meanwhile; nor are sums and maxima of lanes waited for.
 
 use super::{RowFunction, TASK};
 use crate::buffer::Scratch;
@@ -69,7 +69,7 @@ unsafe fn run_of<E: Narrow, F: RowFunction>((count, n): (usize, usize), x: Opera
     let rows = if streams { rows::<E, F, true> } else { rows::<E, F, false> };
     let (x, out) = (Shared(x.data.cast::<E>()), Shared(out.data.cast::<E>()));
     parallel_for(count, (TASK / n).max(1), &|range| {
-        let room = Scratch::<f32>::new(2 * room(n));
+        let room = Scratch::<f32>::new(if E::IS_HALF || streams { 2 * room(n) } else { 0 });
         let at = range.start * n;
         let (x, out) = (x.get().wrapping_add(at).cast_const(), out.get().wrapping_add(at));
         // SAFETY: some of the caller's rows.
