@@ -108,6 +108,29 @@ impl<E: Narrow, F: RowFunction> Results for Scaled<E, F> {
     }
 }
 
+/// The largest of `n` elements, as many as [`LENGTHS`] says.
+///
+/// # Safety
+/// `x` must be valid for them, and the machine must have AVX-512 (F, BW, DQ, VL).
+#[inline]
+#[allow(clippy::needless_range_loop)] // An index keeps the loops' bounds constant.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn largest<E: Narrow>(x: *const E, n: usize) -> f32 {
+    // SAFETY: the caller's elements. (The last lines have some that others have.)
+    unsafe {
+        let mut best = [E::least(); VECTORS];
+        for at in (0..n / LANES * LANES).step_by(LANES) {
+            for l in 0..LANES / E::OF_LINE {
+                best[l] = E::larger(best[l], x.add(at + l * E::OF_LINE));
+            }
+        }
+        for l in 0..LANES / E::OF_LINE {
+            best[l] = E::larger(best[l], x.add(n.saturating_sub((l + 1) * E::OF_LINE)));
+        }
+        E::largest(best)
+    }
+}
+
 /// Rows of `n` elements, as many as [`LENGTHS`] says, one behind the other. Results go `PAST` the caches or not. There is twice the
 /// [`room`], for terms, or elements of halves that their logarithms are made of; terms of `f32` wait in an output that does not go
 /// past.
@@ -128,13 +151,7 @@ pub(super) unsafe fn rows<E: Narrow, F: RowFunction, const PAST: bool>(
     };
     // SAFETY: all that is read and written are elements of the caller's rows, or of the room for two.
     unsafe {
-        let mut best = [E::least(); VECTORS];
-        for at in (0..n).step_by(E::OF_LINE) {
-            // (The last line has some that others have.)
-            let v = at / E::OF_LINE % VECTORS;
-            best[v] = E::larger(best[v], x.add(at.min(n - E::OF_LINE)));
-        }
-        let mut max = E::largest(best);
+        let mut max = largest(x, n);
         let mut before = row_of(room, out, 0, max, 0.0);
         let mut joint = Joint::before(out);
         for row in 0..rows {
