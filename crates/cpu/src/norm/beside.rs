@@ -5,6 +5,7 @@ use super::lines::{Joint, Results, Row, mask};
 use super::rows::{LANES, total};
 use crate::math::Avx512;
 use crate::narrow::WIDTH;
+use crate::processor::{Processor, processor};
 use crate::reduce::Operand;
 use flambeau_base::DType;
 use std::arch::x86_64::*;
@@ -15,13 +16,19 @@ pub(super) const VECTORS: usize = LANES / WIDTH;
 /// Elements of the rows that are computed so: some vectors, and not more than caches hold of a few rows.
 const LENGTHS: std::ops::RangeInclusive<usize> = LANES..=1 << 14;
 
+/// The same of `f32` by others than Intel's processors: what Zen 4 reads and writes of longer rows one after the other is nearly as
+/// fast as a copy, and to take a row's sums before the results of another are written was slower there.
+const LONGEST: usize = 1024;
+
 /// Elements of a row that are added in `f32` before the sum goes on in `f64`.
 pub(super) const BLOCK: usize = 4096;
 
 /// Whether rows of `n` elements of these operands are computed so, on a machine that has AVX-512.
 pub(crate) fn suits<const N: usize>(n: usize, operands: [Operand; N]) -> bool {
     let dtype = operands[0].dtype;
+    let short = n <= LONGEST || dtype != DType::F32 || processor() == Processor::Intel;
     LENGTHS.contains(&n)
+        && short
         && matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
         && operands.iter().all(|operand| operand.dtype == dtype && operand.data.addr().is_multiple_of(dtype.size()))
 }
