@@ -133,7 +133,7 @@ struct Summary {
 }
 
 /// One of the four functions, of one or two inputs.
-trait RowFunction: 'static {
+trait RowFunction: Copy + 'static {
     /// Whether terms of the sum are exponentials of elements less their maximum.
     const MAX: bool;
     /// The term of the sum, if it is another.
@@ -161,6 +161,7 @@ trait RowFunction: 'static {
     const OF_LOGARITHM: bool = false;
 }
 
+#[derive(Clone, Copy)]
 struct Softmax;
 impl RowFunction for Softmax {
     const MAX: bool = true;
@@ -175,6 +176,7 @@ impl RowFunction for Softmax {
     }
 }
 
+#[derive(Clone, Copy)]
 struct LogSoftmax;
 impl RowFunction for LogSoftmax {
     const MAX: bool = true;
@@ -199,6 +201,7 @@ impl RowFunction for LogSoftmax {
 }
 
 /// With the sum and its logarithm rounded to `H`.
+#[derive(Clone, Copy)]
 struct LogSoftmaxOf<H>(PhantomData<H>);
 impl<H: Element> RowFunction for LogSoftmaxOf<H> {
     const MAX: bool = true;
@@ -217,6 +220,7 @@ impl<H: Element> RowFunction for LogSoftmaxOf<H> {
     }
 }
 
+#[derive(Clone, Copy)]
 struct SoftmaxBackward;
 impl RowFunction for SoftmaxBackward {
     const MAX: bool = false;
@@ -234,6 +238,7 @@ impl RowFunction for SoftmaxBackward {
     }
 }
 
+#[derive(Clone, Copy)]
 struct LogSoftmaxBackward;
 impl RowFunction for LogSoftmaxBackward {
     const MAX: bool = false;

@@ -81,19 +81,13 @@ unsafe fn run_of<E: Narrow, F: RowFunction>((count, n): (usize, usize), x: Opera
 }
 
 /// Results are the term at `from` times the scale; of a logarithm, the element at `from` less the maximum less the scale.
+#[derive(Clone, Copy)]
 struct Scaled<E, F> {
     from: *const f32,
     max: f32,
     scale: f32,
     of: PhantomData<(E, F)>,
 }
-
-impl<E, F> Clone for Scaled<E, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<E, F> Copy for Scaled<E, F> {}
 
 impl<E: Narrow, F: RowFunction> Results for Scaled<E, F> {
     type Out = E;

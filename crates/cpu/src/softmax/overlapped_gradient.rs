@@ -59,18 +59,12 @@ unsafe fn run_of<E: Narrow, F: RowFunction>((count, n): (usize, usize), [grad, y
 }
 
 /// What the gradients of a row are made of. (The sum is over gradients, or over their products with softmax.)
+#[derive(Clone, Copy)]
 struct OfRow<E, F> {
     grad: *const E,
     y: *const E,
     of: PhantomData<F>,
 }
-
-impl<E, F> Clone for OfRow<E, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<E, F> Copy for OfRow<E, F> {}
 
 impl<E: Narrow, F: RowFunction> Terms<1> for OfRow<E, F> {
     #[inline]
@@ -88,17 +82,11 @@ impl<E: Narrow, F: RowFunction> Terms<1> for OfRow<E, F> {
 }
 
 /// The gradients of a row, of that sum.
+#[derive(Clone, Copy)]
 struct Gradients<E, F> {
     of: OfRow<E, F>,
     sum: f32,
 }
-
-impl<E, F> Clone for Gradients<E, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<E, F> Copy for Gradients<E, F> {}
 
 impl<E: Narrow, F: RowFunction> Results for Gradients<E, F> {
     type Out = E;
